@@ -159,7 +159,7 @@ SUBPACKAGES = {
         {"login_desk"},
     ],
     "hub/stubs": [{"shapes"}, {"schema_reader"}, {"interface"}, {"python_stubs", "typescript_stubs"}],
-    "policy": [{"wildcards", "wording"}, {"hosts", "package_requests", "shell_text"}, {"decisions"}],
+    "policy": [{"npm_requests", "wildcards", "wording"}, {"hosts", "package_requests", "shell_text"}, {"decisions"}],
     "policy/hosts": [{"addresses", "authorities", "headers", "url_paths"}],
     "policy/decisions": [
         {"command_variables", "conditions", "input_files", "modes", "protected_names", "subjects"},

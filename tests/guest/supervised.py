@@ -13,7 +13,7 @@ from deno import find_deno_bin
 GUEST = Path(__file__).parents[2] / "src/gloveport/guest"
 BASH = ["/bin/bash", "--noprofile", "--norc", "/proc/self/fd/3"]
 DENO = ["run", "--no-prompt", "--no-check", "--no-remote", "--no-npm", "--no-config", "--no-lock", "--allow-read"]
-DENO += ["--allow-write", "--allow-net", "--allow-sys=inspector", str(GUEST / "deno/session.mjs"), ""]
+DENO += ["--allow-write", "--allow-net", "--allow-sys=inspector", str(GUEST / "deno/session.mjs"), "", ""]
 SETTINGS = {
     "shell": {"argv": BASH, "setup": str(GUEST / "shell/session.sh")},
     "deno": {"argv": [find_deno_bin(), *DENO], "variables": {"NO_COLOR": "1"}, "types": ""},

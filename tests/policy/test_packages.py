@@ -5,7 +5,8 @@ import pytest
 from gloveport.config.checks.cross_checks import rule_faults
 from gloveport.model import Allow, Ask, Deny
 from gloveport.model.packages import Install, LockedPackage, PackageRules
-from gloveport.policy.package_requests import MetadataError, decide_install, find_likeness, read_metadata, refuse_names
+from gloveport.policy.npm_requests import MetadataError, normalize_npm_requirement, read_imports
+from gloveport.policy.package_requests import decide_install, find_likeness, name_of, read_metadata, refuse_names
 
 BLOCK = "# /// script\n# dependencies = [%s]\n# ///\n"
 
@@ -37,8 +38,53 @@ def test_what_looks_like_a_well_known_name_is_told():
         "pythondateutil": "python-dateutil",
         "requests": "",
         "my-own-tools": "",
+        "npm:raect": "npm:react",
+        "npm:@tanstak/react-query": "npm:@tanstack/react-query",
+        "npm:zod": "",
+        "npm:reqeusts": "",
+        "lodahs": "",
     }.items():
         assert find_likeness(name) == other, name
+
+
+def test_imports_from_npm_are_found_wherever_a_program_has_them_and_nowhere_else():
+    source = """
+        import { z } from "npm:zod@^4";  import x from 'npm:@scope/name@1.2 || 2/sub/path.js'
+        export * from "npm:csv-parse/sync"; const y = await import( "npm:zod@^4" ); import "npm:/pad";
+        // import "npm:comment"
+        /* import "npm:comment" */ const text = 'import "npm:text"' + `import "npm:t"` + "\\" import 'npm:after'";
+        import plain from "zod"; import fs from "node:fs";
+    """
+    found = ("npm:@scope/name@1.2 || 2", "npm:csv-parse", "npm:pad", "npm:zod@^4")
+    assert read_imports(source) == found
+    assert [name_of(one) for one in found] == ["npm:@scope/name", "npm:csv-parse", "npm:pad", "npm:zod"]
+    assert read_imports("import 'zod'") == ()
+    for wrong in (
+        "jsr:@std/path",
+        "npm:fs",
+        "npm:ZOD",
+        "npm:zod@git+ssh://x",
+        "npm:../zod",
+        "npm:@a",
+        "npm:",
+        "npm:a@b@c",
+    ):
+        with pytest.raises(MetadataError):
+            read_imports(f'import "{wrong}"')
+    with pytest.raises(MetadataError, match="two versions"):
+        read_imports('import "npm:zod@3"; import "npm:zod@4"')
+    with pytest.raises(MetadataError, match="more than 64"):
+        read_imports("".join(f"import 'npm:a{number}';" for number in range(65)))
+    for hostile in (
+        "from " * 50_000,
+        "import(" * 50_000,
+        "/*" * 50_000,
+        "`${" * 50_000,
+        "import" + " " * 100_000,
+        '"\\' * 50_000,
+    ):
+        assert read_imports(f"{hostile} npm:") == (), hostile[:20]
+    assert normalize_npm_requirement(" zod@latest ") == "npm:zod"
 
 
 def decide(rules, *versions, asked=("a",)):
@@ -56,6 +102,16 @@ def test_deny_comes_before_allow_and_allow_before_ask_and_what_none_names_is_den
     assert isinstance(decide({"allow": ["*"], "deny": ["b>3"]}, ("a", "1"), ("b", "3")), Allow)
     assert isinstance(decide({"allow": ["*"]}, ("b", "1")), Deny), "what was asked for is not in the lock"
     assert isinstance(decide({}, ("a", "1")), Deny)
+    of_npm = ("npm:@a/b", "1.0.0-rc"), ("npm:c", "2.0.0-next.1")
+    for rules, decision in (
+        ({"allow": ["*"]}, Deny),
+        ({"allow": ["npm:*"]}, Allow),
+        ({"allow": ["npm:@a/*<2"]}, Allow),
+        ({"allow": ["npm:@a/*>=2"]}, Deny),
+        ({"allow": ["npm:*"], "deny": ["b", "c"]}, Allow),
+        ({"allow": ["npm:*"], "deny": ["npm:c>3"]}, Deny),  # nobody can tell whether that version is meant
+    ):
+        assert isinstance(decide(rules, *of_npm, asked=("npm:@a/b",)), decision), rules
     assert refuse_names(PackageRules(allow=("requets",)), ["requets"]) is None, "a rule that has the very name"
     assert refuse_names(PackageRules(allow=("*",)), ["requets"]).code == "package_resembles"
 

@@ -102,8 +102,7 @@ def stocks(
     for language in LANGUAGES:
         for source in _KINDS if language in runtimes and language in grant.languages else ():
             program = runtimes[language].prepare(source, grant)
-            size = settings.forked if program.forked else settings.booted
-            if not size:
+            if not (settings.forked if program.forked else settings.booted):
                 continue
             try:
                 plan = make_plan(program, grant, system, network)
@@ -111,12 +110,7 @@ def stocks(
                 continue
             if plan not in plans:
                 plans.append(plan)
-                maker: Maker = (
-                    ForkServer(backend=backend, plan=plan, program=program, forks=settings.forks)
-                    if program.forked
-                    else Prestarter(backend=backend, plan=plan, program=program)
-                )
-                made.append(Stock(maker=maker, size=size, idle_seconds=settings.idle_seconds))
+                made.append(_make_stock(config, backend, plan, program))
     return (*_session_stocks(config, made, system, runtimes, network), *made)  # which would fit those plans too
 
 
@@ -150,10 +144,19 @@ def _session_stocks(
 def stock_of(config: Config, backend: Bubblewrap, plan: Plan, program: Program) -> Stock | None:
     """What waits for programs like this one, in an environment; None where nothing does."""
     settings = config.pool
-    if not program.forked or not settings.forked:
-        return None
-    maker = ForkServer(backend=backend, plan=plan, program=program, forks=settings.forks)
-    return Stock(maker=maker, size=settings.forked, idle_seconds=settings.idle_seconds)
+    size = settings.forked if program.forked else settings.booted
+    return _make_stock(config, backend, plan, program) if size and (program.forked or program.waiting) else None
+
+
+def _make_stock(config: Config, backend: Bubblewrap, plan: Plan, program: Program) -> Stock:
+    settings = config.pool
+    maker: Maker = (
+        ForkServer(backend=backend, plan=plan, program=program, forks=settings.forks)
+        if program.forked
+        else Prestarter(backend=backend, plan=plan, program=program)
+    )
+    size = settings.forked if program.forked else settings.booted
+    return Stock(maker=maker, size=size, idle_seconds=settings.idle_seconds)
 
 
 def whole_grant(config: Config) -> Grant:

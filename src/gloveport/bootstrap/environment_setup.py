@@ -1,58 +1,85 @@
 """The environments of a configuration on this host."""
 
+import contextlib
 from collections.abc import Mapping
-from dataclasses import replace
+from pathlib import Path
 
 from uv import find_uv_bin
 
 from gloveport.bootstrap.build import Host
 from gloveport.config import Config, state_directory
 from gloveport.egress.outbound_session import Gateway
-from gloveport.engine.environment_builder import BuildSettings, EnvironmentBuilder
+from gloveport.engine.build_host import BuildHost
+from gloveport.engine.ecosystems import NpmPackages, PythonPackages
+from gloveport.engine.npm_builder import NpmBuilder
+from gloveport.engine.python_builder import PythonBuilder
 from gloveport.engine.run_environments import Environments
 from gloveport.environments.environment_store import EnvironmentStore
 from gloveport.environments.indexes import find_indexes
+from gloveport.environments.registries import find_registries
 from gloveport.environments.seal import TreeBounds
+from gloveport.errors import ConfigError
 from gloveport.model.packages import PackageRules
+from gloveport.runtimes import typescript
 from gloveport.runtimes.python import Python
 
 
 def open_environments(config: Config, host: Host, environ: Mapping[str, str], gateway: Gateway) -> Environments:
     """What programs can import besides what their languages have, and what builds it."""
-    environments = environments_of(config, host.init, environ)
-    settings = config.packages
-    try:
-        uv = find_uv_bin()
-    except FileNotFoundError:
-        return replace(environments, missing="uv is not there, which comes with Gloveport")
-    builder = EnvironmentBuilder(
-        store=environments.store,
-        settings=BuildSettings(
-            indexes=find_indexes(settings.indexes, environ),
-            cooldown_days=settings.cooldown_days,
-            bounds=TreeBounds(bytes=int(settings.environment_bytes), files=settings.environment_files),
-            uv=uv,
-        ),
+    settings, store = config.packages, _store_of(environ)
+    build = BuildHost(
+        store=store,
+        bounds=TreeBounds(bytes=int(settings.environment_bytes), files=settings.environment_files),
+        cooldown_days=settings.cooldown_days,
         gateway=gateway,
         backend=host.backend,
         system=host.system,
-        python=host.init,
         egress=config.way_out,
     )
-    return replace(environments, builder=builder)
+    python, npm = _python_of(config, host.init, environ), _npm_of(config, environ)
+    indexes = find_indexes(settings.indexes, environ)
+    with contextlib.suppress(FileNotFoundError):
+        python.builder = PythonBuilder(
+            host=build, indexes=indexes, uv=str(Path(find_uv_bin()).resolve()), python=host.init
+        )
+    with contextlib.suppress(ConfigError):
+        deno = typescript.find(str(config.runtimes.deno) if config.runtimes.deno else None, "typescript")
+        npm.builder = NpmBuilder(host=build, registries=npm.registries, deno=deno)
+    return _make(config, store, python, npm, indexes.warnings)
 
 
 def environments_of(config: Config, init: Python, environ: Mapping[str, str]) -> Environments:
     """The same without what builds them."""
+    return _make(config, _store_of(environ), _python_of(config, init, environ), _npm_of(config, environ), ())
+
+
+def _make(
+    config: Config, store: EnvironmentStore, python: PythonPackages, npm: NpmPackages, warnings: tuple[str, ...]
+) -> Environments:
     settings = config.packages
-    indexes = find_indexes(settings.indexes, environ)
     return Environments(
         named=config.environments,
         rules=PackageRules(allow=settings.allow, ask=settings.ask, deny=settings.deny),
-        store=EnvironmentStore(state_directory(environ) / "environments"),
-        interpreter=init.extension,
-        version=init.version,
-        cooldown_days=settings.cooldown_days,
-        indexes=indexes.urls,
-        warnings=indexes.warnings,
+        store=store,
+        ecosystems=(python, npm),
+        warnings=(*warnings, *npm.registries.warnings),
     )
+
+
+def _store_of(environ: Mapping[str, str]) -> EnvironmentStore:
+    return EnvironmentStore(state_directory(environ) / "environments")
+
+
+def _python_of(config: Config, init: Python, environ: Mapping[str, str]) -> PythonPackages:
+    return PythonPackages(
+        platform=init.extension,
+        version=init.version,
+        indexes=find_indexes(config.packages.indexes, environ).urls,
+        cooldown_days=config.packages.cooldown_days,
+    )
+
+
+def _npm_of(config: Config, environ: Mapping[str, str]) -> NpmPackages:
+    settings = config.packages
+    registries = find_registries(settings.npm_registry, settings.npm_scopes, environ)
+    return NpmPackages(registries=registries, cooldown_days=settings.cooldown_days)

@@ -4,7 +4,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
@@ -14,8 +14,10 @@ from gloveport.cli.options import ConfigOption, load_config, recording
 
 if TYPE_CHECKING:
     from gloveport.config import Config
-    from gloveport.engine.environment_builder import OnProgress
+    from gloveport.engine.build_host import OnProgress
     from gloveport.engine.run_environments import Environments
+    from gloveport.environments.environment_store import BuiltTree
+    from gloveport.environments.locks import Lock
     from gloveport.guard import Guard
 
 app = typer.Typer(no_args_is_help=True, help="Build, show, check and remove environments of packages.")
@@ -35,8 +37,9 @@ def build(names: NamesArgument = None, config: ConfigOption = None) -> None:
         for name in _choose_names(environments, names):
             with _progress(name) as on_progress:
                 opened = await environments.open_named(name, guard, on_progress)
-            tree = opened.tree
-            typer.echo(f"{name}: {len(tree.packages)} packages, {tree.bytes >> 20} MiB, lock {tree.lock_sha256[:12]}")
+            for tree in (one.tree for one in opened.trees):
+                size = f"{len(tree.packages)} packages, {tree.bytes >> 20} MiB"
+                typer.echo(f"{name}: {size}, lock {tree.lock_sha256[:12]}")
 
     _run(config, build_all)
 
@@ -47,12 +50,11 @@ def lock(names: NamesArgument = None, config: ConfigOption = None) -> None:
 
     async def lock_all(environments: "Environments", guard: "Guard") -> None:
         for name in _choose_names(environments, names):
-            before = environments.find_built(name)[0]
+            old = _versions(lock for lock, _ in environments.find_built(name))
             with _progress(name) as on_progress:
                 after = await environments.relock(name, guard, on_progress)
-            old = {one.name: one.version for one in before.packages} if before else {}
-            new = {one.name: one.version for one in after.packages}
-            typer.echo(f"{name}: {len(new)} packages, lock {after.sha256[:12]}")
+            new = _versions(after)
+            typer.echo(f"{name}: {len(new)} packages, lock {' '.join(lock.sha256[:12] for lock in after)}")
             for one in sorted({*old, *new}):
                 if old.get(one) != new.get(one):
                     typer.echo(f"  {one} {old.get(one, '(none)')} -> {new.get(one, '(none)')}")
@@ -64,21 +66,22 @@ def lock(names: NamesArgument = None, config: ConfigOption = None) -> None:
 def list_all(as_json: JsonOption = False, config: ConfigOption = None) -> None:
     """List environments, and the built trees that belong to none: what programs have asked for, and former ones."""
     environments = _open(config)
-    built = {name: environments.find_built(name)[1] for name in sorted(environments.named)}
-    named = {tree.address for tree in built.values() if tree}
+    built = {name: _trees(environments, name) for name in sorted(environments.named)}
+    named = {tree.address for trees in built.values() for tree in trees}
     others = [one for one in environments.store.list_trees() if one.address not in named]
     if as_json:
-        told = {name: tree.model_dump() if tree else None for name, tree in built.items()}
+        told = {name: [tree.model_dump() for tree in trees] for name, trees in built.items()}
         typer.echo(json.dumps({"environments": told, "others": [one.model_dump() for one in others]}, indent=2))
         return
-    for name, tree in built.items():
-        state = f"{len(tree.packages)} packages" if tree else f"not built: gloveport env build {name}"
+    for name, trees in built.items():
+        count = sum(len(tree.packages) for tree in trees)
+        state = f"{count} packages" if environments.is_built(name) else f"not built: gloveport env build {name}"
         typer.echo(f"{name:<24} {state}")
     for one in others:
         what = ", ".join(f"{package.name} {package.version}" for package in one.packages[:4])
         typer.echo(f"{'(' + one.address[:12] + ')':<24} {what or 'nothing'}")
     if not built and not others:
-        typer.echo("there are none: write an [environments.NAME] with python = [...]")
+        typer.echo("there are none: write an [environments.NAME] with python = [...] or npm = [...]")
 
 
 @app.command()
@@ -86,21 +89,22 @@ def show(name: str, as_json: JsonOption = False, config: ConfigOption = None) ->
     """Show the packages of an environment, and when each was uploaded."""
     environments = _open(config)
     [name] = _choose_names(environments, [name])
-    lock, tree = environments.find_built(name)
+    found = environments.find_built(name)
     if as_json:
-        told = {"lock": lock.model_dump() if lock else None, "tree": tree.model_dump() if tree else None}
+        told = [{"lock": lock.model_dump(), "tree": tree.model_dump() if tree else None} for lock, tree in found]
         typer.echo(json.dumps(told, indent=2))
         return
-    if lock is None:
+    if not found:
         typer.echo(f"{name} is not built: gloveport env build {name}")
         raise typer.Exit(1)
-    typer.echo(f"{name}: lock {lock.sha256}")
-    for one in lock.packages:
-        typer.echo(f"  {one.name:<32} {one.version:<16} {one.uploaded or 'nobody says when it was uploaded'}")
-    if tree is not None:
-        typer.echo(f"built {datetime.fromtimestamp(tree.built, UTC):%Y-%m-%d %H:%M} UTC, {tree.bytes >> 20} MiB")
-        for path in tree.left_out:
-            typer.echo(f"left out: {path}")
+    for lock, tree in found:
+        typer.echo(f"{name}: lock {lock.sha256}")
+        for one in lock.packages:
+            typer.echo(f"  {one.name:<32} {one.version:<16} {one.uploaded or 'nobody says when it was uploaded'}")
+        if tree is not None:
+            typer.echo(f"built {datetime.fromtimestamp(tree.built, UTC):%Y-%m-%d %H:%M} UTC, {tree.bytes >> 20} MiB")
+            for path in tree.left_out:
+                typer.echo(f"left out: {path}")
 
 
 @app.command()
@@ -109,11 +113,10 @@ def verify(names: NamesArgument = None, config: ConfigOption = None) -> None:
     environments = _open(config)
     different = False
     for name in _choose_names(environments, names):
-        tree = environments.find_built(name)[1]
-        if tree is None:
+        if not environments.is_built(name):
             typer.echo(f"{name}: not built")
             continue
-        faults = list(environments.store.verify(tree))
+        faults = [fault for tree in _trees(environments, name) for fault in environments.store.verify(tree)]
         different |= bool(faults)
         typer.echo(f"{name}: {'as it was built' if not faults else f'{len(faults)} files differ'}")
         for fault in faults:
@@ -127,13 +130,15 @@ def remove(name: str, config: ConfigOption = None) -> None:
     environments = _open(config)
     [name] = _choose_names(environments, [name])
     with recording(config) as record:
-        tree = environments.find_built(name)[1]
-        if tree is None:
+        trees = _trees(environments, name)
+        if not trees:
             typer.echo(f"{name} is not built")
             return
-        record("environments.removed", {"environment": name, "address": tree.address})
-        environments.store.remove(tree)
-    typer.echo(f"{name}: removed {tree.bytes >> 20} MiB, as far as no other environment has the same files")
+        for tree in trees:
+            record("environments.removed", {"environment": name, "address": tree.address})
+            environments.store.remove(tree)
+    size = sum(tree.bytes for tree in trees) >> 20
+    typer.echo(f"{name}: removed {size} MiB, as far as no other environment has the same files")
 
 
 @app.command()
@@ -143,11 +148,24 @@ def gc(
 ) -> None:
     """Remove built trees that the configuration does not name and nobody has used for a while, and their files."""
     environments = _open(config)
-    kept = [tree for name in environments.named if (tree := environments.find_built(name)[1])]
+    kept = [tree for name in environments.named for tree in _trees(environments, name)]
     with recording(config) as record:
         removed, freed = environments.store.collect(kept, days * 86_400)
         record("environments.collected", {"trees": [one.address for one in removed], "bytes": freed})
     typer.echo(f"removed {len(removed)} environments, and {freed >> 20} MiB of files and wheels")
+
+
+def _trees(environments: "Environments", name: str) -> "list[BuiltTree]":
+    """What is built of an environment: a tree for packages of Python, and one for those of npm."""
+    return [tree for _, tree in environments.find_built(name) if tree is not None]
+
+
+def _versions(locks: "Iterable[Lock]") -> dict[str, str]:
+    """The versions of each package: of npm there can be more than one."""
+    found: dict[str, list[str]] = {}
+    for one in (package for lock in locks for package in lock.packages):
+        found.setdefault(one.name, []).append(one.version)
+    return {name: ", ".join(versions) for name, versions in found.items()}
 
 
 def _choose_names(environments: "Environments", names: list[str] | None) -> list[str]:

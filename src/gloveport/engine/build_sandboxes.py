@@ -89,7 +89,7 @@ class BuildSandboxes:
             raise Denied("environment_refused", f"What was installed is refused: {too_much}.", hint=_TOO_MUCH)
         if outcome is None:
             raise SandboxError("a build was interrupted", hint="build it again")
-        refused = next((f"{one.url}: {one.reason or one.code}" for one in journal.listed if one.code), "")
+        refused = next((f"{one.url}: {one.reason}" for one in journal.listed if one.reason), "")
         return ProgramEnding(outcome=outcome, text=said.data.decode(errors="replace").strip(), refused=refused)
 
     async def _watch(self, scope: anyio.CancelScope) -> None:

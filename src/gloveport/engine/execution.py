@@ -25,7 +25,7 @@ from gloveport.engine.reach import Reach
 from gloveport.engine.recent_runs import RecentRun, RecentRuns
 from gloveport.engine.result import facts, refusal, result_of
 from gloveport.engine.run_context import Execution, OnOutput, RunContext
-from gloveport.engine.run_environments import Environments, RunEnvironment
+from gloveport.engine.run_environments import Environments
 from gloveport.engine.run_output import RunOutput
 from gloveport.engine.runs import Runs
 from gloveport.engine.session import Session
@@ -48,7 +48,7 @@ from gloveport.model import (
 )
 from gloveport.model.artifact import Artifacts
 from gloveport.policy.decisions.grant import restrict_to_skill
-from gloveport.runtimes import Runtime, python
+from gloveport.runtimes import Runtime
 from gloveport.runtimes.session_program import prepare_session
 from gloveport.sandbox.base import Child, Outcome
 from gloveport.sandbox.clock import Clock
@@ -242,7 +242,7 @@ class Engine:
             )
         if session is None and (environment := await self.environments.provide(request, run.guard)) is not None:
             run = dataclasses.replace(run, environment=environment)
-        runtimes = _runtimes_in(run.environment, self.runtimes)
+        runtimes = self.runtimes if run.environment is None else run.environment.runtimes(self.runtimes)
         program = None if session else self._prepare(runtimes, run)
         output = RunOutput.open(run, self.spool, self.clean)
         try:
@@ -385,13 +385,3 @@ class Engine:
     def clean(self, text: str) -> str:
         """The text without secrets: one may have been hidden between escapes that are gone now."""
         return self.gateway.vault.clean(text)
-
-
-def _runtimes_in(
-    environment: RunEnvironment | None, runtimes: Mapping[Language, Runtime]
-) -> Mapping[Language, Runtime]:
-    """The languages as programs of an environment have them."""
-    own = runtimes["python"]
-    if environment is None or not isinstance(own, python.Python):
-        return runtimes
-    return {**runtimes, "python": python.in_environment(own, environment.name, environment.tree.modules)}

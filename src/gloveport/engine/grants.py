@@ -75,7 +75,7 @@ class GrantCache:
     def plan(self, run: Execution, program: Program) -> Plan:
         """``make_plan``: of a language's programs, a plan depends on what they import, and on the mounts of a skill."""
         language = "session" if program.session else run.request.language
-        address = "" if run.environment is None else run.environment.tree.address
+        address = "" if run.environment is None else run.environment.address
         return _get_or_make(
             self._plans,
             (run.reach, language, program.preload, run.request.limits, self._mounts_left(run.guard.grant), address),
@@ -91,8 +91,9 @@ class GrantCache:
         if limits is not None:
             grant = grant.model_copy(update={"limits": limits})
         if (environment := run.environment) is not None:  # whose packages stand in the place of those for data work
-            system = system.model_copy(update={"packages": (), "env": environment.env})
-            program = program.model_copy(update={"binds": (*program.binds, environment.mount)})
+            if environment.env:
+                system = system.model_copy(update={"packages": (), "env": environment.env})
+            program = program.model_copy(update={"binds": (*program.binds, *environment.mounts)})
         plan = make_plan(program, grant, system, run.reach.network)
         return plan if program.session is None else let_last(plan, self.session_seconds)
 

@@ -5,7 +5,13 @@ import re
 from gloveport.model import Failure, Grant
 from gloveport.policy.hosts.authorities import find
 
-_NO_MODULE = ("Cannot find module", "--no-npm is specified", "--no-remote is specified")
+_NO_MODULE = (
+    "Cannot find module",
+    "Could not find a matching package",
+    "not a dependency",
+    "--no-npm is specified",
+    "--no-remote is specified",
+)
 """What node and Deno say, which load no package from elsewhere."""
 
 _NO_PACKAGE = (
@@ -37,15 +43,27 @@ _MISSING_MODULE = re.compile(r"No module named '([A-Za-z_][A-Za-z0-9_]{0,63})")
 _MISSING_BESIDE_PANDAS = re.compile(r"(?:`Import |Missing optional dependency ')([A-Za-z_][A-Za-z0-9_]{0,63})")
 """What pandas says of a package that it would read or write a file with, the best one first."""
 
+_NPM_NAME = r"(?:npm:)?/?((?:@[a-z0-9~-][a-z0-9._~-]*/)?[a-z0-9~-][a-z0-9._~-]*)"
+_MISSING_OF_NPM = (
+    re.compile(rf"Import \"{_NPM_NAME}[@/\"].*not a dependency"),
+    re.compile(rf"Cannot find module '{_NPM_NAME}[@/']"),
+    re.compile(rf"matching package for '{_NPM_NAME}[@/']"),
+    re.compile(rf"--no-npm is specified\n.*[\"']{_NPM_NAME}[@/\"']"),
+)
+"""What Deno and Node say of a package that is not there, and the line of the program that follows."""
+
 _SAYS_ITSELF = "ToolError"
 _WANTS_PACKAGES = "PackagesError"
 """Of ``guest/python/gloveport_notebook/magics.py``."""
 
 
 def find_missing_modules(failure: Failure) -> tuple[str, ...]:
-    """Modules, by the first part of their names, that a program of Python would do with; none where it is another
-    failure. What pandas lacks has to lie beside pandas.
+    """Modules, by the first part of their names, that a program would do with; none where it is another failure. What
+    pandas lacks has to lie beside pandas. Of npm it is the package, with ``npm:`` before it.
     """
+    said = f"{failure.message}\n{failure.traceback}"
+    if found := next(filter(None, (pattern.search(said) for pattern in _MISSING_OF_NPM)), None):
+        return (f"npm:{found[1]}",)
     if failure.type == "ModuleNotFoundError":
         found = _MISSING_MODULE.search(failure.message)
         return (found[1],) if found else ()

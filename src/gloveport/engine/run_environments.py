@@ -3,45 +3,44 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 import anyio
 from anyio import to_thread
 
-from gloveport.engine.environment_builder import EnvironmentBuilder, OnProgress
+from gloveport.engine.build_host import Builder, OnProgress
+from gloveport.engine.ecosystems import Ecosystem
 from gloveport.environments.environment_store import BuiltTree, EnvironmentStore, LockRequest
-from gloveport.environments.locks import MOST_LOCK_BYTES, Lock, read_lock, refuse_young
+from gloveport.environments.locks import Lock
 from gloveport.errors import Denied
 from gloveport.guard import Guard
 from gloveport.model import Grant, Language, Mount, Request
-from gloveport.model.packages import PACKAGES, Environment, Install, PackageRules
-from gloveport.policy.package_requests import (
-    MetadataError,
-    covers,
-    name_of,
-    normalize_requirement,
-    package_of,
-    read_metadata,
-    refuse_names,
-)
+from gloveport.model.packages import Environment, Install, PackageRules
+from gloveport.policy.npm_requests import NPM
+from gloveport.policy.package_requests import covers, name_of, package_of, refuse_names
 from gloveport.policy.wording import join_listed, quote_sent
+from gloveport.runtimes import Runtime
 
 INLINE: Final = "inline"
 _HOLD_SECONDS: Final = 0.05
-_SETTINGS: Final = {
-    "PYTHONPATH": f"{PACKAGES}/python",
-    "MPLBACKEND": "agg",
-    "MPLCONFIGDIR": "/run/gloveport/matplotlib",
-    # As for the packages for data work: fonts are read anew in each sandbox, and threads can't be forked.
-    "MPL_IGNORE_SYSTEM_FONTS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-}
 
 
 def no_progress(_what: str) -> None:
     """An ``OnProgress`` that tells nobody."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackageTree:
+    """The packages of one ecosystem, as a run has them.
+
+    Attributes:
+        path: The tree on this host.
+    """
+
+    ecosystem: Ecosystem
+    tree: BuiltTree
+    path: Path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,27 +49,37 @@ class RunEnvironment:
 
     Attributes:
         name: The operator's name of it, or ``inline``.
-        path: The tree on this host.
+        trees: One of each ecosystem that the run has packages of: a session can have more than one.
     """
 
     name: str
-    tree: BuiltTree
-    path: Path
+    trees: tuple[PackageTree, ...]
 
     @property
     def label(self) -> str:
         """What a result calls it."""
-        return f"{self.name} ({self.tree.lock_sha256[:12]})"
+        return f"{self.name} ({', '.join(one.tree.lock_sha256[:12] for one in self.trees)})"
 
     @property
-    def mount(self) -> Mount:
+    def address(self) -> str:
+        """What tells it from others."""
+        return " ".join(one.tree.address for one in self.trees)
+
+    @property
+    def mounts(self) -> tuple[Mount, ...]:
         """How programs see it."""
-        return Mount(source=str(self.path), target=PACKAGES)
+        return tuple(Mount(source=str(one.path), target=one.ecosystem.target) for one in self.trees)
 
     @property
     def env(self) -> Mapping[str, str]:
         """What programs are told about it."""
-        return _SETTINGS
+        return {name: text for one in self.trees for name, text in one.ecosystem.env.items()}
+
+    def runtimes(self, runtimes: Mapping[Language, Runtime]) -> Mapping[Language, Runtime]:
+        """The languages as its programs have them."""
+        for one in self.trees:
+            runtimes = one.ecosystem.runtimes(runtimes, self.name, one.tree.modules)
+        return runtimes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,20 +89,14 @@ class Environments:
     Attributes:
         named: By name, what the configuration says.
         rules: What programs may ask for.
-        builder: Makes what is not there; None where this host has no uv.
-        missing: Why it has none.
+        ecosystems: What kinds of packages there are.
         warnings: What the operator should know about where packages come from.
     """
 
     named: Mapping[str, Environment]
     rules: PackageRules
     store: EnvironmentStore
-    interpreter: str
-    version: tuple[int, int]
-    cooldown_days: float
-    indexes: tuple[str, ...]
-    builder: EnvironmentBuilder | None = None
-    missing: str = ""
+    ecosystems: tuple[Ecosystem, ...]
     warnings: tuple[str, ...] = ()
     _known: dict[tuple[str, ...], BuiltTree] = field(default_factory=dict)
 
@@ -103,97 +106,124 @@ class Environments:
         """The environment that a program runs in, which is built where it is not there; None for none.
 
         Raises:
-            Denied: There is no such environment, what the program asks for is not allowed, or can't be had.
+            Denied: There is no such environment, it is for other languages, what the program asks for is not allowed,
+                or can't be had.
             SandboxError: This host can't build the sandboxes of builds.
         """
-        if request.environment is not None:
-            if request.environment not in self.named:
-                raise self._deny_unknown(request.environment)
-            return await self.open_named(request.environment, guard, on_progress)
-        if asked := self._asked_by(request.language, request.code):
-            if refusal := refuse_names(self.rules, map(name_of, asked)):
-                raise Denied(refusal.code, refusal.reason, hint=refusal.hint)
-            return self._open_tree(INLINE, await self._provide(None, asked, guard, on_progress))
-        default = next((name for name, one in self.named.items() if one.default), None)
-        return None if default is None else await self.open_named(default, guard, on_progress)
+        languages = None if request.session is not None else (request.language,)
+        if (name := request.environment) is not None:
+            if name not in self.named:
+                raise self._deny_unknown(name)
+            if request.language not in (served := self.named[name].served_languages):
+                raise Denied(
+                    "environment_of_other_language",
+                    f"The environment {name} is for programs in {join_listed(sorted(served))}.",
+                    hint="leave out environment, or write the program in another language",
+                )
+            return await self.open_named(name, guard, on_progress, languages)
+        default = next((name for name, one in self.named.items() if _is_default(one, request.language)), None)
+        settings = None if default is None else self.named[default]
+        for ecosystem in self.ecosystems if self.rules.enabled else ():
+            if asked := ecosystem.read_request(request.language, request.code, settings):
+                if refusal := refuse_names(self.rules, map(name_of, asked)):
+                    raise Denied(refusal.code, refusal.reason, hint=refusal.hint)
+                tree = await self._provide(ecosystem, None, asked, guard, on_progress)
+                return RunEnvironment(name=INLINE, trees=(self._open_tree(ecosystem, tree),))
+        return None if default is None else await self.open_named(default, guard, on_progress, languages)
 
-    async def open_named(self, name: str, guard: Guard, on_progress: OnProgress = no_progress) -> RunEnvironment:
-        """One of the operator's. Raises as ``provide``."""
-        settings = self.named[name]
-        return self._open_tree(name, await self._provide(name, requirements_of(settings), guard, on_progress))
+    async def open_named(
+        self,
+        name: str,
+        guard: Guard,
+        on_progress: OnProgress = no_progress,
+        languages: Sequence[Language] | None = None,
+    ) -> RunEnvironment:
+        """One of the operator's, as far as programs in these languages need it; None for all. Raises as ``provide``."""
+        trees = [
+            self._open_tree(ecosystem, await self._provide(ecosystem, name, requirements, guard, on_progress))
+            for ecosystem, requirements in self._parts(name)
+            if languages is None or any(language in ecosystem.languages for language in languages)
+        ]
+        return RunEnvironment(name=name, trees=tuple(trees))
 
-    async def relock(self, name: str, guard: Guard, on_progress: OnProgress = no_progress) -> Lock:
-        """Resolve one of the operator's anew, and keep the lock. Raises as ``provide``."""
+    async def relock(self, name: str, guard: Guard, on_progress: OnProgress = no_progress) -> list[Lock]:
+        """Resolve one of the operator's anew, and keep its locks. Raises as ``provide``."""
         settings = self.named[name]
         if settings.lock is not None:
             raise Denied("lock_is_the_owners", f"The lock of {name} is {settings.lock}.", hint="make that one anew")
-        wanted = self.lock_request(requirements_of(settings))
-        async with self._hold_name(wanted.digest):
-            lock = await self._resolve(wanted.requirements, guard, on_progress)
-            self._check(name, lock)
-            self.store.save_lock(wanted, lock)
+        locks = []
+        for ecosystem, requirements in self._parts(name):
+            wanted = ecosystem.lock_request(requirements)
+            async with self._hold_name(wanted.digest):
+                lock = await self._resolve(ecosystem, requirements, guard, on_progress)
+                self._check(name, lock)
+                self.store.save_lock(wanted, lock)
+            locks.append(lock)
         self._known.clear()
-        return lock
+        return locks
 
-    def find_built(self, name: str) -> tuple[Lock | None, BuiltTree | None]:
-        """What there is of one of the operator's."""
-        try:
-            lock = self._find_lock(name, self.lock_request(requirements_of(self.named[name])))
-        except Denied:
-            return None, None
-        return lock, None if lock is None else self.store.find_tree(lock.sha256, self.interpreter)
+    def find_built(self, name: str) -> list[tuple[Lock, BuiltTree | None]]:
+        """What there is of one of the operator's: its locks, and the tree of each if it was built."""
+        found = []
+        for ecosystem, requirements in self._parts(name):
+            try:
+                lock = self._find_lock(ecosystem, name, ecosystem.lock_request(requirements))
+            except Denied:
+                continue
+            if lock is not None:
+                found.append((lock, self.store.find_tree(lock.sha256, ecosystem.platform)))
+        return found
+
+    def is_built(self, name: str) -> bool:
+        """Whether all of one of the operator's is there."""
+        found = self.find_built(name)
+        return len(found) == len(self._parts(name)) and all(tree is not None for _, tree in found)
 
     def who_has(self, modules: Sequence[str]) -> str:
         """The name of an environment that a program could import these from; empty where there is none."""
-        trees = {name: self.find_built(name)[1] for name in self.named}
-        return next((name for name, tree in trees.items() if tree and {*modules} <= {*tree.modules}), "")
+        trees = ((name, tree) for name in self.named for _, tree in self.find_built(name))
+        return next((name for name, tree in trees if tree and {*modules} <= {*tree.modules}), "")
 
     def suggest(self, modules: Sequence[str]) -> str:
         """What to do about modules that a program has not found: the environment that has them, or what to write."""
         if name := self.who_has(modules):
             return f'the environment {name} has it: environment="{name}"'
         packages = [package_of(module) for module in modules]
+        may_ask = self.rules.enabled and refuse_names(self.rules, packages) is None
+        if packages[0].startswith(NPM):
+            listed = ", ".join(f'"{package.removeprefix(NPM)}"' for package in packages)
+            return f'import it from "{packages[0]}"' if may_ask else f"{_ADD} npm = [{listed}]"
         listed = ", ".join(f'"{package}"' for package in packages)
-        if self.rules.enabled and refuse_names(self.rules, packages) is None:
+        if may_ask:
             return f"ask for it in the program: # /// script, # dependencies = [{listed}], # ///, a line each"
-        return f"the owner can add it: [environments.NAME] python = [{listed}]"
+        return f"{_ADD} python = [{listed}]"
 
-    def lock_request(self, requirements: tuple[str, ...]) -> LockRequest:
-        """All that the lock of these depends on."""
-        return LockRequest(
-            requirements=requirements,
-            indexes=self.indexes,
-            cooldown_days=self.cooldown_days,
-            interpreter=self.interpreter,
-        )
+    def _parts(self, name: str) -> list[tuple[Ecosystem, tuple[str, ...]]]:
+        """The kinds of packages that one of the operator's has, with what is required of each."""
+        pairs = ((one, one.requirements_of(self.named[name])) for one in self.ecosystems)
+        return [(ecosystem, requirements) for ecosystem, requirements in pairs if requirements is not None]
 
-    def _open_tree(self, name: str, tree: BuiltTree) -> RunEnvironment:
+    def _open_tree(self, ecosystem: Ecosystem, tree: BuiltTree) -> PackageTree:
         self.store.note_use(tree)
-        return RunEnvironment(name=name, tree=tree, path=self.store.path_of(tree))
-
-    def _asked_by(self, language: Language, code: str) -> tuple[str, ...]:
-        if language != "python" or not self.rules.enabled:
-            return ()
-        try:
-            return read_metadata(code)
-        except MetadataError as error:
-            raise Denied(
-                "metadata_unreadable",
-                f"The block `# /// script` of the program can't be read: {error}.",
-                hint='write it as PEP 723 has it: # /// script, # dependencies = ["NAME"], # ///',
-            ) from error
+        return PackageTree(ecosystem=ecosystem, tree=tree, path=self.store.path_of(tree))
 
     async def _provide(
-        self, name: str | None, requirements: tuple[str, ...], guard: Guard, on_progress: OnProgress
+        self,
+        ecosystem: Ecosystem,
+        name: str | None,
+        requirements: tuple[str, ...],
+        guard: Guard,
+        on_progress: OnProgress,
     ) -> BuiltTree:
-        known = self._known.get((name or "", *requirements))
+        key = (name or "", ecosystem.platform, *requirements)
+        known = self._known.get(key)
         if known is not None and name is not None and self.store.path_of(known).exists():
             return known
-        wanted = self.lock_request(requirements)
+        wanted = ecosystem.lock_request(requirements)
         async with self._hold_name(wanted.digest):
-            lock = await to_thread.run_sync(self._find_lock, name, wanted)
+            lock = await to_thread.run_sync(self._find_lock, ecosystem, name, wanted)
             if lock is None:
-                lock = await self._resolve(requirements, guard, on_progress)
+                lock = await self._resolve(ecosystem, requirements, guard, on_progress)
                 self.store.save_lock(wanted, lock)  # what a person is asked about stays what it was
             self._check(name, lock)
             action = Install(
@@ -203,32 +233,24 @@ class Environments:
                 lock_sha256=lock.sha256,
             )
             async with guard.admit(action) as ending:
-                tree = self.store.find_tree(lock.sha256, self.interpreter)
+                tree = self.store.find_tree(lock.sha256, ecosystem.platform)
                 ending.fields["built"] = tree is None
                 if tree is None:
-                    builder = self._builder()
+                    builder = _builder_of(ecosystem)
                     tree = await builder.build(lock, _of_builds(guard, builder.grant), on_progress)
-        self._known[name or "", *requirements] = tree
+        self._known[key] = tree
         return tree
 
-    def _find_lock(self, name: str | None, wanted: LockRequest) -> Lock | None:
+    def _find_lock(self, ecosystem: Ecosystem, name: str | None, wanted: LockRequest) -> Lock | None:
         """The operator's lock, or the one that was made for these requirements.
 
         Raises:
             Denied: It can't be read.
         """
-        if name is not None and (path := self.named[name].lock) is not None:
-            try:
-                with Path(path).open("rb") as file:
-                    lock = read_lock(file.read(MOST_LOCK_BYTES), self.version)
-            except OSError as error:
-                reason = f"The lock {path} can't be read: {error.strerror}."
-                raise Denied("lock_unreadable", reason, hint=f"correct environments.{name}.lock") from error
-            cutoff = datetime.now(UTC) - timedelta(days=self.cooldown_days) if self.cooldown_days else None
-            refuse_young(lock, cutoff, ["file:"])
-            return lock
+        if name is not None and (own := ecosystem.load_own_lock(name, self.named[name])) is not None:
+            return own
         data = self.store.load_lock(wanted)
-        return None if data is None else read_lock(data, self.version)
+        return None if data is None else ecosystem.read_lock(data)
 
     def _check(self, name: str | None, lock: Lock) -> None:
         """Refuse what the operator's list for an environment leaves out, and what no environment may have."""
@@ -241,14 +263,11 @@ class Environments:
                     hint=f"add it to environments.{name}.allow, or do without what needs it",
                 )
 
-    async def _resolve(self, requirements: tuple[str, ...], guard: Guard, on_progress: OnProgress) -> Lock:
-        builder = self._builder()
+    async def _resolve(
+        self, ecosystem: Ecosystem, requirements: tuple[str, ...], guard: Guard, on_progress: OnProgress
+    ) -> Lock:
+        builder = _builder_of(ecosystem)
         return await builder.resolve(requirements, _of_builds(guard, builder.grant), on_progress)
-
-    def _builder(self) -> EnvironmentBuilder:
-        if self.builder is None:
-            raise Denied("environment_unavailable", f"No environment can be built here: {self.missing}.", hint=_UV_HINT)
-        return self.builder
 
     def _deny_unknown(self, name: str) -> Denied:
         there = f"There are: {join_listed(sorted(self.named))}." if self.named else "There are none."
@@ -266,12 +285,22 @@ class Environments:
             await anyio.sleep(_HOLD_SECONDS)
 
 
-_UV_HINT: Final = "install uv beside Gloveport: pip install uv"
+_ADD: Final = "the owner can add it: [environments.NAME]"
 
 
-def requirements_of(settings: Environment) -> tuple[str, ...]:
-    """The requirements of one of the operator's environments, in the one spelling that each has."""
-    return tuple(sorted({normalize_requirement(one) for one in settings.python}))
+def _is_default(settings: Environment, language: Language) -> bool:
+    return settings.default and language in settings.served_languages
+
+
+def _builder_of(ecosystem: Ecosystem) -> Builder:
+    if ecosystem.builder is None:
+        raise Denied(
+            "environment_unavailable", f"No environment can be built here: {ecosystem.missing}.", hint=_UNAVAILABLE
+        )
+    return ecosystem.builder
+
+
+_UNAVAILABLE: Final = "install it beside Gloveport"
 
 
 def _of_builds(guard: Guard, grant: Grant) -> Guard:

@@ -1,6 +1,7 @@
 """Environments on disk: locks by what was asked for, wheels and trees by what is in them.
 
-    locks/WANTED.toml   what a set of requirements was resolved to; WANTED is a digest of all that it depends on
+    locks/WANTED.toml   what a set of requirements was resolved to; WANTED is a digest of all that it depends on. Of npm
+                        it is JSON
     wheels/SHA256       files from an index, for the next build that has the same
     files/              each content of a tree once
     trees/ADDRESS       sealed, read-only; ADDRESS is a digest of the lock, the interpreter and the platform
@@ -42,16 +43,29 @@ _HELD: Final = ".held"
 class LockRequest(Value):
     """All that a lock depends on."""
 
+    @property
+    def digest(self) -> str:
+        """Name of its lock."""
+        return _digest(_FORMAT, self.model_dump_json())
+
+
+class PythonLockRequest(LockRequest):
+    """All that a lock of packages of Python depends on."""
+
     requirements: tuple[str, ...]
     indexes: tuple[str, ...]
     cooldown_days: float
     interpreter: str
     """Implementation and version, as extension modules name it."""
 
-    @property
-    def digest(self) -> str:
-        """Name of its lock."""
-        return _digest(_FORMAT, self.model_dump_json())
+
+class NpmLockRequest(LockRequest):
+    """All that a lock of packages of npm depends on."""
+
+    npm: tuple[str, ...]
+    registry: str
+    scopes: Mapping[str, str]
+    cooldown_days: float
 
 
 class BuiltTree(Value):
@@ -129,8 +143,17 @@ class EnvironmentStore:
         """When it was used last, in seconds since the epoch."""
         return self._record_path(tree.address).stat().st_mtime
 
-    def seal(self, source: Path, lock: Lock, interpreter: str, bounds: TreeBounds) -> BuiltTree:
+    def seal(
+        self, source: Path, lock: Lock, interpreter: str, bounds: TreeBounds, names: Iterable[str] = ()
+    ) -> BuiltTree:
         """Check what a sandbox has left at ``source``, and make the tree of a lock of it.
+
+        Args:
+            source: What the sandbox has left.
+            lock: What it was installed from.
+            interpreter: What it is for.
+            bounds: How much it may hold.
+            names: What programs can import of it, where that are no modules of Python.
 
         Raises:
             Denied: There is something in it that no environment may hold.
@@ -147,7 +170,7 @@ class EnvironmentStore:
                 built=time.time(),
                 bytes=sealed.bytes,
                 packages=lock.packages,
-                modules=tuple(sealed.modules),
+                modules=(*sealed.modules, *names),
                 left_out=tuple(sealed.left_out),
             )
             place = self.root / "trees" / address

@@ -8,7 +8,7 @@ import hashlib
 import itertools
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -58,31 +58,27 @@ class Lock(Value):
     """What an environment is installed from."""
 
     text: str
-    pins: tuple[Pin, ...]
-    """Sorted by name."""
+    packages: tuple[LockedPackage, ...]
+    """Sorted by name, without their files."""
 
     @property
     def sha256(self) -> str:
         """Digest of the text."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
-    @property
-    def packages(self) -> tuple[LockedPackage, ...]:
-        """Without their files."""
-        return tuple(LockedPackage(name=one.name, version=one.version, uploaded=one.uploaded) for one in self.pins)
 
-    @property
-    def youngest(self) -> str:
-        """When the last of them was uploaded; empty where that is not said of all."""
-        times = [one.uploaded for one in self.pins]
-        return max(times) if times and all(times) else ""
+class PythonLock(Lock):
+    """One of packages of Python."""
+
+    pins: tuple[Pin, ...]
+    """Sorted by name."""
 
     def requirements(self) -> str:
         """As ``pip install --require-hashes`` reads them."""
         return "".join(f"{one.name}=={one.version} --hash=sha256:{one.wheel.sha256}\n" for one in self.pins)
 
 
-def read_lock(data: bytes, version: tuple[int, int]) -> Lock:
+def read_lock(data: bytes, version: tuple[int, int]) -> PythonLock:
     """A lock, for an interpreter of this version on this host.
 
     Raises:
@@ -92,36 +88,34 @@ def read_lock(data: bytes, version: tuple[int, int]) -> Lock:
         text = data.decode()
         listed = tomllib.loads(text)["packages"]
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError, KeyError) as error:
-        raise _unreadable(f"it is no pylock.toml: {error!r:.200}") from error
+        raise unreadable_lock(f"it is no pylock.toml: {error!r:.200}") from error
     if not isinstance(listed, list) or len(listed) > MOST_PACKAGES:
-        raise _unreadable(f"it has more than {MOST_PACKAGES} packages, or no list of them")
+        raise unreadable_lock(f"it has more than {MOST_PACKAGES} packages, or no list of them")
     tags = _tags(version)
     pins = sorted((_read_pin(one, tags) for one in listed), key=lambda one: one.name)
     for one, other in itertools.pairwise(pins):
         if one.name == other.name:
-            raise _unreadable(f"it has {one.name} twice")
-    return Lock(text=text, pins=tuple(pins))
+            raise unreadable_lock(f"it has {one.name} twice")
+    packages = tuple(LockedPackage(name=one.name, version=one.version, uploaded=one.uploaded) for one in pins)
+    return PythonLock(text=text, packages=packages, pins=tuple(pins))
 
 
-def refuse_young(lock: Lock, cutoff: datetime | None, aged: Sequence[str]) -> None:
-    """Refuse a lock that has a file younger than the operator's cooldown, or one that nobody knows the age of.
+def refuse_young(packages: Iterable[LockedPackage], cutoff: datetime | None) -> None:
+    """Refuse packages younger than the operator's cooldown, and those that nobody knows the age of.
 
     Args:
-        lock: The lock.
-        cutoff: What was uploaded after that is too young; None where nothing is.
-        aged: Prefixes of URLs whose files have no age: directories of the operator's.
+        packages: Those of a lock.
+        cutoff: What was uploaded later is too young; None where nothing is.
 
     Raises:
-        Denied: It has one.
+        Denied: There is one.
     """
-    for one in lock.pins if cutoff is not None else ():
-        if one.wheel.url.startswith(tuple(aged)):
-            continue
+    for one in packages if cutoff is not None else ():
         if not one.uploaded:
             raise Denied(
                 "package_of_unknown_age",
-                f"The index does not say when {one.name} {one.version} was uploaded (PEP 700), so nobody can tell "
-                "whether it is older than the cooldown.",
+                f"The index does not say when {one.name} {one.version} was uploaded (PEP 700, or `time` of npm), so "
+                "nobody can tell whether it is older than the cooldown.",
                 hint="set packages.cooldown_days = 0 if you trust this index, or name one that says it",
             )
         if cutoff is not None and datetime.fromisoformat(one.uploaded) > cutoff:
@@ -133,14 +127,19 @@ def refuse_young(lock: Lock, cutoff: datetime | None, aged: Sequence[str]) -> No
             )
 
 
+def select_aged(lock: PythonLock, ageless: Sequence[str]) -> Iterator[LockedPackage]:
+    """The packages that have an age: all but those below these prefixes of URLs, directories of the operator's."""
+    yield from (one for one in lock.pins if not one.wheel.url.startswith(tuple(ageless)))
+
+
 def _read_pin(table: Any, tags: "dict[Tag, int]") -> Pin:  # noqa: ANN401 - what TOML holds
     if not isinstance(table, dict):
-        raise _unreadable("one of its packages is no table")
+        raise unreadable_lock("one of its packages is no table")
     name, version = table.get("name"), table.get("version")
     if not isinstance(name, str) or not _NAME.fullmatch(utils.canonicalize_name(name)):
-        raise _unreadable(f"the name {name!a:.100} is none")
+        raise unreadable_lock(f"the name {name!a:.100} is none")
     if not isinstance(version, str) or not _VERSION.fullmatch(version):
-        raise _unreadable(f"{utils.canonicalize_name(name)} has no version, so it is no package of an index")
+        raise unreadable_lock(f"{utils.canonicalize_name(name)} has no version, so it is no package of an index")
     best: tuple[int, Pin] | None = None
     for wheel in table.get("wheels") or ():
         pin, rank = _read_wheel(utils.canonicalize_name(name), version, wheel, tags)
@@ -166,7 +165,7 @@ def _read_wheel(name: str, version: str, wheel: Any, tags: "dict[Tag, int]") -> 
         or not isinstance(sha256, str)
         or not _SHA256.fullmatch(sha256)
     ):
-        raise _unreadable(f"a file of {name} has no plain URL with a sha256")
+        raise unreadable_lock(f"a file of {name} has no plain URL with a sha256")
     file = url.rpartition("/")[2].replace("%2B", "+").replace("%2b", "+")
     try:
         named, _, _, fits = utils.parse_wheel_filename(file)
@@ -177,9 +176,9 @@ def _read_wheel(name: str, version: str, wheel: Any, tags: "dict[Tag, int]") -> 
             wheel=Wheel(url=url, file=file, sha256=sha256, size=said.get("size")),
         )
     except (utils.InvalidWheelFilename, ValidationError, OverflowError) as error:
-        raise _unreadable(f"{file!a:.200} is no name of a wheel") from error
+        raise unreadable_lock(f"{file!a:.200} is no name of a wheel") from error
     if named != name:
-        raise _unreadable(f"{file!a:.200} is no wheel of {name}")
+        raise unreadable_lock(f"{file!a:.200} is no wheel of {name}")
     return pin, min((tags[tag] for tag in fits if tag in tags), default=None)
 
 
@@ -193,5 +192,6 @@ def _tags(version: tuple[int, int]) -> "dict[Tag, int]":
     return {tag: rank for rank, tag in reversed([*enumerate(every)])}
 
 
-def _unreadable(why: str) -> Denied:
+def unreadable_lock(why: str) -> Denied:
+    """The refusal of a lock."""
     return Denied("lock_unreadable", f"The lock can't be relied on: {why}.", hint="make another: gloveport env lock")

@@ -4,21 +4,33 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
+from gloveport.model.languages import Language, Languages
 from gloveport.model.value import Value
 
 EnvironmentName: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 RequirementText: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][^\x00-\x1f\x7f]{0,199}$")]
 """As pip writes it, without a URL: ``requests``, ``httpx[http2]>=0.28``."""
 
+NpmRequirementText: TypeAlias = Annotated[str, Field(pattern=r"^[@A-Za-z0-9][^\x00-\x1f\x7f]{0,199}$")]
+"""As npm writes it, without a place to get it from: ``zod``, ``csv-parse@5``, ``@scope/name@^1.2``."""
+
 PackagePattern: TypeAlias = Annotated[
-    str, Field(pattern=r"^[A-Za-z0-9*][A-Za-z0-9*._-]*(?:[<>=!~][^\x00-\x1f\x7f]*)?$")
+    str,
+    Field(pattern=r"^(?:npm:[a-z0-9@*][a-z0-9@*._/-]*|[A-Za-z0-9*][A-Za-z0-9*._-]*)(?:[<>=!~][^\x00-\x1f\x7f]*)?$"),
 ]
-"""A name, with ``*`` for any characters, and perhaps versions: ``azure-*``, ``numpy>=2,<3``."""
+"""A name, with ``*`` for any characters, and perhaps versions: ``azure-*``, ``numpy>=2,<3``; with ``npm:`` before it
+one of npm: ``npm:zod>=4``, ``npm:@types/*``."""
 
 IndexUrl: TypeAlias = Annotated[str, Field(pattern=r"^(?:https?://[^\s\x00-\x1f#?@]+|file:///[^\s\x00-\x1f#?@]+)$")]
 
+RegistryUrl: TypeAlias = Annotated[str, Field(pattern=r"^https?://[^\s\x00-\x1f#?@]+$")]
+NpmScope: TypeAlias = Annotated[str, Field(pattern=r"^@[a-z0-9~-][a-z0-9._~-]{0,99}$")]
+
 PACKAGES = "/opt/environment"
-"""Where programs see the environment that they run in."""
+"""Where programs see the packages of Python of the environment that they run in."""
+
+NPM_PACKAGES = "/opt/npm"
+"""Where they see those of npm."""
 
 
 class Environment(Value):
@@ -30,24 +42,49 @@ class Environment(Value):
     python: tuple[RequirementText, ...] = ()
     """Packages of Python as pip writes them: `requests`, `httpx[http2]>=0.28`. What they need comes with them."""
 
+    npm: tuple[NpmRequirementText, ...] = ()
+    """Packages of npm for programs in TypeScript and JavaScript: `zod`, `csv-parse@5`, `@scope/name@^1.2`. They are
+    imported by their names and by `npm:`. Their install scripts never run."""
+
+    languages: Languages | None = None
+    """Languages whose programs may run in it, of those that it has packages for. Default: all of them, which is
+    `python` and `shell` for packages of Python, `typescript` and `javascript` for those of npm."""
+
     lock: Annotated[str, Field(pattern=r"^/[^\x00]+$")] | None = None
     """A `pylock.toml` (as `uv pip compile --format pylock.toml` or `uv export` write it) to install as it is, instead
     of `python`. Default: Gloveport makes one, and keeps it until `gloveport env lock`."""
 
     allow: tuple[PackagePattern, ...] = ()
-    """All packages that may be in it, those that come with others too: `requests`, `azure-*`, `numpy>=2`. A lock with
-    any other is refused. Default: whatever its requirements need."""
+    """All packages that may be in it, those that come with others too: `requests`, `azure-*`, `numpy>=2`, `npm:zod`. A
+    lock with any other is refused. Default: whatever its requirements need."""
 
     default: bool = False
-    """Whether programs that name no environment run in this one."""
+    """Whether programs that name no environment run in this one. There may be one for each language."""
+
+    @property
+    def has_python(self) -> bool:
+        """Whether it has packages of Python. What has no packages at all is an empty one of Python."""
+        return bool(self.python) or self.lock is not None or not self.npm
+
+    @property
+    def packaged_languages(self) -> frozenset[Language]:
+        """Languages that it has packages for."""
+        python: tuple[Language, ...] = ("python", "shell") if self.has_python else ()
+        npm: tuple[Language, ...] = ("typescript", "javascript") if self.npm else ()
+        return frozenset((*python, *npm))
+
+    @property
+    def served_languages(self) -> frozenset[Language]:
+        """Languages whose programs may run in it."""
+        return self.packaged_languages if self.languages is None else self.languages
 
 
 class PackageRules(Value):
-    """Which packages a program may ask for by itself, in the ``# /// script`` block of PEP 723."""
+    """Which packages a program may ask for by itself, in the block of PEP 723 or by imports from ``npm:``."""
 
     allow: tuple[PackagePattern, ...] = ()
-    """Packages that are installed without a question: `requests`, `azure-*`, `numpy>=2`. Without `allow` and `ask`
-    such blocks are comments."""
+    """Packages that are installed without a question: `requests`, `azure-*`, `numpy>=2`, `npm:zod`, `npm:@types/*`.
+    Without `allow` and `ask` such blocks are comments."""
 
     ask: tuple[PackagePattern, ...] = ()
     """Packages about which a person is asked, who sees versions, ages, and what else comes with them."""
@@ -65,6 +102,8 @@ class LockedPackage(Value):
     """One package of a lock."""
 
     name: str
+    """With ``npm:`` before it, where it is one of npm."""
+
     version: str
     uploaded: str = ""
     """When its file was uploaded, as the index says: ISO 8601. Empty where it says nothing."""

@@ -1,5 +1,7 @@
 """Packages that programs ask for: reads the block of PEP 723, compares names, and decides by rules. Pure.
 
+Names of npm have ``npm:`` before them (``npm_requests`` reads those); no pattern without it means one of them.
+
 Nothing of a program is executed for it. A name that nobody has allowed, and that looks like a well-known one, is denied
 before anybody is asked: that is what a typo-squat counts on.
 """
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from gloveport.late_module import late_module
 from gloveport.model import Allow, Ask, Decision, Deny
 from gloveport.model.packages import Install, LockedPackage, PackagePattern, PackageRules
+from gloveport.policy.npm_requests import MOST_REQUIREMENTS, NPM, SPECIFIER, MetadataError
 from gloveport.policy.wildcards import matches
 from gloveport.policy.wording import FINAL, join_listed, quote_sent
 
@@ -24,11 +27,10 @@ else:
     specifiers = late_module("packaging.specifiers")
     version = late_module("packaging.version")
 
-MOST_REQUIREMENTS: Final = 64
 _BLOCK: Final = re.compile(r"(?m)^# /// (?P<type>[a-zA-Z0-9-]+)$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
 """As PEP 723 has it."""
 
-_PATTERN: Final = re.compile(r"([A-Za-z0-9*._-]+)(.*)", re.DOTALL)
+_PATTERN: Final = re.compile(r"((?:npm:)?[A-Za-z0-9@*._/-]+)(.*)", re.DOTALL)
 _MOST_CHARACTERS: Final = 200
 _PACKAGES: Final = {
     "Crypto": "pycryptodome",
@@ -47,10 +49,6 @@ _PACKAGES: Final = {
     "yaml": "pyyaml",
 }
 """Well-known modules whose package has another name."""
-
-
-class MetadataError(ValueError):
-    """A program's block can't be read; the text says why."""
 
 
 def read_metadata(source: str) -> tuple[str, ...]:
@@ -97,8 +95,8 @@ def normalize_requirement(text: str) -> str:
 
 
 def canonical_name(name: str) -> str:
-    """The one spelling that a package's name has."""
-    return re.sub(r"[-_.]+", "-", name).lower()
+    """The one spelling that a package's name has. Those of npm have no other."""
+    return name if name.startswith(NPM) else re.sub(r"[-_.]+", "-", name).lower()
 
 
 def package_of(module: str) -> str:
@@ -108,6 +106,8 @@ def package_of(module: str) -> str:
 
 def name_of(requirement: str) -> str:
     """The canonical name of what a requirement is for."""
+    if found := SPECIFIER.fullmatch(requirement):
+        return found["package"]
     return canonical_name(requirements.Requirement(requirement).name)
 
 
@@ -145,7 +145,7 @@ def decide_install(rules: PackageRules, action: Install) -> Decision:
     if refusal := refuse_names(rules, action.asked):
         return refusal
     for one in action.packages:
-        if covers(rules.deny, one):
+        if covers(rules.deny, one, unknown=True):
             return Deny(
                 code="package_denied",
                 reason=f"It needs {one.name} {one.version}, which the owner does not allow.",
@@ -169,9 +169,11 @@ def decide_install(rules: PackageRules, action: Install) -> Decision:
     return Ask(rule="packages.ask", question=question)
 
 
-def covers(patterns: Sequence[PackagePattern], one: LockedPackage) -> bool:
-    """Whether one of the patterns means this package in this version. A version that is none is meant by names."""
-    return any(_has_name(pattern, one.name) and _has_version(pattern, one.version) for pattern in patterns)
+def covers(patterns: Sequence[PackagePattern], one: LockedPackage, *, unknown: bool = False) -> bool:
+    """Whether one of the patterns means this package in this version. ``unknown``: the answer where it names versions,
+    and this one can't be compared with them, as some of npm can't.
+    """
+    return any(_has_name(pattern, one.name) and _has_version(pattern, one.version, unknown) for pattern in patterns)
 
 
 def is_pattern(pattern: str) -> bool:
@@ -185,26 +187,29 @@ def is_pattern(pattern: str) -> bool:
 
 def find_likeness(name: str) -> str:
     """The well-known name that another one could be taken for; empty where there is none, or it is well known."""
-    known = well_known()
+    prefix = NPM if name.startswith(NPM) else ""
+    known, name = well_known(prefix), name.removeprefix(prefix)
     if name in known:
         return ""
     plain = name.replace("-", "")
     for other in known:
         if other.replace("-", "") == plain or (len(other) > 3 and _is_one_edit(name, other)):
-            return other
+            return f"{prefix}{other}"
     return ""
 
 
 @cache
-def well_known() -> tuple[str, ...]:
-    """Names of packages that many use, in the order of how many."""
-    text = resources.files("gloveport.policy").joinpath("well_known_packages.txt").read_text("ascii")
-    return tuple(line for line in text.split() if line)
+def well_known(prefix: str = "") -> tuple[str, ...]:
+    """Names of packages that many use, in the order of how many; with the prefix of npm of those there."""
+    file = "well_known_npm_packages.txt" if prefix else "well_known_packages.txt"
+    return tuple(resources.files("gloveport.policy").joinpath(file).read_text("ascii").split())
 
 
 def _has_name(pattern: str, name: str) -> bool:
     found = _PATTERN.match(pattern)
-    return found is not None and matches(canonical_name(found[1]), name)
+    if found is None or found[1].startswith(NPM) != name.startswith(NPM):
+        return False
+    return matches(canonical_name(found[1]), name)
 
 
 def _specifier(pattern: str) -> str:
@@ -212,14 +217,14 @@ def _specifier(pattern: str) -> str:
     return found[2].strip() if found is not None else ""
 
 
-def _has_version(pattern: str, text: str) -> bool:
+def _has_version(pattern: str, text: str, unknown: bool) -> bool:  # noqa: FBT001 - as in ``covers``
     specifier = _specifier(pattern)
     try:
         if not specifier:
             return True
         return specifiers.SpecifierSet(specifier).contains(version.Version(text), prereleases=True)
     except (specifiers.InvalidSpecifier, version.InvalidVersion):
-        return False
+        return unknown
 
 
 def _is_one_edit(one: str, other: str) -> bool:

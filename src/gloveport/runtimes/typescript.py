@@ -1,7 +1,7 @@
 """TypeScript and JavaScript runtime: Deno, whose own permissions are one more wall inside the sandbox."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -12,26 +12,36 @@ from gloveport.errors import ConfigError
 from gloveport.model import GUEST, MIB, OUT, OUT_LINKS, PRIVATE, SCRATCH, Grant, Mount, Program, SessionSetup, Value
 from gloveport.model.egress import Placeholder
 from gloveport.model.hub import DOOR
+from gloveport.model.packages import NPM_PACKAGES
 
-_DENO = "/opt/deno/deno"
+DENO = "/opt/deno/deno"
+"""Its place in a sandbox."""
+
+DENO_CONFIG = "deno.json"
+"""What says at ``NPM_PACKAGES`` which packages programs can import by their names."""
+
+RESERVED_BYTES = 640 * MIB
+"""V8's code range and heap cages, writable by mode and untouched; measured 553 MB."""
+
 _REPORT = f"{PRIVATE}/report"
 _WRITABLE = (SCRATCH, OUT, *OUT_LINKS)
-_RESERVED_BYTES = 640 * MIB  # V8's code range and heap cages, writable by mode and untouched; measured 553 MB
 
 
 _ENV: Mapping[str, str] = {"DENO_DIR": f"{PRIVATE}/deno", "DENO_NO_UPDATE_CHECK": "1"}
 _OPTIONS = (
-    _DENO,
+    DENO,
     "run",
     "--no-prompt",
     "--no-check",
     "--no-remote",
-    "--no-npm",
     "--cached-only",
-    "--no-config",
     "--no-lock",
     "--no-code-cache",  # a fresh sandbox has none, and writing one would help nobody
 )
+_WITHOUT_PACKAGES = ("--no-npm", "--no-config")
+_WITH_PACKAGES = (f"--config={NPM_PACKAGES}/{DENO_CONFIG}", "--node-modules-dir=manual")
+_SYS = "--allow-sys=ca,cpus,gid,homedir,hostname,osRelease,uid,username"
+_MOST_NAMED = 12
 
 
 class Deno(Value):
@@ -40,6 +50,8 @@ class Deno(Value):
     executable: str
     language: Literal["typescript", "javascript"]
     packages: str = "Deno has the modules of node (node:fs and others)"
+    has_npm: bool = False
+    """Whether its programs have packages of npm at ``NPM_PACKAGES``."""
 
     def prepare(self, source: str, grant: Grant, types: str = "") -> Program:
         """The program that runs ``source``, with nobody's permission but those of ``grant``. Pure.
@@ -55,11 +67,12 @@ class Deno(Value):
             "types": types if self.language == "typescript" else "",
             "value_bytes": int(grant.limits.output_bytes),
             "hub": hub,
+            "packages": self._packages_path,
         }
         command = (
-            *_OPTIONS,
-            *_files(grant, writable=_REPORT),
-            *_permissions(grant),
+            *self._options,
+            *_files(grant, *self._readable, writable=_REPORT),
+            *self._permissions(grant),
             _heap(grant),
             f"{GUEST}/deno/{'run_with_tools.mjs' if hub else 'run.mjs'}",
             _REPORT,
@@ -72,30 +85,65 @@ class Deno(Value):
             report=_REPORT,
             binds=self.binds,
             env=_ENV,
-            reserved_bytes=_RESERVED_BYTES,
+            reserved_bytes=RESERVED_BYTES,
             forked=False,
         )
 
     @property
+    def _packages_path(self) -> str:
+        return NPM_PACKAGES if self.has_npm else ""
+
+    @property
+    def _readable(self) -> tuple[str, ...]:
+        return (NPM_PACKAGES,) if self.has_npm else ()
+
+    @property
+    def _options(self) -> tuple[str, ...]:
+        return (*_OPTIONS, *(_WITH_PACKAGES if self.has_npm else _WITHOUT_PACKAGES))
+
+    def _permissions(self, grant: Grant) -> list[str]:
+        """Deno's. Many a package looks at variables and at what the system is, and would fail where it may not: with
+        packages a program may see what one of Python sees in the same sandbox.
+        """
+        allowed = _permissions(grant)
+        if not self.has_npm:
+            return allowed
+        return ["--allow-env", _SYS, *(one for one in allowed if not one.startswith(("--allow-env", "--allow-sys")))]
+
+    @property
     def binds(self) -> tuple[Mount, ...]:
         """What its programs need of the host."""
-        return (Mount(source=self.executable, target=_DENO),)
+        return (Mount(source=self.executable, target=DENO),)
 
     def setup_session(self, grant: Grant, types: str = "") -> Mapping[str, JsonValue]:
         """See ``Runtime``. It may use all of the sandbox's loopback, where servers of the session listen."""
         private = SessionSetup.model_fields["private"].default
-        permissions = [one for one in _permissions(grant) if not one.startswith(("--allow-net", "--allow-sys"))]
+        allowed = self._permissions(grant)
+        permissions = [one for one in allowed if not one.startswith(("--allow-net", "--allow-sys"))]
         argv = [
-            *_OPTIONS,
-            *_files(grant, private, writable=private),
+            *self._options,
+            *_files(grant, *self._readable, private, writable=private),
             "--allow-net",
-            "--allow-sys=ca,inspector",  # by which V8 evaluates calls
+            f"{_SYS if self.has_npm else '--allow-sys=ca'},inspector",  # by which V8 evaluates calls
             *permissions,
             _heap(grant),
             f"{GUEST}/deno/session.mjs",
             _hub(grant),
+            self._packages_path,
         ]
         return {"argv": [*argv], "variables": dict(_ENV), "types": types if self.language == "typescript" else ""}
+
+
+def in_environment(deno: Deno, name: str, packages: Sequence[str]) -> Deno:
+    """Deno as programs of an environment have it.
+
+    Args:
+        deno: As programs have it without one.
+        name: Of the environment.
+        packages: Names of npm that programs can import, without what comes with them.
+    """
+    listed = ", ".join(packages[:_MOST_NAMED]) + (" and others" if len(packages) > _MOST_NAMED else "")
+    return deno.model_copy(update={"has_npm": True, "packages": f"the environment {name} has {listed}"})
 
 
 def _files(grant: Grant, *readable: str, writable: str) -> tuple[str, str]:

@@ -7,7 +7,9 @@ from gloveport.config.schema import KeyPath
 from gloveport.config.sources.layers import Table
 from gloveport.config.toml_text import printable
 from gloveport.config.validation.faults import Fault
-from gloveport.policy.package_requests import MetadataError, is_pattern, normalize_requirement
+from gloveport.model.packages import Environment
+from gloveport.policy.npm_requests import MetadataError, normalize_npm_requirement
+from gloveport.policy.package_requests import is_pattern, name_of, normalize_requirement
 
 _LISTS: Final = ("allow", "ask", "deny")
 
@@ -19,7 +21,7 @@ def package_faults(data: Table) -> Iterator[Fault]:
         yield from _pattern_faults(packages, ("packages", name))
     environments = data.get("environments")
     tables = environments.items() if isinstance(environments, Mapping) else ()
-    chosen = [name for name, table in tables if isinstance(table, Mapping) and table.get("default") is True]
+    defaults: dict[str, str] = {}
     for name, table in tables:
         key = ("environments", str(name))
         yield from _pattern_faults(table, (*key, "allow"))
@@ -38,12 +40,58 @@ def package_faults(data: Table) -> Iterator[Fault]:
                 problem="found both: the lock says all that is installed",
                 hint="remove the one or the other",
             )
-        if name in chosen[1:]:
+        yield from _npm_faults(table, key)
+        yield from _language_faults(table, key)
+        for language in _list_languages(table) if isinstance(table, Mapping) and table.get("default") is True else ():
+            if (other := defaults.setdefault(language, str(name))) != name:
+                yield Fault(
+                    keys=((*key, "default"), ("environments", other, "default")),
+                    problem=f"two environments can't both be the default of programs in {language}",
+                    hint="leave it to one of them, or name the languages of each",
+                )
+                break
+
+
+def _npm_faults(table: object, key: KeyPath) -> Iterator[Fault]:
+    seen = set()
+    for index, text in enumerate(_texts(table, "npm")):
+        try:
+            name = name_of(normalize_npm_requirement(text))
+        except MetadataError as error:
             yield Fault(
-                keys=((*key, "default"), ("environments", str(chosen[0]), "default")),
-                problem="two environments can't both be the default",
-                hint="leave it to one of them",
+                keys=((*key, "npm", index),),
+                problem=printable(f"expected a package of npm: {error}"),
+                hint="write a name and perhaps versions, such as csv-parse@5",
             )
+            continue
+        if name in seen:
+            yield Fault(keys=((*key, "npm", index),), problem="found it twice", hint="leave one of them")
+        seen.add(name)
+
+
+def _language_faults(table: object, key: KeyPath) -> Iterator[Fault]:
+    packaged = _list_packaged(table)
+    for index, language in enumerate(_texts(table, "languages")):
+        if language not in packaged:
+            yield Fault(
+                keys=((*key, "languages", index),),
+                problem=f"it has no packages for {printable(language)}",
+                hint=f"leave it out; there are some for {', '.join(sorted(packaged))}",
+            )
+
+
+def _list_packaged(table: object) -> frozenset[str]:
+    """The languages that an environment has packages for."""
+    lock = "/" if isinstance(table, Mapping) and table.get("lock") else None
+    settings = Environment.model_construct(
+        python=tuple(_texts(table, "python")), npm=tuple(_texts(table, "npm")), lock=lock
+    )
+    return frozenset(settings.packaged_languages)
+
+
+def _list_languages(table: object) -> frozenset[str]:
+    """The languages whose programs may run in an environment."""
+    return frozenset(_texts(table, "languages")) or _list_packaged(table)
 
 
 def _pattern_faults(table: object, key: KeyPath) -> Iterator[Fault]:

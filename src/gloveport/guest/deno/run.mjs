@@ -1,10 +1,10 @@
 /**
  * Run one TypeScript or JavaScript program in this Deno and write a report of what came of it.
  *
- * The job comes on standard input as JSON `{source, name, language, types, value_bytes, hub}` and is read to its end; the
+ * The job comes on standard input as JSON `{source, name, language, types, value_bytes, hub, packages}` and is read to its end; the
  * report goes to the file that the first argument names, a line each time there is one, of which the last counts. Its shape is
  * that of `guest/python/program.py`, with `last` where nothing of the program comes after it. It is written when Deno ends the
- * program. `hub` is where tools can be called, or empty. What calls them, `run_with_tools.mjs` brings: who needs none shall not
+ * program. `hub` is where tools can be called, or empty, and `packages` the directory of those of npm. What calls them, `run_with_tools.mjs` brings: who needs none shall not
  * wait for it.
  * With `wait` as the second argument this goes once through all that a program needs, writes a line that is no report, and the
  * byte "R" to standard output, and only then reads. No job at all is the quiet end of one that waits in vain.
@@ -313,7 +313,8 @@ export function describeError(error, { name, source, ahead = 0 }, url) {
   const position = RegExp(`${RegExp.escape(url)}:(\\d+)`, "g");
   const tidy = (text) =>
     text.replace(position, (_, line) => `${name}:${line - ahead}`).replaceAll(url, () => name).replaceAll(urlOf(name), () => name)
-      .replace(/, run again with the --allow-\w+ flag/g, ": this sandbox has no such permission");
+      .replace(/, run again with the --allow-\w+ flag/g, ": this sandbox has no such permission")
+      .replace(/ in the node_modules directory\. Ensure you have[^\n]*/g, " in the environment");
   try {
     let [type, message] = nameAndMessage(error);
     let traceback = tidy(trace(error, 0));
@@ -452,13 +453,14 @@ function reporter(path) {
 }
 
 /** Give a program the names of a CommonJS module, as node would. Only where it speaks of them: to load them takes time. */
-export async function installRequire(name) {
+export async function installRequire(name, packages) {
   const { createRequire } = await import("node:module");
   const module = { exports: {}, filename: `${cwd()}/${name}` };
   const load = createRequire(module.filename);
+  const loadPackage = packages && createRequire(`${packages}/${name}`);
   const require = (id) => {
     try {
-      return load(id);
+      return loadPackage && /^[^./]/.test(id) ? loadPackage(id.replace(/^npm:/, "")) : load(id);
     } catch (error) {
       if (!(error instanceof NotCapable)) throw error; // of node_modules in directories above ours
       throw assign(new Error(`Cannot find module '${id}'`), { code: "MODULE_NOT_FOUND" });
@@ -500,7 +502,7 @@ async function main(path, tools, ready, leave) {
     job.ahead = module.ahead;
     url = publish(module);
     if (job.hub) tools.install(job.hub);
-    if (/\brequire\b/.test(job.source)) await installRequire(job.name);
+    if (/\brequire\b/.test(job.source)) await installRequire(job.name, job.packages);
     if (module.text.includes("await")) { // as one with a top-level return does now
       // Deno ends such a program without a last event, so this report stands unless another comes.
       const never = { type: "Error", message: NEVER, traceback: `Error: ${NEVER}\n`, errno: null };

@@ -1,9 +1,10 @@
 /**
  * Run one call of a session after the other in this Deno, in one global scope.
  *
- * `session.mjs HUB CALLS ANSWERS`: a call is a line of JSON on the pipe CALLS, `{call, do, language, path, name, value_bytes,
+ * `session.mjs HUB PACKAGES CALLS ANSWERS`: a call is a line of JSON on the pipe CALLS, `{call, do, language, path, name, value_bytes,
  * until}` with `do` one of "run", "variables" and "inspect" (of an `expression`); its answer one on ANSWERS, `{call,
- * report, variables}`, whose report has the shape of `run.mjs`. HUB is where tools can be called, or empty.
+ * report, variables}`, whose report has the shape of `run.mjs`. HUB is where tools can be called, or empty, and
+ * PACKAGES the directory of those of npm.
  *
  * V8 evaluates a call as it does what is typed into developer tools: top-level declarations stay and may be declared anew,
  * and `await` stands anywhere. Before that, types are replaced by spaces, and `import` and `export`, which only modules have,
@@ -181,6 +182,7 @@ function apply(text, edits) {
 let taken; // what V8's inspector has handed over
 let taker; // its name there for the function that takes it
 let interrupt = null; // ends the call that goes on
+let packages = ""; // the directory of those of npm
 
 /** The value that an answer of the inspector's stands for. */
 async function take({ objectId, unserializableValue, value }) {
@@ -268,7 +270,7 @@ async function answer(message) {
 async function run(message, onSource) {
   const source = readTextFileSync(message.path).replace(/^\uFEFF/, "");
   onSource(source);
-  if (/\brequire\b/.test(source) && !("require" in globalThis)) await installRequire(message.name);
+  if (/\brequire\b/.test(source) && !("require" in globalThis)) await installRequire(message.name, packages);
   const { text, hasValue } = compile(source, message);
   const { result } = await evaluate(text, message);
   return { result: hasValue ? await result : null };
@@ -375,7 +377,8 @@ function tellUncaught(event, error) {
 }
 
 /** See the module. */
-async function serve([hub, calls, answers]) {
+async function serve([hub, packagesPath, calls, answers]) {
+  packages = packagesPath;
   const [requests, replies] = [Deno.openSync(calls, { read: true }), Deno.openSync(answers, { write: true })];
   for (const path of [calls, answers]) Deno.removeSync(path);
   globalThis.taker = (value) => taken = value;

@@ -101,8 +101,9 @@ def detail_of(action: Action) -> str:
 
 
 def _asked_text(action: Install) -> str:
-    versions = {one.name: one.version for one in action.packages}
-    every = ",".join(f"{_plain(name)}=={_plain(versions.get(name, ''))}" for name in action.asked)
+    every = ",".join(
+        f"{_plain(one.name)}=={_plain(one.version)}" for one in action.packages if one.name in action.asked
+    )
     return every if len(every) <= _LONGEST else _digest(every)
 
 

@@ -1,0 +1,156 @@
+"""What builds of environments have in common: the grant of their programs, their sandboxes, their bounds."""
+
+import contextlib
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final, Protocol, TypeAlias
+
+from pydantic import ByteSize
+
+from gloveport.egress.outbound_session import Gateway
+from gloveport.engine.build_sandboxes import BuildSandboxes
+from gloveport.engine.reach import Reach
+from gloveport.environments.environment_store import BuiltTree, EnvironmentStore
+from gloveport.environments.locks import MOST_LOCK_BYTES, Lock
+from gloveport.environments.seal import TreeBounds
+from gloveport.errors import Denied
+from gloveport.guard import Guard
+from gloveport.model import MIB, Grant, Limits, Mount, Program
+from gloveport.model.egress import Api, Egress, Rule
+from gloveport.model.hub import Sampling
+from gloveport.model.packages import PACKAGES
+from gloveport.policy.hosts.authorities import find, parse_pattern
+from gloveport.sandbox.launch.spawn import Bubblewrap
+from gloveport.sandbox.plan import System, make_plan
+from gloveport.sandbox.pool import zygote_process
+
+OnProgress: TypeAlias = Callable[[str], None]
+"""Takes a few words on what is being done now. Must not wait."""
+
+LIMITS: Final = Limits(
+    wall_seconds=1800,
+    cpu_seconds=1800,
+    cpus=float(min(4, os.cpu_count() or 1)),
+    memory_bytes=ByteSize(2048 * MIB),
+    processes=256,
+    open_files=1024,
+    file_bytes=ByteSize(4096 * MIB),
+    scratch_bytes=ByteSize(64 * MIB),
+    out_bytes=ByteSize(MIB),
+)
+"""Of each of the programs of a build."""
+
+
+class Builder(Protocol):
+    """Makes locks, and trees of them, in sandboxes whose only door is where packages come from."""
+
+    @property
+    def grant(self) -> Grant:
+        """What the programs of a build may do."""
+
+    async def resolve(self, requirements: Sequence[str], guard: Guard, on_progress: OnProgress) -> Lock:
+        """Find versions of what is required, and of all that this needs.
+
+        Args:
+            requirements: In the spelling of ``policy``.
+            guard: Has the grant of builds, and writes down what they fetch.
+            on_progress: Is told what is being done.
+
+        Raises:
+            Denied: There are none, or some are younger than the cooldown.
+            SandboxError: This host can't build the sandbox.
+        """
+
+    async def build(self, lock: Lock, guard: Guard, on_progress: OnProgress) -> BuiltTree:
+        """Install what a lock names, and seal it.
+
+        Raises:
+            Denied: A file is another than the lock says, or something is in it that no environment may hold.
+            SandboxError: This host can't build the sandbox.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildHost:
+    """What a build needs, whatever it builds.
+
+    Attributes:
+        bounds: How much an environment may hold.
+        cooldown_days: What is younger is left out.
+        egress: What the operator says of the way out: an API for the host of an index counts, with its credential.
+    """
+
+    store: EnvironmentStore
+    bounds: TreeBounds
+    cooldown_days: float
+    gateway: Gateway
+    backend: Bubblewrap
+    system: System
+    egress: Egress
+
+    @property
+    def cutoff(self) -> datetime | None:
+        """What was uploaded later is too young; None where nothing is."""
+        return datetime.now(UTC) - timedelta(days=self.cooldown_days) if self.cooldown_days else None
+
+    def grant(self, hosts: Sequence[str]) -> Grant:
+        """What the programs of a build may do: read from these hosts."""
+        apis: dict[str, Api] = {}
+        for number, host in enumerate(hosts):
+            place = parse_pattern(host)
+            owners = find(self.egress, place.scheme, place.host, place.port)
+            if owners is not None:
+                apis[owners[0]] = owners[1]
+            else:
+                apis[f"index-{number}"] = Api(hosts=(host,), rules=(Rule(action="allow", methods=("GET", "HEAD")),))
+        return Grant(limits=LIMITS, egress=self.egress.model_copy(update={"apis": apis, "yolo": False}))
+
+    @contextlib.asynccontextmanager
+    async def open_sandboxes(
+        self, grant: Grant, binds: Sequence[Mount], env: Mapping[str, str], *, reserved_bytes: int = 0
+    ) -> AsyncIterator[BuildSandboxes]:
+        """Sandboxes that write into one directory; on leaving, all of it is gone.
+
+        Args:
+            grant: See ``grant``.
+            binds: What their programs need of the host.
+            env: What they are told.
+            reserved_bytes: See ``Program``.
+        """
+        reach = Reach(grant.egress, self.gateway.authority.certificate, {}, Sampling())
+        program = Program(name="build", binds=tuple(binds), env=env, reserved_bytes=reserved_bytes)
+        system = self.system.model_copy(update={"packages": (), "env": {}})
+        with contextlib.ExitStack() as stack:
+            work = stack.enter_context(self.store.open_work()) / "build"
+            work.mkdir(mode=0o700)
+            writable = Mount(source=str(work), target=PACKAGES)
+            plan = make_plan(program, grant.model_copy(update={"writable": (writable,)}), system, reach.way_out)
+            async with zygote_process.start(self.backend, plan) as zygote:
+                yield BuildSandboxes(work=work, zygote=zygote, gateway=self.gateway, reach=reach, bounds=self.bounds)
+
+
+def write_input(path: Path, text: str) -> None:
+    """Write a file of ours, where a program of an earlier step may have put anything."""
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor, not a path
+        file.write(text)
+
+
+def read_lock_file(path: Path) -> bytes:
+    """Read a file that a sandbox has left, as far as a lock may go.
+
+    Raises:
+        Denied: There is none.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
+            return file.read(MOST_LOCK_BYTES)
+    except OSError as error:
+        raise Denied(
+            "lock_unreadable", f"The resolver has left no lock: {error.strerror}.", hint="try again"
+        ) from error

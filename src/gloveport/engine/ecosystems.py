@@ -1,0 +1,227 @@
+"""The two kinds of packages: how each is asked for, locked, built, and shown to programs."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final, Protocol
+
+from gloveport.engine.build_host import Builder
+from gloveport.engine.npm_builder import PLATFORM
+from gloveport.environments.environment_store import LockRequest, NpmLockRequest, PythonLockRequest
+from gloveport.environments.locks import MOST_LOCK_BYTES, Lock, read_lock, refuse_young, select_aged
+from gloveport.environments.npm_locks import read_npm_lock
+from gloveport.environments.registries import Registries
+from gloveport.errors import Denied
+from gloveport.model import Language
+from gloveport.model.packages import NPM_PACKAGES, PACKAGES, Environment
+from gloveport.policy.npm_requests import MetadataError, normalize_npm_requirement, read_imports
+from gloveport.policy.package_requests import name_of, normalize_requirement, read_metadata
+from gloveport.runtimes import Runtime, python, typescript
+
+_OF_PYTHON: Final = {
+    "PYTHONPATH": f"{PACKAGES}/python",
+    "MPLBACKEND": "agg",
+    "MPLCONFIGDIR": "/run/gloveport/matplotlib",
+    # As for the packages for data work: fonts are read anew in each sandbox, and threads can't be forked.
+    "MPL_IGNORE_SYSTEM_FONTS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+}
+
+
+class Ecosystem(Protocol):
+    """Packages of one kind.
+
+    Attributes:
+        languages: Whose programs can have them.
+        platform: What trees are built for, as ``EnvironmentStore`` calls it.
+        target: Where programs see them.
+        env: What programs are told about it.
+        builder: Makes locks and trees; None where this host can't.
+        missing: Why it can't, and what to do, where it can't.
+    """
+
+    languages: tuple[Language, ...]
+    platform: str
+    target: str
+    env: Mapping[str, str]
+    builder: Builder | None
+    missing: str
+
+    def read_request(self, language: Language, code: str, default: Environment | None) -> tuple[str, ...]:
+        """What a program asks for in its own text, where it has to ask; nothing of it is executed.
+
+        Args:
+            language: Of the program.
+            code: Its text.
+            default: The environment that it runs in otherwise.
+
+        Raises:
+            Denied: It can't be read.
+        """
+
+    def requirements_of(self, settings: Environment) -> tuple[str, ...] | None:
+        """What an environment has of it, in the one spelling that each has; None for nothing."""
+
+    def lock_request(self, requirements: tuple[str, ...]) -> LockRequest:
+        """All that the lock of these depends on."""
+
+    def read_lock(self, data: bytes) -> Lock:
+        """A lock that was kept.
+
+        Raises:
+            Denied: It can't be read.
+        """
+
+    def load_own_lock(self, name: str, settings: Environment) -> Lock | None:
+        """The lock of an environment that the operator has written; None where that is left to us.
+
+        Raises:
+            Denied: It can't be read, or has what is younger than the cooldown.
+        """
+
+    def runtimes(
+        self, runtimes: Mapping[Language, Runtime], name: str, modules: tuple[str, ...]
+    ) -> Mapping[Language, Runtime]:
+        """The languages as programs of the environment of this name have them, that can import these."""
+
+
+@dataclass(kw_only=True)
+class PythonPackages:
+    """See ``Ecosystem``: packages of Python.
+
+    Attributes:
+        indexes: Where they come from.
+        version: Of the interpreter that they are for.
+    """
+
+    platform: str
+    version: tuple[int, int]
+    indexes: tuple[str, ...]
+    cooldown_days: float
+    builder: Builder | None = None
+    missing: str = "uv is not there, which comes with Gloveport: pip install uv"
+    languages: tuple[Language, ...] = ("python", "shell")
+    target: str = PACKAGES
+    env: Mapping[str, str] = field(default_factory=lambda: _OF_PYTHON)
+
+    def read_request(
+        self,
+        language: Language,
+        code: str,
+        default: Environment | None,  # noqa: ARG002 - see ``Ecosystem``
+    ) -> tuple[str, ...]:
+        """See ``Ecosystem``."""
+        try:
+            return read_metadata(code) if language == "python" else ()
+        except MetadataError as error:
+            raise Denied(
+                "metadata_unreadable",
+                f"The block `# /// script` of the program can't be read: {error}.",
+                hint='write it as PEP 723 has it: # /// script, # dependencies = ["NAME"], # ///',
+            ) from error
+
+    def requirements_of(self, settings: Environment) -> tuple[str, ...] | None:
+        """See ``Ecosystem``."""
+        return tuple(sorted({*map(normalize_requirement, settings.python)})) if settings.has_python else None
+
+    def lock_request(self, requirements: tuple[str, ...]) -> PythonLockRequest:
+        """See ``Ecosystem``."""
+        return PythonLockRequest(
+            requirements=requirements,
+            indexes=self.indexes,
+            cooldown_days=self.cooldown_days,
+            interpreter=self.platform,
+        )
+
+    def read_lock(self, data: bytes) -> Lock:
+        """See ``Ecosystem``."""
+        return read_lock(data, self.version)
+
+    def load_own_lock(self, name: str, settings: Environment) -> Lock | None:
+        """See ``Ecosystem``."""
+        if settings.lock is None:
+            return None
+        try:
+            with Path(settings.lock).open("rb") as file:
+                lock = read_lock(file.read(MOST_LOCK_BYTES), self.version)
+        except OSError as error:
+            reason = f"The lock {settings.lock} can't be read: {error.strerror}."
+            raise Denied("lock_unreadable", reason, hint=f"correct environments.{name}.lock") from error
+        cutoff = datetime.now(UTC) - timedelta(days=self.cooldown_days) if self.cooldown_days else None
+        refuse_young(select_aged(lock, ["file:"]), cutoff)
+        return lock
+
+    def runtimes(
+        self, runtimes: Mapping[Language, Runtime], name: str, modules: tuple[str, ...]
+    ) -> Mapping[Language, Runtime]:
+        """See ``Ecosystem``."""
+        own = runtimes["python"]
+        return (
+            {**runtimes, "python": python.in_environment(own, name, modules)}
+            if isinstance(own, python.Python)
+            else runtimes
+        )
+
+
+@dataclass(kw_only=True)
+class NpmPackages:
+    """See ``Ecosystem``: packages of npm."""
+
+    registries: Registries
+    cooldown_days: float
+    builder: Builder | None = None
+    missing: str = "Deno is not there: pip install deno"
+    languages: tuple[Language, ...] = ("typescript", "javascript")
+    platform: str = PLATFORM
+    target: str = NPM_PACKAGES
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    def read_request(self, language: Language, code: str, default: Environment | None) -> tuple[str, ...]:
+        """See ``Ecosystem``. What the default environment has is imported, not asked for."""
+        try:
+            asked = read_imports(code) if language in self.languages else ()
+        except MetadataError as error:
+            raise Denied(
+                "metadata_unreadable",
+                f"What the program imports can't be had: {error}.",
+                hint='write import { z } from "npm:zod@4", or another package of npm',
+            ) from error
+        there = {*map(name_of, (default and self.requirements_of(default)) or ())}
+        return () if there.issuperset(map(name_of, asked)) else asked
+
+    def requirements_of(self, settings: Environment) -> tuple[str, ...] | None:
+        """See ``Ecosystem``."""
+        return tuple(sorted({*map(normalize_npm_requirement, settings.npm)})) or None
+
+    def lock_request(self, requirements: tuple[str, ...]) -> NpmLockRequest:
+        """See ``Ecosystem``."""
+        return NpmLockRequest(
+            npm=requirements,
+            registry=self.registries.url,
+            scopes=self.registries.scopes,
+            cooldown_days=self.cooldown_days,
+        )
+
+    def read_lock(self, data: bytes) -> Lock:
+        """See ``Ecosystem``."""
+        return read_npm_lock(data)
+
+    def load_own_lock(self, name: str, settings: Environment) -> Lock | None:  # noqa: ARG002 - see ``Ecosystem``
+        """See ``Ecosystem``: there is none."""
+        return None
+
+    def runtimes(
+        self, runtimes: Mapping[Language, Runtime], name: str, modules: tuple[str, ...]
+    ) -> Mapping[Language, Runtime]:
+        """See ``Ecosystem``."""
+        return {**runtimes, **dict(_with_packages(runtimes, name, modules))}
+
+
+def _with_packages(
+    runtimes: Mapping[Language, Runtime], name: str, modules: tuple[str, ...]
+) -> Iterator[tuple[Language, Runtime]]:
+    packages = [one.removeprefix("npm:") for one in modules]
+    for language, own in runtimes.items():
+        if isinstance(own, typescript.Deno):
+            yield language, typescript.in_environment(own, name, packages)

@@ -1,0 +1,117 @@
+"""Resolves and builds environments of npm packages in sandboxes whose only doors are the registries.
+
+    resolve   Deno makes a lock from requirements, and a program of ours adds how old each package is
+    install   Deno fetches, compares with the digests of the lock, and unpacks; it runs no script of a package
+
+When they are dead, this process looks at what they have left, and makes the tree of it (``environments/seal.py``). What
+says which names programs can import is written by this process.
+"""
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from anyio import to_thread
+
+from gloveport.engine.build_host import BuildHost, OnProgress, read_lock_file, write_input
+from gloveport.engine.build_sandboxes import BuildSandboxes
+from gloveport.environments.environment_store import BuiltTree
+from gloveport.environments.locks import Lock, refuse_young
+from gloveport.environments.npm_locks import NpmLock, read_npm_lock
+from gloveport.environments.registries import Registries
+from gloveport.errors import Denied
+from gloveport.guard import Guard
+from gloveport.model import GUEST, Grant
+from gloveport.model.packages import PACKAGES
+from gloveport.runtimes.typescript import DENO, DENO_CONFIG, RESERVED_BYTES, Deno
+
+PLATFORM: Final = "npm"
+"""What its trees are for, as ``EnvironmentStore`` calls it."""
+
+_CACHE: Final = f"{PACKAGES}/cache"
+_DENO_LOCK: Final = "deno.lock"
+_MODULES: Final = "node_modules"
+_ENV: Final = {"DENO_DIR": _CACHE, "DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1"}
+_INSTALL: Final = (DENO, "install", "--quiet", "--node-modules-dir=manual", "--node-modules-linker=hoisted")
+_NO_AGE: Final = "0"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NpmBuilder:
+    """A ``Builder`` of packages of npm.
+
+    Attributes:
+        registries: Where packages come from.
+    """
+
+    host: BuildHost
+    registries: Registries
+    deno: Deno
+
+    @property
+    def grant(self) -> Grant:
+        """See ``Builder``."""
+        return self.host.grant(self.registries.hosts)
+
+    async def resolve(self, requirements: Sequence[str], guard: Guard, on_progress: OnProgress) -> NpmLock:
+        """See ``Builder``."""
+        on_progress(f"resolving {len(requirements)} requirements of npm")
+        cutoff = self.host.cutoff
+        async with self._open_sandboxes({_name_of(one): one for one in requirements}) as build:
+            age = cutoff.isoformat(timespec="seconds") if cutoff else _NO_AGE
+            said = await build.run((*_INSTALL, "--lockfile-only", f"--minimum-dependency-age={age}"), guard)
+            if said.outcome.exit_code == 0:
+                write = (self.host.system.python, "-I", f"{GUEST}/python/write_npm_lock.py")
+                said = await build.run((*write, f"{PACKAGES}/{_DENO_LOCK}", _CACHE, f"{PACKAGES}/lock.json"), None)
+            if said.outcome.exit_code != 0:
+                failure = said.failure("packages_unresolved", "There are no versions that fit together")
+                if cutoff:
+                    failure.hint = (
+                        "correct the requirements; versions younger than "
+                        f"{self.host.cooldown_days:g} days are left out, and those whose age the registry does not say"
+                    )
+                raise failure
+            lock = read_npm_lock(read_lock_file(build.work / "lock.json"))
+        refuse_young(lock.packages, cutoff)
+        return lock
+
+    async def build(self, lock: Lock, guard: Guard, on_progress: OnProgress) -> BuiltTree:
+        """See ``Builder``."""
+        named = read_npm_lock(lock.text.encode())
+        on_progress(f"fetching and unpacking {len(lock.packages)} packages of npm")
+        imports = {name: f"npm:{name}@{version}" for name, version in named.direct.items()}
+        async with self._open_sandboxes(named.requirements) as build:
+            write_input(build.work / _DENO_LOCK, named.deno_lock)
+            said = await build.run((*_INSTALL, "--frozen", f"--minimum-dependency-age={_NO_AGE}"), guard)
+            if said.outcome.exit_code != 0:
+                raise said.failure("package_refused", "The packages can't be installed")
+            on_progress("checking what was installed")
+            # Nothing is written below a name that a sandbox could have given to a link.
+            tree = build.work.parent / "tree-of-npm"
+            tree.mkdir(mode=0o700)
+            try:
+                (build.work / _MODULES).rename(tree / _MODULES)
+            except OSError as error:
+                raise Denied(
+                    "package_refused", f"Nothing was installed: {error.strerror}.", hint="try again"
+                ) from error
+            write_input(tree / DENO_CONFIG, json.dumps({"nodeModulesDir": "manual", "imports": imports}))
+            names = [f"npm:{name}" for name in sorted(imports)]
+            return await to_thread.run_sync(self.host.store.seal, tree, lock, PLATFORM, self.host.bounds, names)
+
+    @contextlib.asynccontextmanager
+    async def _open_sandboxes(self, imports: Mapping[str, str]) -> AsyncIterator[BuildSandboxes]:
+        """Sandboxes in whose directory Deno finds what is required, and where from."""
+        opened = self.host.open_sandboxes(self.grant, self.deno.binds, _ENV, reserved_bytes=RESERVED_BYTES)
+        async with opened as build:
+            told = {"nodeModulesDir": "manual", "imports": dict(imports), "lock": f"./{_DENO_LOCK}"}
+            write_input(build.work / DENO_CONFIG, json.dumps(told))
+            write_input(build.work / ".npmrc", self.registries.to_npmrc())
+            yield build
+
+
+def _name_of(requirement: str) -> str:
+    """The name that a requirement is imported by, as it stands in ``deno.json``."""
+    return requirement.removeprefix("npm:")[:1] + requirement.removeprefix("npm:")[1:].partition("@")[0]

@@ -1,0 +1,100 @@
+"""Reads locks of npm packages: what Deno has resolved (``deno.lock``), and when each was uploaded.
+
+Both were written in a sandbox, from what a registry has sent. A lock is JSON: ``{"lock", "uploaded"}``, of which the
+first is what Deno installs from, and refuses where a file has another digest than it says.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from gloveport.environments.locks import MOST_PACKAGES, Lock, unreadable_lock
+from gloveport.model.packages import LockedPackage
+
+_ID: Final = re.compile(
+    r"(?P<name>(?:@[A-Za-z0-9~-][A-Za-z0-9._~-]{0,99}/)?[A-Za-z0-9~-][A-Za-z0-9._~-]{0,127})"
+    r"@(?P<version>[0-9][0-9A-Za-z.+-]{0,99})(?:_[A-Za-z0-9@._~+/-]{1,2000})?"
+)
+"""Name and version, and behind them what peers it was resolved with."""
+
+_INTEGRITY: Final = re.compile(r"sha512-[A-Za-z0-9+/]{86}==")
+_KEYS: Final = frozenset({"version", "specifiers", "npm", "workspace"})
+_VERSION: Final = "5"
+
+
+class NpmLock(Lock):
+    """One of packages of npm."""
+
+    deno_lock: str
+    """The file that Deno installs from."""
+
+    requirements: Mapping[str, str]
+    """What was asked for, as Deno spells it, by name."""
+
+    direct: Mapping[str, str]
+    """Version of each package that was asked for, by name."""
+
+
+def read_npm_lock(data: bytes) -> NpmLock:
+    """A lock of npm packages.
+
+    Raises:
+        Denied: It is none, or has a package without a digest.
+    """
+    try:
+        text = data.decode()
+        told = json.loads(text)
+        lock, uploaded = told["lock"], told["uploaded"]
+        npm, specifiers = lock["npm"], lock["specifiers"]
+    except (ValueError, RecursionError, KeyError, TypeError) as error:
+        raise unreadable_lock(f"it is none of npm: {error!r:.200}") from error
+    if not all(isinstance(one, dict) for one in (lock, uploaded, npm, specifiers)) or lock.get("version") != _VERSION:
+        raise unreadable_lock("it is none of npm in the version that is known here")
+    if more := {*lock} - _KEYS:
+        raise unreadable_lock(f"it has more than packages of npm: {sorted(more)!a:.200}")
+    if len(npm) > MOST_PACKAGES:
+        raise unreadable_lock(f"it has more than {MOST_PACKAGES} packages")
+    found = {_read_package(name, entry, uploaded) for name, entry in npm.items()}
+    asked = {specifier: _read_specifier(specifier, resolved) for specifier, resolved in specifiers.items()}
+    return NpmLock(
+        text=text,
+        packages=tuple(sorted(found, key=lambda one: (one.name, one.version))),
+        deno_lock=json.dumps(lock),
+        requirements={name: specifier for specifier, (name, _) in asked.items()},
+        direct=dict(asked.values()),
+    )
+
+
+def _read_package(name: str, entry: Any, uploaded: Mapping[str, Any]) -> LockedPackage:  # noqa: ANN401 - what JSON holds
+    found = _ID.fullmatch(name)
+    if found is None:
+        raise unreadable_lock(f"{name!a:.200} is no package in a version")
+    integrity = entry.get("integrity") if isinstance(entry, dict) else None
+    if not isinstance(integrity, str) or not _INTEGRITY.fullmatch(integrity):
+        raise unreadable_lock(f"{name!a:.200} has no sha512")
+    return LockedPackage(
+        name=f"npm:{found['name']}",
+        version=found["version"],
+        uploaded=_read_time(uploaded.get(f"{found['name']}@{found['version']}")),
+    )
+
+
+def _read_specifier(specifier: str, resolved: object) -> tuple[str, str]:
+    """Name and version of a package that was asked for."""
+    name = specifier.removeprefix("npm:")
+    at = name.rfind("@")
+    found = _ID.fullmatch(f"{name[:at] if at > 0 else name}@{resolved}")
+    if not specifier.startswith("npm:") or found is None:
+        raise unreadable_lock(f"{specifier!a:.200} is none of npm")
+    return found["name"], found["version"]
+
+
+def _read_time(told: object) -> str:
+    """When it was uploaded, in one spelling; empty where that is not said."""
+    try:
+        at = datetime.fromisoformat(told) if isinstance(told, str) else None
+        return at.astimezone(UTC).isoformat(timespec="seconds") if at is not None and at.tzinfo is not None else ""
+    except (ValueError, OverflowError):
+        return ""

@@ -1,0 +1,100 @@
+"""Which registries packages of npm come from: those of the configuration, or else those that this user's npm asks.
+
+As with indexes of Python (``indexes``), addresses alone are taken over, and no token.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from gloveport.model.value import Value
+
+PUBLIC_REGISTRY: Final = "https://registry.npmjs.org"
+_SCOPE: Final = re.compile(r"(@[a-z0-9~-][a-z0-9._~-]{0,99}):registry")
+_TOKEN: Final = re.compile(r"//(?P<host>[^/:]+(?::\d+)?)/.*:(?:_authToken|_auth|_password)", re.DOTALL)
+
+
+class Registries(Value):
+    """Where packages of npm come from. A scope that has one of its own is asked for there, and nowhere else."""
+
+    url: str
+    scopes: Mapping[str, str] = {}
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Where builds go, as ``[api.NAME]`` has it."""
+        found = []
+        for url in (self.url, *self.scopes.values()):
+            place = urlsplit(url)
+            port = f":{place.port}" if place.port else ""
+            found.append(f"{'http://' if place.scheme == 'http' else ''}{place.hostname}{port}")
+        return tuple(dict.fromkeys(found))
+
+    def to_npmrc(self) -> str:
+        """As a file of npm has it."""
+        lines = [f"registry={self.url}/", *(f"{scope}:registry={url}/" for scope, url in self.scopes.items())]
+        return "\n".join(lines) + "\n"
+
+
+def find_registries(url: str | None, scopes: Mapping[str, str], environ: Mapping[str, str]) -> Registries:
+    """The registries to ask.
+
+    Args:
+        url: The configured one.
+        scopes: Those that are configured for scopes.
+        environ: The environment of this process.
+    """
+    if url is not None or scopes:
+        plain = {scope: one.rstrip("/") for scope, one in scopes.items()}
+        return Registries(url=(url or PUBLIC_REGISTRY).rstrip("/"), scopes=plain)
+    told: dict[str, str] = {}
+    warnings: list[str] = []
+    for path in _files_of_npm(environ):
+        for key, text in _read_npmrc(path):
+            told.setdefault(key, text)
+            if found := _TOKEN.fullmatch(key):
+                warnings.append(
+                    f"{path} has a token for {found['host']}, which no sandbox gets: "
+                    f'write an [api.NAME] with hosts = ["{found["host"]}"] and auth'
+                )
+    default = environ.get("npm_config_registry") or environ.get("NPM_CONFIG_REGISTRY") or told.get("registry", "")
+    named = {found[1]: _plain(text) for key, text in told.items() if (found := _SCOPE.fullmatch(key))}
+    return Registries(
+        url=_plain(default) or PUBLIC_REGISTRY,
+        scopes={scope: one for scope, one in named.items() if one},
+        warnings=tuple(dict.fromkeys(warnings)),
+    )
+
+
+def _files_of_npm(environ: Mapping[str, str]) -> Iterator[Path]:
+    """Those that count, the strongest first. One in the current directory is a project's."""
+    user = environ.get("npm_config_userconfig") or environ.get("NPM_CONFIG_USERCONFIG")
+    if user:
+        yield Path(user)
+    elif home := environ.get("HOME"):
+        yield Path(home, ".npmrc")
+    yield Path("/etc/npmrc")
+
+
+def _read_npmrc(path: Path) -> Iterator[tuple[str, str]]:
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, ValueError):
+        return
+    for line in text.splitlines():
+        key, equals, value = line.partition("=")
+        if equals and not key.lstrip().startswith(("#", ";")):
+            yield key.strip(), value.strip().strip("\"'")
+
+
+def _plain(url: str) -> str:
+    """The address, without a user or password; empty where it is none."""
+    try:
+        place = urlsplit(url)
+        host = f"{place.hostname}:{place.port}" if place.port else place.hostname
+    except ValueError:
+        return ""
+    return f"{place.scheme}://{host}{place.path}".rstrip("/") if place.scheme in {"http", "https"} and host else ""
