@@ -44,7 +44,7 @@ SUBPACKAGES = {
         {"search"},
     ],
     "workspace/files": [
-        {"descriptors", "globs", "spelling"},
+        {"birth_time", "descriptors", "globs", "spelling"},
         {"tree"},
         {"gitignore", "large_files", "line_reader"},
         {"documents", "walk"},
@@ -106,7 +106,7 @@ SUBPACKAGES = {
         {"vault"},
     ],
     "workspace_service": [
-        {"approval_text", "missing_programs", "refused_requests", "command_types", "permissions"},
+        {"approval_text", "missing_programs", "refused_requests", "command_types", "own_directories", "permissions"},
         {"prefetch", "readonly_workers"},
         {"sandboxes", "write_actions"},
         {"foreground", "kept_sandbox"},

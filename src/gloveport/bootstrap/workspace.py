@@ -22,6 +22,7 @@ from gloveport.workspace.patch.commit import Recovery
 from gloveport.workspace.patch.out_directory import OutDirectory
 from gloveport.workspace.patch.writer import Writer
 from gloveport.workspace_service.command_sessions import open_command_sessions
+from gloveport.workspace_service.own_directories import OwnDirectories
 from gloveport.workspace_service.permissions import Permissions
 from gloveport.workspace_service.program_sandboxes import ProgramSandboxes
 from gloveport.workspace_service.service import WorkspaceService
@@ -156,6 +157,7 @@ async def _open_tools(
             transport=transport,
             writer=writer,
             permissions=Permissions(desk=engine.desk, audit=engine.audit),
+            own=OwnDirectories(tree=sandboxes.tree),
             search_engine="rg" if shutil.which("rg", path="/usr/bin:/bin") else "python",
         )
 

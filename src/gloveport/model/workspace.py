@@ -75,6 +75,8 @@ class GateHit(Value):
     """One sentence for the person who is asked."""
     instead: str
     """One sentence for the model: how to do without."""
+    lost: tuple[str, ...] = ()
+    """Paths of all that is lost by it, relative to the workspace; none where that is not known."""
 
 
 class RunCommand(Value):

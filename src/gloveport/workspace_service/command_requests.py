@@ -2,6 +2,7 @@
 
 import functools
 import os
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Final, TypeAlias
 
 from anyio import to_thread
@@ -13,6 +14,7 @@ from gloveport.fairness import compute
 from gloveport.model.workspace import RunCommand
 from gloveport.policy.decisions.command_gates import CommandRequest, command_action
 from gloveport.policy.decisions.command_variables import inherit_variables
+from gloveport.sandbox.base import Outcome
 from gloveport.workspace.commands.answers import AnswerBounds
 from gloveport.workspace.commands.command import Command
 from gloveport.workspace.errors import WorkspaceError
@@ -23,6 +25,9 @@ from gloveport.workspace_service.service import WorkspaceService
 
 Wait: TypeAlias = Annotated[int, Field(ge=0, le=30_000)]
 Size: TypeAlias = Annotated[int | None, Field(ge=1, le=1000)]
+
+Work: TypeAlias = Callable[[Command], Awaitable[Outcome]]
+"""Runs a command to its end."""
 
 _TERMINAL: Final = (24, 80)
 _TERMINAL_KIND: Final = "xterm-256color"
@@ -50,8 +55,10 @@ def terminal_size(rows: int | None, columns: int | None) -> tuple[int, int]:
     return rows or _TERMINAL[0], columns or _TERMINAL[1]
 
 
-async def make_command_action(service: WorkspaceService, asked: CommandArguments) -> tuple[RunCommand, float]:
-    """What is asked for, as an action, and for how many seconds.
+async def make_command_action(
+    service: WorkspaceService, share: str, asked: CommandArguments
+) -> tuple[RunCommand, float]:
+    """What is asked for, as an action, and for how many seconds. ``share``: whose directories may be deleted at will.
 
     Raises:
         WorkspaceError: INVALID_ARGUMENT, or as ``Tree.open_directory``.
@@ -85,6 +92,8 @@ async def make_command_action(service: WorkspaceService, asked: CommandArguments
         stdin=asked.stdin,
     )
     action = await compute(len(asked.cmd) + len(asked.stdin), command_action, service.settings, wanted)
+    if any(need.lost for need in action.needs):
+        action = await to_thread.run_sync(_without_own, service, share, action)
     size, digest = measure(asked.stdin)
     stdin = {"stdin_bytes": size, "stdin_sha256": digest, "keeps_stdin": asked.tty or asked.keep_stdin}
     return action.model_copy(update={**stdin, "session": asked.session or ""}), seconds
@@ -97,7 +106,7 @@ async def start_command(service: WorkspaceService, caller: Caller, asked: Comman
         WorkspaceError: As ``make_command_action``, ``Commands.begin`` and ``CommandSessions``; PERMISSION_REQUIRED.
         AuditError: It can't be written down.
     """
-    action, seconds = await make_command_action(service, asked)
+    action, seconds = await make_command_action(service, caller.share, asked)
     run_id = f"command-{os.urandom(8).hex()}"
     guard = await service.make_guard(caller, action, run_id)
     variables = inherit_variables(service.settings, os.environ)
@@ -108,17 +117,34 @@ async def start_command(service: WorkspaceService, caller: Caller, asked: Comman
     request = PreparedCommand(action=action, variables=variables, seconds=seconds, terminal=terminal)
     begin = functools.partial(service.sandboxes.commands.begin, caller.share, line=asked.cmd, is_terminal=asked.tty)
     if asked.session is None:
-        command = await begin(functools.partial(service.sandboxes.execute, request, guard))
+        command = await begin(_working(service, caller, functools.partial(service.sandboxes.execute, request, guard)))
     else:
         session = _open_session(service, caller, asked.session, request)
         try:
-            command = await begin(functools.partial(service.sessions.execute, session, request, guard))
+            run = functools.partial(service.sessions.execute, session, request, guard)
+            command = await begin(_working(service, caller, run))
         except BaseException:
             if asked.session == NEW:  # nobody knows of it
                 session.end("its first command did not begin")
             raise
     service.run_ids[command] = run_id
     return command
+
+
+def _working(service: WorkspaceService, caller: Caller, run: Work) -> Work:
+    """The same work; what is made meanwhile counts as the caller's."""
+
+    async def work(command: Command) -> Outcome:
+        with service.own.working(caller.share):
+            return await run(command)
+
+    return work
+
+
+def _without_own(service: WorkspaceService, share: str, action: RunCommand) -> RunCommand:
+    """The action without needs by which nothing is lost but what the caller has made."""
+    needs = tuple(need for need in action.needs if not need.lost or not service.own.has_made_all(share, need.lost))
+    return action.model_copy(update={"needs": needs})
 
 
 def _open_session(service: WorkspaceService, caller: Caller, session_id: str, request: PreparedCommand) -> Session:

@@ -1,7 +1,7 @@
 """One workspace and what its tools share: files, sandboxes, writer, and guards that decide who may do what."""
 
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
@@ -28,6 +28,7 @@ from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch.writer import Writer
 from gloveport.workspace.search.engines import Engine as SearchEngine
 from gloveport.workspace_service.command_sessions import CommandSessions
+from gloveport.workspace_service.own_directories import OwnDirectories
 from gloveport.workspace_service.permissions import Permissions
 from gloveport.workspace_service.refused_requests import remedy_for
 from gloveport.workspace_service.sandboxes import WorkspaceSandboxes
@@ -50,6 +51,7 @@ class WorkspaceService:
     Attributes:
         search_engine: What searches text on this host.
         sessions: Those in which commands go on.
+        own: What its clients have made themselves.
         run_ids: Under which run each of its commands is written down.
     """
 
@@ -60,6 +62,7 @@ class WorkspaceService:
     writer: Writer
     permissions: Permissions
     search_engine: SearchEngine
+    own: OwnDirectories
     run_ids: WeakKeyDictionary[Command, str] = field(default_factory=WeakKeyDictionary)
 
     @property
@@ -90,7 +93,8 @@ class WorkspaceService:
         """
         guard = await self.make_guard(caller, action, f"write-{request}")
         async with guard.admit(action) as ending:
-            yield ending
+            with self.own.working(caller.share):
+                yield ending
 
     def admit_now(
         self, caller: Caller, action: WriteFiles, request: str
@@ -98,7 +102,15 @@ class WorkspaceService:
         """The same of what the policy alone allows; None where somebody would have to permit it."""
         if open_needs(self.settings, action.needs):
             return None
-        return self._guard(self.settings, caller, f"write-{request}", action).admit_now(action)
+        return self._admit_now(caller, action, f"write-{request}")
+
+    @contextlib.contextmanager
+    def _admit_now(self, caller: Caller, action: WriteFiles, run_id: str) -> Iterator[Ending]:
+        with (
+            self._guard(self.settings, caller, run_id, action).admit_now(action) as ending,
+            self.own.working(caller.share),
+        ):
+            yield ending
 
     async def make_guard(self, caller: Caller, action: RunCommand | WriteFiles, run_id: str) -> Guard:
         """The guard of an action that is allowed, with what a person has permitted of it.

@@ -8,6 +8,7 @@ import os
 import re
 import socket
 import subprocess
+import time
 import tomllib
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from gloveport.server.tools import gated_calls
 
 pytestmark = pytest.mark.anyio
 
+COARSE = 5
+"""CLOCK_REALTIME_COARSE, by which files are made."""
 RESET = "git reset --hard"
 WROTE = "write_generated_or_ignored"
 PATCH = "*** Begin Patch\n*** Add File: {0}\n+x\n*** End Patch\n"
@@ -37,6 +40,8 @@ async def safe(tmp_path_factory):
         one.write(".gitignore", "*.log\n")
         one.write("tests/test_socket.py", "print('ok')\n")
         one.write("node_modules/left/index.js", "")
+        for name in ("old", "mixed"):
+            one.write(f"{name}/note.txt", "the owner's\n")
         one.git("add", "-A")
         one.git("commit", "-qm", "first")
         yield one
@@ -194,8 +199,11 @@ async def test_a_client_that_can_not_ask_leaves_it_to_the_queue(safe, server, er
         approvals("approve", identifier, "--yes")
         assert (await asked(client, cmd=command))["status"] == "granted"
         assert await outcome(client, cmd=command) == "ran"
+        ended = time.time_ns()
+        while time.clock_gettime_ns(COARSE) <= ended:  # else it could be the command that has made them
+            pass
+        safe.git("checkout", "-q", "--", "tests")
         assert await outcome(client, cmd=command) == "destructive_command"
-    safe.git("checkout", "-q", "--", "tests")
 
 
 async def test_nothing_is_asked_that_nobody_can_permit(safe, server):
@@ -434,6 +442,35 @@ async def test_a_write_that_the_owner_permits_is_made_once(safe, server, era):
         assert (await asked(client, WROTE, "apply_patch", patch=patch))["status"] == "granted"
         assert await outcome(client, "apply_patch", patch=patch) == "ran"
         assert await outcome(client, "apply_patch", patch=patch) == WROTE
+
+
+async def test_to_delete_what_one_has_made_oneself_asks_nobody(safe):
+    """W5: a directory that is new with all that is in it, or that is not there yet."""
+    await safe.run("mkdir -p mine/deep && echo 1 > mine/deep/a && cp -r old copied && ln -s ../old mine/link")
+    await safe.told("apply_patch", patch=PATCH.format("patched/x.txt"))
+    await safe.run("mkdir taken && mv mixed taken/ && ln -s old way")
+    asks = {
+        "rm -rf taken": "what lies there is older",
+        "rm -rf old": "it is the owner's",
+        "rm -rf mine old": "one of them is the owner's",
+        "rm -rf mine && mv old mine": "old would come there",
+        "mv old fresh && rm -rf fresh": "old would come there",
+        "git mv old fresh && rm -rf fresh": "old would come there",
+        "rm -rf way/none": "by way of a link",
+        "ln -s old fresh && find fresh/ -delete": "by way of a link",
+        "rm -rf none/below": "nothing is known of it",
+        "rm -rf $UNKNOWN/mine": "nothing is known of it",
+        "truncate -s 0 old/note.txt": "it is a file",
+    }
+    for cmd, why in asks.items():
+        assert await outcome(safe.client, cmd=cmd) == "destructive_command", (cmd, why)
+    (safe.root / "copied/owners.txt").write_text("made by somebody else\n")
+    assert await outcome(safe.client, cmd="rm -rf copied") == "destructive_command"
+    for cmd in ("rm -rf mine patched", "git init -q demo && rm -rf demo", "cd old && mkdir t && rm -rf t"):
+        assert await outcome(safe.client, cmd=cmd) == "ran", cmd
+    assert not any((safe.root / name).exists() for name in ("mine", "patched", "demo", "old/t"))
+    assert (safe.root / "old/note.txt").read_text() == "the owner's\n"
+    assert await outcome(safe.client, cmd=RESET + " && git clean -fdx") == "destructive_command"
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Final
 from gloveport.model.workspace import GATES, Gate, GateHit, RunCommand, WorkspacePolicy
 from gloveport.policy.decisions.command_variables import refused_variables
 from gloveport.policy.shell_text.directory import Directory
+from gloveport.policy.shell_text.programs import ProgramRun
 from gloveport.policy.shell_text.reader import Facts, read_programs
 from gloveport.policy.shell_text.rule_hits import UNNAMED_HOST, RuleHit, find_hits, load_rules
 from gloveport.policy.shell_text.rulebook import rulebook
@@ -18,6 +19,9 @@ from gloveport.untrusted_text import printable
 
 _MOST_NEEDS: Final = 16
 _PIECE: Final = 160
+_MOVERS: Final = frozenset({"ln", "mv", "mmv", "prename", "rename", "rsync"})
+_GIT_STAYS: Final = frozenset({"add", "clone", "commit", "diff", "init", "log", "ls-files", "show", "status"})
+"""What git does that brings nothing back to the tree."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +50,13 @@ def command_action(policy: WorkspacePolicy, request: CommandRequest) -> RunComma
     directory = Directory(request.root, normpath(request.workdir), rulebook().disposable.union(policy.disposable))
     facts = read_programs(request.command, directory, request.stdin)
     hits = list(find_hits(facts, load_rules()))
+
+    def lost_of(hit: RuleHit) -> tuple[str, ...]:
+        root = f"{normpath(request.root)}/"
+        is_told = not facts.unread and not any(map(_moves, facts.runs))
+        within = is_told and all(path.startswith(root) for path in hit.lost)
+        return tuple(path.removeprefix(root) for path in hit.lost) if within else ()
+
     env = request.env or {}
     values = "\0".join(f"{name}={value}" for name, value in sorted(env.items())).encode("utf-8", "surrogatepass")
     return RunCommand(
@@ -56,7 +67,7 @@ def command_action(policy: WorkspacePolicy, request: CommandRequest) -> RunComma
         variables_sha256=hashlib.sha256(values).hexdigest() if env else "",
         hosts=tuple(sorted({host for hit in hits for host in hit.hosts if host != UNNAMED_HOST})),
         needs=order_needs(
-            [*_needs(policy, request, facts), *(need for hit in hits for need in _hit_needs(policy, hit))]
+            [*_needs(policy, request, facts), *(need for hit in hits for need in _hit_needs(policy, hit, lost_of(hit)))]
         ),
     )
 
@@ -67,11 +78,10 @@ def order_needs(needs: Iterable[GateHit]) -> tuple[GateHit, ...]:
     return tuple(need for gate in GATES for need in [each for each in every if each.gate == gate][:_MOST_NEEDS])
 
 
-def make_need(gate: Gate, piece: str, why: str, instead: str) -> GateHit:
+def make_need(gate: Gate, piece: str, why: str, instead: str, lost: tuple[str, ...] = ()) -> GateHit:
     """A need whose piece is cut and printable."""
-    return GateHit(
-        gate=gate, piece=printable(piece if len(piece) <= _PIECE else f"{piece[:_PIECE]}…"), why=why, instead=instead
-    )
+    short = printable(piece if len(piece) <= _PIECE else f"{piece[:_PIECE]}…")
+    return GateHit(gate=gate, piece=short, why=why, instead=instead, lost=lost)
 
 
 def _needs(policy: WorkspacePolicy, request: CommandRequest, facts: Facts) -> Iterator[GateHit]:
@@ -93,7 +103,14 @@ def _needs(policy: WorkspacePolicy, request: CommandRequest, facts: Facts) -> It
         yield make_need("inline_script", "", why, "Put it into a file, or run shorter commands.")
 
 
-def _hit_needs(policy: WorkspacePolicy, hit: RuleHit) -> Iterator[GateHit]:
+def _moves(run: ProgramRun) -> bool:
+    """Whether a program may bring what was there before to another path, where it is lost with what is new there."""
+    if run.program == "git":
+        return not any(word.text in _GIT_STAYS for word in run.arguments)
+    return run.program in _MOVERS
+
+
+def _hit_needs(policy: WorkspacePolicy, hit: RuleHit, lost: tuple[str, ...]) -> Iterator[GateHit]:
     match hit.rule.gate:
         case "network":
             granted = f"These can: {join_listed(policy.hosts)}." if policy.hosts else "None can."
@@ -109,6 +126,5 @@ def _hit_needs(policy: WorkspacePolicy, hit: RuleHit) -> Iterator[GateHit]:
             yield make_need(hit.rule.gate, hit.text, why, f"Do without {hit.program}: it can't work here.")
         case gate:
             instead = "Name single files, or what is made anew (build, node_modules); or commit or stash first."
-            yield make_need(
-                gate, hit.text, f"{hit.program if hit.rule.source else quote_sent(hit.program)} {hit.effect}.", instead
-            )
+            program = hit.program if hit.rule.source else quote_sent(hit.program)
+            yield make_need(gate, hit.text, f"{program} {hit.effect}.", instead, lost)

@@ -40,6 +40,10 @@ class Directory:
             return None
         return _absolute(join(self.root, self.path, word.text))
 
+    def resolve_literal(self, word: Word) -> str | None:
+        """The same of a word that names one path, and no pattern."""
+        return self.resolve(word) if word.known and not _PATTERN.search(word.text) else None
+
     def is_outside(self, path: str) -> bool:
         """Tell whether neither an absolute path nor anything in it can be of the workspace."""
         root, literal = _absolute(self.root), _PATTERN.split(path, maxsplit=1)[0]

@@ -28,13 +28,17 @@ _FILE = re.compile(r"(?:[\w.-]+/)*[\w.-]*\w\.(?!d\Z)[A-Za-z]\w{0,11}")
 
 @dataclass(frozen=True, slots=True)
 class RuleHit:
-    """A rule that a command comes to: ``effect`` ends a sentence about ``program``, which stands in ``text``."""
+    """A rule that a command comes to: ``effect`` ends a sentence about ``program``, which stands in ``text``.
+
+    ``lost`` are the absolute paths of all that is lost; none where the text does not tell all of them.
+    """
 
     rule: CommandRule
     program: str
     text: str
     effect: str
     hosts: frozenset[str] = frozenset()
+    lost: tuple[str, ...] = ()
 
 
 @cache
@@ -97,7 +101,14 @@ def _apply(rule: CommandRule, run: ProgramRun) -> RuleHit | None:
 
 
 def _hit(rule: CommandRule, run: ProgramRun, lost: Sequence[Word]) -> RuleHit:
-    return RuleHit(rule, run.program, run.text, rule.effect.replace("{lost}", list_words(lost) if lost else ""))
+    paths = [run.directory.resolve_literal(word) for word in lost] if rule.source is None else []
+    return RuleHit(
+        rule,
+        run.program,
+        run.text,
+        rule.effect.replace("{lost}", list_words(lost) if lost else ""),
+        lost=tuple(path for path in paths if path is not None) if None not in paths else (),
+    )
 
 
 def _without_git_options(run: ProgramRun) -> tuple[ProgramRun, bool]:

@@ -112,7 +112,7 @@ class PermissionTool:
         """What became of a request for a permission, which is made or waited for."""
         caller = caller_of(ctx, self.service.transport)
         try:
-            call = await self._plan(tool_name, arguments)
+            call = await self._plan(caller.share, tool_name, arguments)
         except (WorkspaceError, ValidationError) as error:
             return refusal(error if isinstance(error, WorkspaceError) else _invalid(error))
         request = PermissionRequest(
@@ -217,7 +217,7 @@ class PermissionTool:
         words = f"Call the tool again within {request.seconds:g} s; scope {pending.permit.scope}."
         return _outcome(request, "granted", words, pending.permit)
 
-    async def _plan(self, tool: Target, arguments: Mapping[str, Any]) -> _PlannedCall:
+    async def _plan(self, share: str, tool: Target, arguments: Mapping[str, Any]) -> _PlannedCall:
         """What would be done.
 
         Raises:
@@ -232,7 +232,7 @@ class PermissionTool:
                     "in a session nobody can permit a command: earlier ones may have given it another meaning",
                     hint="make the call without session, and ask for that",
                 )
-            command, _ = await make_command_action(self.service, asked)
+            command, _ = await make_command_action(self.service, share, asked)
             return _PlannedCall(action=command, detail=partial(command_detail, command, asked.env or {}, asked.stdin))
         if tool == "apply_patch":
             patch = PatchArguments.model_validate(arguments).patch

@@ -1,6 +1,7 @@
 """Files of the workspace, opened, listed and read while a hostile program may change the tree.
 
 descriptors    what the kernel is asked about directories that are held open
+birth_time     when a file was made, which no program can set
 spelling       how a path of any bytes is written on the wire
 tree           a guest's path becomes a descriptor, here and nowhere else
 globs          patterns for paths, whose matching can't explode

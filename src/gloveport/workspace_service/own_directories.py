@@ -1,0 +1,106 @@
+"""Knows directories that a client has made with all that is in them: to delete them loses nothing of the owner's.
+
+Such a directory, and everything in it, was made and last changed while something of that client's ran: a command, or a
+write. The kernel keeps these times, and no program can set them. What somebody else makes there meanwhile, or within
+the same tick of the clock, counts as the client's; what was moved there from elsewhere does not: it was made before.
+"""
+
+import contextlib
+import os
+import stat
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from gloveport.openat2 import closing
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.birth_time import Times, read_times
+from gloveport.workspace.files.tree import Tree
+
+_MOST_CLIENTS: Final = 64
+_MOST_SPANS: Final = 512
+_MOST_NAMES: Final = 20_000
+_SECONDS: Final = 1.0
+_DEEPEST: Final = 64
+_TICKS: Final = 5
+"""CLOCK_REALTIME_COARSE, by which the kernel says when a file was made: the time of its last tick. When one was changed
+it may say by the finer clock.
+"""
+
+
+@dataclass(eq=False, slots=True)
+class _Span:
+    """A time in which something of a client's ran; without an end it still does."""
+
+    begin: int
+    end: int | None = None
+
+    def holds(self, moment: int) -> bool:
+        return self.begin <= moment and (self.end is None or moment <= self.end)
+
+
+@dataclass(eq=False, kw_only=True)
+class OwnDirectories:
+    """What the clients of one workspace have made."""
+
+    tree: Tree
+    _spans: OrderedDict[str, list[_Span]] = field(default_factory=OrderedDict)
+
+    @contextlib.contextmanager
+    def working(self, share: str) -> Iterator[None]:
+        """Something of a client's runs."""
+        spans = self._spans.setdefault(share, [])
+        self._spans.move_to_end(share)
+        if len(self._spans) > _MOST_CLIENTS:
+            self._spans.popitem(last=False)
+        span = _Span(time.clock_gettime_ns(_TICKS))
+        spans.append(span)
+        del spans[:-_MOST_SPANS]
+        try:
+            yield
+        finally:
+            span.end = time.time_ns()
+
+    def has_made_all(self, share: str, paths: Iterable[str]) -> bool:
+        """Whether each of these paths of the workspace is such a directory, or names nothing in a directory that is
+        there. May wait for a disk.
+        """
+        spans, until = list(self._spans.get(share, ())), time.monotonic() + _SECONDS
+        left = [_MOST_NAMES]
+        return all(self._has_made(path, spans, until, left) for path in paths)
+
+    def _has_made(self, path: str, spans: list[_Span], until: float, left: list[int]) -> bool:
+        above, _, name = path.rpartition("/")
+        try:
+            with self.tree.open_directory(above or ".") as parent:
+                if parent.path != (above or "."):  # by way of a link
+                    return False
+                times = read_times(parent.descriptor, name)
+                if times is None or not stat.S_ISDIR(times.mode):
+                    return False
+                return _is_made(parent.descriptor, name, times.device, spans, until, left, _DEEPEST)
+        except FileNotFoundError:
+            return True
+        except (OSError, WorkspaceError):
+            return False
+
+
+def _is_made(
+    parent: int, name: str, device: tuple[int, int], spans: list[_Span], until: float, left: list[int], depth: int
+) -> bool:
+    """Whether a name and all below it was made in these times. Raises OSError, also where it goes away meanwhile."""
+    left[0] -= 1
+    times = read_times(parent, name)
+    if left[0] < 0 or time.monotonic() > until or times is None or times.device != device or not _fits(times, spans):
+        return False
+    if not stat.S_ISDIR(times.mode):
+        return True
+    with closing(os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)) as opened:
+        names = os.listdir(opened)  # noqa: PTH208 - a descriptor is no path
+        return depth > 0 and all(_is_made(opened, each, device, spans, until, left, depth - 1) for each in names)
+
+
+def _fits(times: Times, spans: list[_Span]) -> bool:
+    return all(any(span.holds(moment) for span in spans) for moment in (times.born, times.changed))
