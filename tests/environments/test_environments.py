@@ -1,13 +1,14 @@
 """Environments, from an index of the test's own to a program that imports from them; and what an index may try."""
 
 import contextlib
+import hashlib
 from pathlib import Path
 
 import anyio
 import pytest
 from tests import shared_host
 from tests.egress.world import World
-from tests.environments.index import YOUNG, Index, link, serve
+from tests.environments.index import YOUNG, Index, link, make_wheel, serve
 
 from gloveport.approvals.question import Verdict
 from gloveport.config import Config
@@ -243,6 +244,39 @@ async def test_environments_with_the_same_files_have_them_once(index, tmp_path):
         trees = world.engine.environments.store.root / "trees"
         inodes = {path.stat().st_ino for path in trees.glob("*/python/helper/__init__.py")}
         assert len(inodes) == 1
+
+
+async def test_a_directory_of_this_host_is_an_index_and_needs_no_network(tmp_path):
+    wheel, project = make_wheel("local"), tmp_path / "simple/local"
+    project.mkdir(parents=True)
+    (project / "local-1.0-py3-none-any.whl").write_bytes(wheel)
+    place = f"local-1.0-py3-none-any.whl#sha256={hashlib.sha256(wheel).hexdigest()}"
+    (project / "index.html").write_text(f'<a href="{place}">local-1.0-py3-none-any.whl</a>')
+    config = {
+        "policy": {"languages": ["python"]},
+        "pool": {"forked": 0, "booted": 0},
+        "environments": {"one": {"python": ["local"]}},
+        "packages": {"indexes": [f"file://{tmp_path}/simple"]},
+    }
+    state = {"GLOVEPORT_STATE": str(tmp_path / "state")}
+    async with shared_host.assemble(Config.model_validate(config), state) as engine:
+        world = World(engine, tmp_path / "state")
+        assert await world.value("python", "import local; local.VERSION", environment="one") == "1.0"
+        assert world.records("fetch") == []
+        store = engine.environments.store
+        [tree] = store.list_trees()
+        # As if the host had lost power after the build: what is not on the disk is built anew, and the rest is kept.
+        for lost in (False, True):
+            record = store.root / "trees" / f"{tree.address}.json"
+            record.write_text(tree.model_copy(update={"boot": "an earlier one"}).model_dump_json())
+            if lost:
+                place = store.path_of(tree) / "python/local.py"
+                place.chmod(0o644)
+                place.write_bytes(b"")
+            found = store.find_whole_tree(tree.lock_sha256, engine.environments.ecosystems[0].platform)
+            assert (found is None) == lost
+            assert lost or found.boot == "", "it is on the disk: nobody looks again"
+        assert not store.path_of(tree).exists()
 
 
 def test_the_configuration_names_an_index_without_a_password():

@@ -6,10 +6,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from tests import shared_host
 from tests.egress.world import World
 from tests.environments.registry import YOUNG, Registry, entry, serve
 
-from gloveport.bootstrap.app import assemble
 from gloveport.config import Config
 from gloveport.config.checks.cross_checks import rule_faults
 
@@ -28,7 +28,7 @@ async def opened(state: Path, *registries: Registry, environments=None, pool=Non
         "packages": {"npm_registry": names[0], "npm_scopes": of_scopes, **packages},
         "api": {f"npm{n}": {"hosts": [name], "addresses": ["127.0.0.1"]} for n, name in enumerate(names)},
     }
-    async with assemble(Config.model_validate(config), {"GLOVEPORT_STATE": str(state)}) as engine:
+    async with shared_host.assemble(Config.model_validate(config), {"GLOVEPORT_STATE": str(state)}) as engine:
         yield World(engine, state)
 
 

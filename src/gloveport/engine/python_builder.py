@@ -10,7 +10,7 @@ left, and makes the tree of it (``environments/seal.py``).
 
 import contextlib
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,7 +20,7 @@ from gloveport.engine.build_host import BuildHost, OnProgress, read_lock_file, w
 from gloveport.engine.build_sandboxes import BuildSandboxes, ProgramEnding
 from gloveport.environments.environment_store import BuiltTree
 from gloveport.environments.indexes import Indexes
-from gloveport.environments.locks import Lock, read_lock, refuse_young, select_aged
+from gloveport.environments.locks import Lock, Wheel, read_lock, refuse_young, select_aged
 from gloveport.errors import Denied
 from gloveport.guard import Guard
 from gloveport.model import GUEST, Grant, Mount
@@ -76,13 +76,8 @@ class PythonBuilder:
             directory.mkdir()
             here = [file for file, one in wheels.items() if self.host.store.take_wheel(one, directory / file)]
             on_progress(f"fetching {len(wheels) - len(here)} packages, {len(here)} are here")
-            told = [{"url": one.url, "file": file, "sha256": one.sha256} for file, one in wheels.items()]
-            write_input(build.work / "fetch.json", json.dumps(told))
-            bounds = self.host.bounds
-            fetch = (self.host.system.python, "-I", f"{GUEST}/python/fetch_wheels.py", f"{PACKAGES}/fetch.json")
-            said = await build.run((*fetch, f"{PACKAGES}/wheels", str(bounds.bytes), str(bounds.files)), guard)
-            if said.outcome.exit_code != 0:
-                raise said.failure("package_refused", "The packages can't be fetched")
+            if len(here) < len(wheels):  # what is here was looked at when it came
+                await self._fetch(build, wheels, guard)
             for file, one in wheels.items():
                 if file not in here and not self.host.store.keep_wheel(one, directory / file):
                     raise Denied("package_refused", f"{file} is another than the lock says.", hint=_LYING)
@@ -97,7 +92,17 @@ class PythonBuilder:
             on_progress("checking what was installed")
             tree = build.work / "tree"
             tree.mkdir(exist_ok=True)
-            return await to_thread.run_sync(self.host.store.seal, tree, lock, self.python.extension, bounds)
+            return await to_thread.run_sync(self.host.store.seal, tree, lock, self.python.extension, self.host.bounds)
+
+    async def _fetch(self, build: BuildSandboxes, wheels: Mapping[str, Wheel], guard: Guard) -> None:
+        """Fetch what is not there, and look at what is in each."""
+        told = [{"url": one.url, "file": file, "sha256": one.sha256} for file, one in wheels.items()]
+        write_input(build.work / "fetch.json", json.dumps(told))
+        bounds = self.host.bounds
+        fetch = (self.host.system.python, "-I", f"{GUEST}/python/fetch_wheels.py", f"{PACKAGES}/fetch.json")
+        said = await build.run((*fetch, f"{PACKAGES}/wheels", str(bounds.bytes), str(bounds.files)), guard)
+        if said.outcome.exit_code != 0:
+            raise said.failure("package_refused", "The packages can't be fetched")
 
     @contextlib.asynccontextmanager
     async def _open_sandboxes(self) -> AsyncIterator[BuildSandboxes]:
@@ -105,7 +110,9 @@ class PythonBuilder:
             Mount(source=self.uv, target=_UV),
             *(Mount(source=path, target=f"{_INDEX}/{number}") for number, path in enumerate(self.indexes.directories)),
         )
-        env = {"PYC_INVALIDATION_MODE": "UNCHECKED_HASH", "UV_SYSTEM_CERTS": "1", "UV_PYTHON_DOWNLOADS": "never"}
+        env = {"PYC_INVALIDATION_MODE": "UNCHECKED_HASH", "UV_PYTHON_DOWNLOADS": "never"}
+        if self.indexes.hosts:  # else the sandbox has no certificates, without which uv does not start
+            env["UV_SYSTEM_CERTS"] = "1"
         async with self.host.open_sandboxes(self.grant, binds, env) as build:
             yield build
 

@@ -233,7 +233,7 @@ class Environments:
                 lock_sha256=lock.sha256,
             )
             async with guard.admit(action) as ending:
-                tree = self.store.find_tree(lock.sha256, ecosystem.platform)
+                tree = await to_thread.run_sync(self.store.find_whole_tree, lock.sha256, ecosystem.platform)
                 ending.fields["built"] = tree is None
                 if tree is None:
                     builder = _builder_of(ecosystem)

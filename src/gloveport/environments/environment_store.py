@@ -81,6 +81,8 @@ class BuiltTree(Value):
     packages: tuple[LockedPackage, ...]
     modules: tuple[str, ...]
     left_out: tuple[str, ...] = ()
+    boot: str = ""
+    """The boot of the host that has written it, as long as that may not be on the disk; then empty."""
 
 
 @dataclass(frozen=True)
@@ -172,15 +174,31 @@ class EnvironmentStore:
                 packages=lock.packages,
                 modules=(*sealed.modules, *names),
                 left_out=tuple(sealed.left_out),
+                boot=_read_boot(),
             )
             place = self.root / "trees" / address
             if place.exists():  # without its record: of a Gloveport that was killed just then
                 remove_directory(place)
-            os.sync()  # a name must not outlive a power cut that its content does not
             (work / "tree").chmod(0o755)  # or it can't be moved by whoever is not root
             (work / "tree").replace(place)
             place.chmod(0o555)
             self._write(tree, sealed)
+        return tree
+
+    def find_whole_tree(self, lock_sha256: str, interpreter: str) -> BuiltTree | None:
+        """The tree of a lock to run programs in, if it was built and is all there.
+
+        To wait for the disk at each build would cost what others write meanwhile. So a name can outlive a power cut
+        that its content does not: a tree of an earlier boot is compared with its digests, once.
+        """
+        tree = self.find_tree(lock_sha256, interpreter)
+        if tree is None or tree.boot in {"", _read_boot()}:
+            return tree
+        if any(self.verify(tree)):
+            self.remove(tree)
+            return None
+        tree = tree.model_copy(update={"boot": ""})
+        replace_file(self._record_path(tree.address), tree.model_dump_json().encode())
         return tree
 
     def verify(self, tree: BuiltTree) -> Iterator[str]:
@@ -295,6 +313,11 @@ def _read_object(path: Path) -> dict[str, object]:
         told = json.loads(path.read_bytes())
         return told if isinstance(told, dict) else {}
     return {}
+
+
+def _read_boot() -> str:
+    """What tells this boot of the host from every other."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
 
 
 def remove_directory(path: Path) -> None:

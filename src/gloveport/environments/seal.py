@@ -4,13 +4,16 @@ Each file is looked at, digested, and linked from a store in which every content
 what their distinct files cost. Nothing that a sandbox could still write to is part of a sealed tree.
 """
 
+import functools
 import hashlib
 import os
+import re
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from io import FileIO
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -21,6 +24,7 @@ _MOST_DEPTH: Final = 64
 _STARTED: Final = frozenset({"sitecustomize", "usercustomize"})
 """What every Python imports at its start, if it is there."""
 
+_UNUSUAL: Final = re.compile(r"[\x00-\x1f\x7f\\]")
 _OURS: Final = frozenset({"gloveport_tools", "gloveport_notebook"})
 _EXTENSIONS: Final = (".py", ".pyc", ".so", ".abi3.so")
 
@@ -94,7 +98,7 @@ def seal_tree(source: Path, target: Path, store: Path, bounds: TreeBounds) -> Se
             directories.append(target / path)
             continue
         if stat.S_ISLNK(kind):
-            link = os.readlink(PurePosixPath(path).name, dir_fd=directory)
+            link = os.readlink(_name_of(path), dir_fd=directory)
             _refuse_link(path, link)
             (target / path).symlink_to(link)
             sealed.links[path] = link
@@ -107,7 +111,7 @@ def seal_tree(source: Path, target: Path, store: Path, bounds: TreeBounds) -> Se
         sealed.bytes += entry.st_size
         if sealed.bytes > bounds.bytes or len(sealed.files) >= bounds.files:
             raise _refusal(path, "is more than an environment may hold")
-        sealed.files[path] = _store_file(path, directory, entry, target, store)
+        sealed.files[path] = _store_file(path, directory, entry, f"{target}/{path}", str(store))
     sealed.modules = sorted(_modules(sealed.files))
     for one in reversed(directories):
         one.chmod(0o555)
@@ -134,7 +138,7 @@ def verify_tree(root: Path, files: Mapping[str, str], links: Mapping[str, str]) 
             continue
         seen.add(path)
         if stat.S_ISLNK(entry.st_mode):
-            if links.get(path) != os.readlink(PurePosixPath(path).name, dir_fd=directory):
+            if links.get(path) != os.readlink(_name_of(path), dir_fd=directory):
                 yield f"{path}: another link"
         elif path not in files:
             yield f"{path}: was not there"
@@ -146,13 +150,13 @@ def verify_tree(root: Path, files: Mapping[str, str], links: Mapping[str, str]) 
 def _walk(root: Path) -> Iterator[tuple[str, int, os.stat_result]]:
     """Each path below, a descriptor of the directory that it lies in, and what it is; no link is followed."""
     for parent, names, files, directory in os.fwalk(root, follow_symlinks=False):
-        place = Path(parent).relative_to(root)
-        if len(place.parts) > _MOST_DEPTH:
-            raise _refusal(str(place), "lies too deep")
+        below = parent[len(str(root)) + 1 :]
+        if below.count("/") >= _MOST_DEPTH:
+            raise _refusal(below, "lies too deep")
         taken: dict[str, str] = {}
         names.sort()
         for name in sorted([*names, *files]):
-            path = str(PurePosixPath(place, name))
+            path = f"{below}/{name}" if below else name
             _refuse_name(path, name)
             other = taken.setdefault(name.casefold(), name)
             if other != name:
@@ -165,7 +169,7 @@ def _refuse_name(path: str, name: str) -> None:
         name.encode("utf-8")
     except UnicodeEncodeError:
         raise _refusal(ascii(path), "is no text") from None
-    if any(ord(letter) < 32 or ord(letter) == 127 for letter in name) or "\\" in name:
+    if _UNUSUAL.search(name):
         raise _refusal(ascii(path), "has characters that names don't have")
 
 
@@ -178,46 +182,62 @@ def _refuse_link(path: str, link: str) -> None:
         raise _refusal(path, f"leads out of the tree: {link!a}")
 
 
-def _store_file(path: str, directory: int, entry: os.stat_result, target: Path, store: Path) -> str:
+def _store_file(path: str, directory: int, entry: os.stat_result, place: str, store: str) -> str:
     """Digest a file, and link its content, which is in the store once, to its place."""
-    executable = bool(entry.st_mode & 0o100)
-    digest = _digest(path, directory, entry)
-    kept = store / digest[:2] / (f"{digest}.x" if executable else digest)
+    mode = 0o555 if entry.st_mode & 0o100 else 0o444
+    if entry.st_size <= _CHUNK:  # as most are: read once, and what was read is what is digested and kept
+        content = b"".join(_read(path, directory, entry))
+        digest = hashlib.sha256(content).hexdigest()
+        chunks = functools.partial(iter, (content,))
+    else:
+        digest = _digest(path, directory, entry)
+        chunks = functools.partial(_read, path, directory, entry)
+    kept = f"{store}/{digest[:2]}/{digest}{'.x' if mode & 0o100 else ''}"
     if not _is_kept(kept, entry.st_size, digest):
-        kept.parent.mkdir(mode=0o700, exist_ok=True)
-        _copy(path, directory, entry, kept, 0o555 if executable else 0o444, digest)
+        with suppress(FileExistsError):
+            os.mkdir(os.path.dirname(kept), mode=0o700)  # noqa: PTH102, PTH120 - many, and pathlib takes its time
+        _write_copy(path, chunks(), kept, mode, digest)
     try:
-        (target / path).hardlink_to(kept)
+        os.link(kept, place)
     except OSError:  # so many have it that the file system gives it no further name
-        _copy(path, directory, entry, target / path, 0o555 if executable else 0o444, digest)
+        _write_copy(path, chunks(), place, mode, digest)
     return digest
 
 
-def _is_kept(kept: Path, size: int, digest: str) -> bool:
+def _is_kept(kept: str, size: int, digest: str) -> bool:
     """Whether the store has this content, and nobody has changed it there."""
-    with suppress(OSError):
-        if kept.stat().st_size == size:
-            with kept.open("rb") as file:
-                return hashlib.file_digest(file, "sha256").hexdigest() == digest
+    with suppress(OSError), open(kept, "rb", buffering=0) as file:  # noqa: PTH123 - as above
+        return os.fstat(file.fileno()).st_size == size and hashlib.file_digest(file, "sha256").hexdigest() == digest
     return False
 
 
-def _copy(path: str, directory: int, entry: os.stat_result, place: Path, mode: int, digest: str) -> None:
-    """Copy a file whose digest is known. The copy has that digest, or is not there."""
-    part = place.with_name(f"{place.name}.{os.getpid()}.part")
+def _write_copy(path: str, chunks: Iterable[bytes], place: str, mode: int, digest: str) -> None:
+    """Write a file whose digest is known. The copy has that digest, or is not there."""
+    part = f"{place}.{os.getpid()}.part"
     told = hashlib.sha256()
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
-            for chunk in _read(path, directory, entry):
+        with open(descriptor, "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor, not a path
+            for chunk in chunks:
                 told.update(chunk)
-                file.write(chunk)
+                _write_all(file, chunk)
             os.fchmod(descriptor, mode)
-        if told.hexdigest() != digest:
-            raise _refusal(path, "changes while it is read")
-        part.replace(place)
-    finally:
-        part.unlink(missing_ok=True)
+        _refuse_change(path, digest, told.hexdigest())
+        os.replace(part, place)  # noqa: PTH105 - as above
+    except BaseException:
+        os.unlink(part)  # noqa: PTH108 - as above
+        raise
+
+
+def _refuse_change(path: str, digest: str, now: str) -> None:
+    if now != digest:
+        raise _refusal(path, "changes while it is read")
+
+
+def _write_all(file: FileIO, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[file.write(view) :]
 
 
 def _digest(path: str, directory: int, entry: os.stat_result) -> str:
@@ -228,14 +248,22 @@ def _digest(path: str, directory: int, entry: os.stat_result) -> str:
 
 
 def _read(path: str, directory: int, entry: os.stat_result) -> Iterator[bytes]:
-    name = PurePosixPath(path).name
-    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=directory)
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    descriptor = os.open(_name_of(path), flags, dir_fd=directory)
     with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor, not a path
         found = os.fstat(descriptor)
         if (found.st_dev, found.st_ino) != (entry.st_dev, entry.st_ino) or not stat.S_ISREG(found.st_mode):
             raise _refusal(path, "is another by now")
+        left = entry.st_size
         while chunk := file.read(_CHUNK):
+            left -= len(chunk)
+            if left < 0:
+                raise _refusal(path, "grows while it is read")
             yield chunk
+
+
+def _name_of(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def _modules(files: Mapping[str, str]) -> set[str]:
