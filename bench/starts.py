@@ -47,6 +47,21 @@ def _ran(scratch: Path) -> float:
     return _run([GLOVEPORT, "run", "--config", _config(scratch), "-c", "1"], _environ(scratch))
 
 
+def _run_beside_server() -> Contender:
+    @contextlib.asynccontextmanager
+    async def opened(scratch: Path) -> AsyncIterator[Sample]:
+        command = [GLOVEPORT, "serve", "--config", _config(scratch)]
+        with connected(command, _environ(scratch), scratch / "log") as client:
+            client.call("execute_code", {"language": "python", "code": "1"})
+
+            async def sample() -> float:
+                return _ran(scratch)
+
+            yield sample
+
+    return opened
+
+
 def _exec_true(scratch: Path) -> float:
     workspace = scratch / "workspace"
     workspace.mkdir(exist_ok=True)
@@ -100,11 +115,9 @@ def _environ(scratch: Path) -> dict[str, str]:
     return {"GLOVEPORT_STATE": str(scratch / "state")}
 
 
-def _start(name: str, measure: Callable[[Path], float], goal: str | None) -> Duel:
+def _start(name: str, subject: Contender, goal: str | None) -> Duel:
     bare = f"{Path(sys.executable).name} -c pass"
-    return Duel(
-        name=name, subject=_contender(measure), baseline=bare, opponent=_contender(_bare), goal=goal, samples=_SAMPLES
-    )
+    return Duel(name=name, subject=subject, baseline=bare, opponent=_contender(_bare), goal=goal, samples=_SAMPLES)
 
 
 def _imports(name: str, code: str, goal: str) -> Duel:
@@ -114,10 +127,11 @@ def _imports(name: str, code: str, goal: str) -> Duel:
 
 
 CASES: Final = (
-    _start("start-initialize", _greeted, "<= +380 ms"),
-    _start("start-execute", _executed, "<= +680 ms"),
-    _start("start-run", _ran, "<= +330 ms"),
-    _start("start-exec", _exec_true, "<= +180 ms"),
+    _start("start-initialize", _contender(_greeted), "<= +380 ms"),
+    _start("start-execute", _contender(_executed), "<= +680 ms"),
+    _start("start-run", _contender(_ran), "<= +330 ms"),
+    _start("start-run-beside", _run_beside_server(), "<= +130 ms"),
+    _start("start-exec", _contender(_exec_true), "<= +180 ms"),
     _imports("imports-initialize", _FOR_SERVING, "<= 45"),
     _imports("imports-execute", _FOR_EXECUTING, "<= 60"),
 )

@@ -24,7 +24,7 @@ LAYERS = [
         "task_group",
         "untrusted_text",
     },
-    {"background_jobs", "policy"},
+    {"background_jobs", "policy", "user_directories"},
     {"sandbox", "runtimes", "artifacts", "audit", "environments", "limits", "oauth", "secrets", "approvals"},
     {"guard", "door", "rpc", "skills"},
     {"egress", "hub", "sampling", "workspace"},

@@ -1,71 +1,12 @@
-"""``gloveport``, the entry point: assembles the commands, and turns each error into one message and an exit code."""
+"""``gloveport``, the entry point: runs the command, and ends the process with its exit code."""
 
 import atexit
 import contextlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping
-from typing import Annotated, Final
 
-import typer
-
-from gloveport.cli import approvals, audit, config, env, logs, servers, skills
-from gloveport.cli.doctor import doctor
-from gloveport.cli.exec import execute
-from gloveport.cli.imports import import_servers
-from gloveport.cli.init import init
-from gloveport.cli.run import run
-from gloveport.cli.serve import serve
-from gloveport.errors import Denied, GloveportError, GuestError, SandboxError
-from gloveport.untrusted_text import printable_lines
-
-_COMMANDS: Final[Mapping[str, Callable[..., None]]] = {
-    "serve": serve,
-    "run": run,
-    "exec": execute,
-    "doctor": doctor,
-    "import": import_servers,
-    "init": init,
-}
-_GROUPS: Final = {
-    "config": config.app,
-    "env": env.app,
-    "audit": audit.app,
-    "approvals": approvals.app,
-    "servers": servers.app,
-    "skills": skills.app,
-}
-
-
-def _print_version(asked: bool) -> None:
-    if asked:
-        from importlib.metadata import version
-
-        typer.echo(f"gloveport {version('gloveport')}")
-        raise typer.Exit
-
-
-def _gloveport(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
-    ] = False,
-) -> None:
-    """Run an agent's programs in a sandbox that the operating system enforces."""
-
-
-def _make_app(word: str) -> typer.Typer:
-    """The command line; where its first word is a command, with that one alone. To make all takes 20 ms."""
-    app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    app.callback()(_gloveport)
-    is_known = word in {*_COMMANDS, *_GROUPS}
-    for name, command in _COMMANDS.items():
-        if name == word or not is_known:
-            app.command(name, context_settings={"allow_interspersed_args": name != "exec"})(command)
-    for name, group in _GROUPS.items():
-        if name == word or not is_known:
-            app.add_typer(group, name=name)
-    return app
+from gloveport.cli.run_client import run_by_server
 
 
 def main() -> None:
@@ -79,13 +20,12 @@ def main() -> None:
 
 def _run_command() -> None:
     _fill_standard_streams()
-    logs.set_up()
     try:
-        _make_app("".join(sys.argv[1:2]))(prog_name="gloveport")
-    except GloveportError as error:
-        # A message may quote a file that somebody else wrote.
-        typer.echo(f"gloveport: {printable_lines(str(error))}", err=True)
-        sys.exit(_exit_code(error))
+        if sys.argv[1:2] == ["run"] and (code := run_by_server(sys.argv[2:], os.environ)) is not None:
+            sys.exit(code)
+        from gloveport.cli.commands import run_command
+
+        run_command()
     except KeyboardInterrupt:
         sys.exit(130)
 
@@ -112,9 +52,3 @@ def _fill_standard_streams() -> None:
         if getattr(sys, name) is None:
             os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
             setattr(sys, name, os.fdopen(descriptor, mode, closefd=False))
-
-
-def _exit_code(error: GloveportError) -> int:
-    if isinstance(error, SandboxError | GuestError):
-        return 4
-    return 3 if isinstance(error, Denied) else 2

@@ -1,15 +1,14 @@
-"""Prints a run's output to the terminal in the order it comes, without making the run wait."""
+"""Prints a run's output in the order it comes, without making the run wait."""
 
 import contextlib
 import math
 import os
 import select
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass, field
 
 import anyio
-from anyio.streams.memory import MemoryObjectSendStream
 
 from gloveport.server.rendering.plain_stream import PlainStream
 
@@ -18,16 +17,24 @@ STDOUT, STDERR = 1, 2
 
 @dataclass(kw_only=True)
 class Printer:
-    """Standard output and error of this process.
+    """Standard output and error of a process.
 
     Attributes:
+        write: Takes what is to be written to a descriptor. Does not wait.
+        encoding: How that process writes text.
         failure: Why nothing can be written any more: a closed pipe, a full disk.
     """
 
+    write: Callable[[int, bytes], None]
+    encoding: str
     failure: OSError | None = None
-    _queue: MemoryObjectSendStream[tuple[int, bytes]]
     _terminals: dict[int, PlainStream] = field(default_factory=dict)
     _open_line: dict[int, bool] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, write: Callable[[int, bytes], None], encoding: str, terminals: Collection[int]) -> "Printer":
+        """One whose descriptors among ``terminals`` are terminals."""
+        return cls(write=write, encoding=encoding, _terminals={number: PlainStream() for number in terminals})
 
     def put(self, descriptor: int, text: str) -> None:
         """Queue text; without escape sequences where a terminal would obey them."""
@@ -35,8 +42,7 @@ class Printer:
             text = self._terminals[descriptor].feed(text)
         if text:
             self._open_line[descriptor] = not text.endswith("\n")
-            encoding = sys.stdout.encoding if sys.stdout else "utf-8"
-            self._queue.send_nowait((descriptor, text.encode(encoding, "backslashreplace")))
+            self.write(descriptor, text.encode(self.encoding, "backslashreplace"))
 
     def put_line(self, descriptor: int, text: str) -> None:
         """Queue text on a line of its own."""
@@ -47,10 +53,14 @@ class Printer:
 
 @contextlib.asynccontextmanager
 async def printing(scope: anyio.CancelScope) -> AsyncIterator[Printer]:
-    """A printer; on leaving, all that was put is written. What can't be written cancels ``scope``."""
+    """That of this process; on leaving, all that was put is written. What can't be written cancels ``scope``."""
     queue, pending = anyio.create_memory_object_stream[tuple[int, bytes]](math.inf)
-    terminals = {descriptor: PlainStream() for descriptor in (STDOUT, STDERR) if os.isatty(descriptor)}
-    printer = Printer(_queue=queue, _terminals=terminals)
+
+    def write_later(descriptor: int, data: bytes) -> None:
+        queue.send_nowait((descriptor, data))
+
+    terminals = [descriptor for descriptor in (STDOUT, STDERR) if os.isatty(descriptor)]
+    printer = Printer.of(write_later, sys.stdout.encoding if sys.stdout else "utf-8", terminals)
 
     async def write() -> None:
         try:

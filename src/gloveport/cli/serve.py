@@ -1,5 +1,6 @@
 """``gloveport serve``: the MCP server. Standard output belongs to the protocol, all else goes to standard error."""
 
+import contextlib
 import gc
 import os
 import resource
@@ -14,9 +15,10 @@ from gloveport.errors import ConfigError
 from gloveport.untrusted_text import printable_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
     from signal import Signals
 
+    from gloveport.cli.backend import Backend
     from gloveport.config import Config, Loaded
 
 _PORT = 8080
@@ -71,6 +73,7 @@ async def _serve(given: Path | None, port: int | None, told: "Mapping[str, objec
     if port is None and os.isatty(0):
         typer.echo(_ON_A_TERMINAL, err=True)
     gc.disable()  # until all of it is there
+    mark = _fingerprint(given)
     found = load_with_origins(given)
     config = with_workspace(found.config, told)
     settings = config.workspace
@@ -79,22 +82,48 @@ async def _serve(given: Path | None, port: int | None, told: "Mapping[str, objec
     # Each sandbox that waits takes a dozen descriptors; the usual soft limit is meant for programs that use select().
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    # Of a file that changed meanwhile nobody knows whether it was read before; and who runs a program by a command
+    # gets what the files say.
+    shared = mark if config == found.config and settings.root is None and mark == _fingerprint(given) else None
     served: list[Signals] = []
     with anyio.CancelScope() as scope, on_end_signal(scope.cancel) as unserved:
         if port is None:
-            served = await _serve_stdio(found, config, given)
+            served = await _serve_stdio(found, config, given, shared)
         else:
-            served = await _serve_http(found, config, given, port)
+            served = await _serve_http(found, config, given, port, shared)
     return 128 + SIGINT if [*served, *unserved][:1] == [SIGINT] else 0
 
 
-async def _serve_http(found: "Loaded", config: "Config", given: Path | None, port: int) -> "list[Signals]":
+def _fingerprint(given: Path | None) -> str | None:
+    from gloveport.cli.run_protocol import fingerprint
+
+    try:
+        return fingerprint(given, cwd=Path.cwd(), environ=os.environ)
+    except OSError:  # there is no working directory, or what lies beside the configuration can't be listed
+        return None
+
+
+@contextlib.asynccontextmanager
+async def _helping_runs(backend: "Backend", shared: str | None) -> "AsyncIterator[None]":
+    """Run programs for ``gloveport run`` as well, where a fingerprint of the configuration is ``shared``."""
+    if shared is None:
+        yield
+        return
+    from gloveport.cli.run_service import answer_runs
+
+    async with answer_runs(backend.engine, backend.config.policy.limits, shared, os.environ):
+        yield
+
+
+async def _serve_http(
+    found: "Loaded", config: "Config", given: Path | None, port: int, shared: str | None
+) -> "list[Signals]":
     """Serve on this port, when the host is known to be sound."""
     from anyio import to_thread
 
     from gloveport.cli.backend import open_backend
 
-    async with open_backend(found, config, given, "http") as backend:
+    async with open_backend(found, config, given, "http") as backend, _helping_runs(backend, shared):
         from gloveport.server.transports.http import serve_http  # which a thread has imported
 
         server = await to_thread.run_sync(backend.make_server)
@@ -102,7 +131,7 @@ async def _serve_http(found: "Loaded", config: "Config", given: Path | None, por
         return await serve_http(server, port, limits=limits, ready=_announce, kept=sessions)
 
 
-async def _serve_stdio(found: "Loaded", config: "Config", given: Path | None) -> "list[Signals]":
+async def _serve_stdio(found: "Loaded", config: "Config", given: Path | None, shared: str | None) -> "list[Signals]":
     """Answer the client from now on, and open beside that what calls need."""
     import anyio
 
@@ -122,7 +151,8 @@ async def _serve_stdio(found: "Loaded", config: "Config", given: Path | None) ->
         try:
             async with open_backend(found, config, given, "stdio", startup) as backend:
                 startup.settle(backend.make_server, backend.fast_tools())
-                await ending.wait()
+                async with _helping_runs(backend, shared):
+                    await ending.wait()
         except GloveportError as error:
             if isinstance(error, SandboxError | GuestError) and not startup.is_settled:
                 typer.echo(f"gloveport: {printable_lines(str(error))}", err=True)

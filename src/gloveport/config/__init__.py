@@ -19,8 +19,9 @@ from gloveport.config.loading.load import Loaded, load
 from gloveport.config.loading.reload import Reloaded, reload
 from gloveport.config.loading.watch import changes
 from gloveport.config.schema import AdmissionSettings, Audit, Config, Runtimes, Sandboxing, leaves
-from gloveport.config.sources.directories import audit_directory, skills_directory, state_directory
+from gloveport.config.sources.directories import audit_directory, skills_directory
 from gloveport.config.sources.trust import Trusted, trust
+from gloveport.user_directories import state_directory
 
 __all__ = [
     "AdmissionSettings",

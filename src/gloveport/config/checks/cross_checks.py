@@ -15,10 +15,11 @@ from gloveport.config.checks.mounts import mount_faults, toolchain_faults
 from gloveport.config.checks.package_rules import package_faults
 from gloveport.config.checks.secret_places import secret_files
 from gloveport.config.checks.upstream_servers import sampling_faults, server_faults
-from gloveport.config.schema import Config, KeyPath, is_canonical
+from gloveport.config.schema import Config, KeyPath
 from gloveport.config.sources.layers import Table
 from gloveport.config.toml_text import printable, spell_key
 from gloveport.config.validation.faults import Fault, validate
+from gloveport.user_directories import is_canonical
 
 _DEFAULT_WALL: KeyPath = ("policy", "default_wall_seconds")
 _MOST_WALL: KeyPath = ("policy", "limits", "wall_seconds")

@@ -10,10 +10,11 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from gloveport.config.schema import KeyPath, is_canonical
+from gloveport.config.schema import KeyPath
 from gloveport.config.toml_text import as_toml, printable, spell_key
 from gloveport.config.validation.faults import Fault
 from gloveport.model import SCRATCH
+from gloveport.user_directories import is_canonical
 
 _KERNEL = tuple(map(Path, ("/proc", "/sys", "/dev", "/run")))
 """Interfaces to the kernel and sockets of services: ``/proc/1/root`` is the whole host, ``/run`` has docker.sock."""

@@ -16,9 +16,9 @@ import gloveport
 from gloveport.config.checks.mounts import content_refusal, home_directories, real
 from gloveport.config.checks.secret_places import secret_commands, secret_files
 from gloveport.config.schema import Config
-from gloveport.config.sources.directories import config_directory, state_directory
 from gloveport.config.toml_text import as_toml, printable, spell_key
 from gloveport.errors import ConfigError
+from gloveport.user_directories import config_directory, state_directory
 
 _SYSTEM = tuple(
     Path(path)

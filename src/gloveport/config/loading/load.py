@@ -8,7 +8,6 @@ from gloveport.config.api_files.api_directory import read_apis, twice_faults
 from gloveport.config.checks.cross_checks import rule_faults
 from gloveport.config.preset_tables import resolve_hosts
 from gloveport.config.schema import Config, leaves
-from gloveport.config.sources.directories import config_directory, state_directory
 from gloveport.config.sources.layers import Layer, merge, merge_table, nearest, read_layer, where
 from gloveport.config.sources.owned_files import read_own
 from gloveport.config.sources.selection import ConfigSources, sources
@@ -17,6 +16,7 @@ from gloveport.config.toml_text import printable, spell_key
 from gloveport.config.validation.faults import Fault, validate
 from gloveport.errors import ConfigError
 from gloveport.model import Value
+from gloveport.user_directories import config_directory, state_directory
 
 
 class Loaded(Value):

@@ -3,7 +3,7 @@
 The types check each value alone; ``checks`` has what needs more than one value, or the host.
 """
 
-from gloveport.config.schema.keys import KeyPath, is_canonical
+from gloveport.config.schema.keys import KeyPath
 from gloveport.config.schema.root_table import Config, leaves
 from gloveport.config.schema.server_tables import AdmissionSettings, Audit, Clients, PoolSettings, Runtimes, Sandboxing
 from gloveport.config.schema.workspace_tables import CommandLimits, ExecProgram, Hook, Workspace
@@ -21,6 +21,5 @@ __all__ = [
     "Runtimes",
     "Sandboxing",
     "Workspace",
-    "is_canonical",
     "leaves",
 ]

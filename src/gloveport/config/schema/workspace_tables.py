@@ -5,12 +5,13 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import BeforeValidator, ByteSize, Field
 
-from gloveport.config.schema.keys import AbsolutePath, is_canonical
+from gloveport.config.schema.keys import AbsolutePath
 from gloveport.model import MIB, Limits, Seconds, Value
 from gloveport.model.described import Described
 from gloveport.model.egress import ApiName, PlaceholderName
 from gloveport.model.workspace import HostPattern, WorkspacePolicy
 from gloveport.policy.decisions.protected_names import protected_part
+from gloveport.user_directories import is_canonical
 
 Author: TypeAlias = Annotated[
     str,

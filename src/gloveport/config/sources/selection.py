@@ -7,9 +7,9 @@ directory laid over it. Beside either, but never beside a project file, the dire
 from collections.abc import Mapping
 from pathlib import Path
 
-from gloveport.config.sources.directories import FILE_NAME, config_directory
 from gloveport.config.sources.trust import project_file
 from gloveport.model import Value
+from gloveport.user_directories import FILE_NAME, config_directory
 
 
 class ConfigSources(Value):

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gloveport.atomic_file import replace_file
-from gloveport.config.sources.directories import FILE_NAME, state_directory
 from gloveport.config.sources.layers import decode_text, parse_toml
 from gloveport.config.sources.owned_files import read_own
 from gloveport.config.toml_text import argument, printable
 from gloveport.errors import ConfigError
 from gloveport.model import Value
+from gloveport.user_directories import FILE_NAME, state_directory
 
 
 class Trusted(Value):

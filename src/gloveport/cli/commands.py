@@ -1,0 +1,75 @@
+"""The command line: which commands there are, each imported where it is called."""
+
+import importlib
+import sys
+from collections.abc import Mapping
+from typing import Annotated, Final
+
+import typer
+
+from gloveport.cli import logs
+from gloveport.cli.exit_codes import of_error
+from gloveport.errors import GloveportError
+from gloveport.untrusted_text import printable_lines
+
+_COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
+    "serve": ("gloveport.cli.serve", "serve"),
+    "run": ("gloveport.cli.run", "run"),
+    "exec": ("gloveport.cli.exec", "execute"),
+    "doctor": ("gloveport.cli.doctor", "doctor"),
+    "import": ("gloveport.cli.imports", "import_servers"),
+    "init": ("gloveport.cli.init", "init"),
+}
+"""Command → the module that has it, and the function's name there."""
+
+_GROUPS: Final[Mapping[str, str]] = {
+    "config": "gloveport.cli.config",
+    "env": "gloveport.cli.env",
+    "audit": "gloveport.cli.audit",
+    "approvals": "gloveport.cli.approvals",
+    "servers": "gloveport.cli.servers",
+    "skills": "gloveport.cli.skills",
+}
+"""Command that has commands of its own → the module that has them, as ``app``."""
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"gloveport {version('gloveport')}")
+        raise typer.Exit
+
+
+def _gloveport(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Run an agent's programs in a sandbox that the operating system enforces."""
+
+
+def _make_app(word: str) -> typer.Typer:
+    """The command line; where its first word is a command, with that one alone. To make all takes 50 ms."""
+    app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    app.callback()(_gloveport)
+    is_known = word in {*_COMMANDS, *_GROUPS}
+    for name, (module, function) in _COMMANDS.items():
+        if name == word or not is_known:
+            command = getattr(importlib.import_module(module), function)
+            app.command(name, context_settings={"allow_interspersed_args": name != "exec"})(command)
+    for name, module in _GROUPS.items():
+        if name == word or not is_known:
+            app.add_typer(importlib.import_module(module).app, name=name)
+    return app
+
+
+def run_command() -> None:
+    """Run the command that this process was started with, and end the process where it has failed."""
+    logs.set_up()
+    try:
+        _make_app("".join(sys.argv[1:2]))(prog_name="gloveport")
+    except GloveportError as error:
+        # A message may quote a file that somebody else wrote.
+        typer.echo(f"gloveport: {printable_lines(str(error))}", err=True)
+        sys.exit(of_error(error))

@@ -1,0 +1,19 @@
+"""Tells a program's language by its file's name."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from gloveport.model import Language
+
+SUFFIXES: "Final[Mapping[str, Language]]" = {
+    ".py": "python",
+    ".ts": "typescript",
+    ".mts": "typescript",
+    ".js": "javascript",
+    ".mjs": "javascript",
+    ".sh": "shell",
+    ".bash": "shell",
+}
+DEFAULT: "Final[Language]" = "python"
+"""Of a program whose file has no suffix, or that comes in no file."""

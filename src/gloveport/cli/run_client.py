@@ -1,0 +1,215 @@
+"""``gloveport run`` where a server of the same user serves already: the program runs in a sandbox that waits there.
+
+See ``run_protocol``. Where there is no such server, or the command line says more than what programs mostly need, the
+command itself runs it. This module knows neither the SDK nor the command line's library, whose imports take five times
+as long as all that is done here.
+"""
+
+import contextlib
+import getopt
+import json
+import os
+import select
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from gloveport.cli import file_suffixes, run_protocol
+from gloveport.cli.exit_codes import of_unwritten
+from gloveport.errors import ConfigError
+
+_SHORT: Final = "c:l:"
+_LONG: Final = ("code=", "language=", "timeout=", "memory=", "env=", "config=", "json")
+_KNOWN: Final = {f"--{name.removesuffix('=')}" for name in _LONG}
+_ANSWER_SECONDS: Final = 1.0
+_PIECE_BYTES: Final = 1 << 16
+_USAGE, _NO_SERVER, _INTERRUPTED = 2, 4, 130
+
+
+class _Asked(NamedTuple):
+    """What a command line asks for.
+
+    Attributes:
+        file: Where the program is; None where it comes from the standard input, or is ``code``.
+    """
+
+    code: str | None
+    file: Path | None
+    language: str
+    limits: Mapping[str, object]
+    environment: str | None
+    config: Path | None
+    as_json: bool
+
+
+class _FoundServer(NamedTuple):
+    """A server that has said that it is there."""
+
+    connection: socket.socket
+    code_bytes: int
+
+
+def run_by_server(words: Sequence[str], environ: Mapping[str, str]) -> int | None:
+    """Run a program as ``gloveport run`` with these words; its exit code.
+
+    Returns None, and has done nothing, where there is no server for it, or where it is for the command to say what is
+    wrong with the words.
+    """
+    asked = _read_words(words)
+    server = None if asked is None else _find_server(asked.config, environ)
+    if asked is None or server is None:
+        return None
+    with server.connection:
+        try:
+            code = asked.code if asked.code is not None else _read_program(asked.file, server.code_bytes)
+        except (OSError, UnicodeDecodeError) as error:
+            if asked.file is not None:
+                return None
+            return _end(f"standard input can't be read: {error}", _USAGE)
+        return _run(server, asked, code)
+
+
+def _read_words(words: Sequence[str]) -> _Asked | None:
+    # getopt takes the beginning of a name for the whole.
+    if any(word.startswith("--") and word.partition("=")[0] not in _KNOWN for word in words):
+        return None
+    try:
+        options, files = getopt.gnu_getopt([*words], _SHORT, [*_LONG])
+    except getopt.GetoptError:
+        return None
+    names = {"-c": "--code", "-l": "--language"}
+    given = {names.get(name, name): value for name, value in options}
+    code, file = given.get("--code"), Path(files[0]) if files else None
+    language = given.get("--language") or file_suffixes.SUFFIXES.get(file.suffix if file else "", file_suffixes.DEFAULT)
+    try:
+        timeout = float(given["--timeout"]) if "--timeout" in given else None
+    except ValueError:
+        return None
+    is_plain = len(given) == len(options) and len(files) + ("--code" in given) <= 1
+    has_language = "--language" in given or file is None or file.suffix in {"", *file_suffixes.SUFFIXES}
+    if not is_plain or not has_language or (file is None and code is None and sys.stdin.isatty()):
+        return None
+    return _Asked(
+        code=code,
+        file=None if str(file) == "-" else file,
+        language=language,
+        limits={"wall_seconds": timeout, "memory_bytes": given.get("--memory")},
+        environment=given.get("--env"),
+        config=Path(given["--config"]) if "--config" in given else None,
+        as_json="--json" in given,
+    )
+
+
+def _read_program(file: Path | None, code_bytes: int) -> str:
+    """Its text; of one that is too large no more than shows that it is. Raises OSError or UnicodeDecodeError."""
+    if file is None:
+        data = sys.stdin.buffer.read(code_bytes + 1)
+    else:
+        with file.open("rb") as stream:
+            data = stream.read(code_bytes + 1)
+    return data.decode("utf-8-sig", "ignore" if len(data) > code_bytes else "strict")
+
+
+def _find_server(given: Path | None, environ: Mapping[str, str]) -> _FoundServer | None:
+    """A server of this user, this installation and the configuration that counts here."""
+    try:
+        mark = run_protocol.fingerprint(given, cwd=Path.cwd(), environ=environ)
+        with run_protocol.open_directory(run_protocol.socket_directory(environ)) as directory:
+            for name in run_protocol.names(directory):
+                if mark is not None and name.startswith(mark):
+                    with contextlib.suppress(OSError, EOFError, ValueError, KeyError):
+                        return _connect(run_protocol.address(directory, name))
+    except (OSError, ConfigError):  # the command meets it too, and says so
+        pass
+    return None
+
+
+def _connect(address: str) -> _FoundServer:
+    """Raises OSError, EOFError, ValueError or KeyError: nobody answers there, or it is no server of this user's."""
+    with contextlib.ExitStack() as stack:
+        connection = stack.enter_context(socket.socket(socket.AF_UNIX))
+        connection.settimeout(_ANSWER_SECONDS)
+        connection.connect(address)
+        if not run_protocol.is_of_this_user(connection):
+            raise PermissionError(address)
+        _, hello = _receive(connection)
+        server = _FoundServer(connection, int(json.loads(hello)["code_bytes"]))
+        connection.settimeout(None)
+        stack.pop_all()
+        return server
+
+
+def _run(server: _FoundServer, asked: _Asked, code: str) -> int:
+    """Have it run, write its output as it comes, and return its exit code."""
+    message = {
+        "request": {
+            "language": asked.language,
+            "code": code,
+            "limits": asked.limits,
+            "environment": asked.environment,
+        },
+        "json": asked.as_json,
+        "encoding": sys.stdout.encoding,
+        "terminals": [stream for stream in (1, 2) if os.isatty(stream)],
+    }
+    try:
+        server.connection.sendall(run_protocol.pack(message))
+        return _pass_on(server.connection)
+    except KeyboardInterrupt:
+        _cancel(server.connection)
+        return _INTERRUPTED
+    except (EOFError, ConnectionError):
+        return _end("the server that ran it has ended\nhint: run it again", _NO_SERVER)
+
+
+def _pass_on(connection: socket.socket) -> int:
+    """Write what comes, until the end is told. Raises EOFError or ConnectionError where it is not."""
+    while True:
+        kind, data = _receive(connection)
+        if kind != run_protocol.JSON:
+            try:
+                _write(kind, data)
+            except OSError as error:
+                _cancel(connection)
+                return of_unwritten(error)
+            continue
+        told = json.loads(data)
+        return _end(told["error"], told["exit_code"]) if "error" in told else int(told["exit_code"])
+
+
+def _receive(connection: socket.socket) -> tuple[int, bytes]:
+    kind, size = run_protocol.HEAD.unpack(_receive_exactly(connection, run_protocol.HEAD.size))
+    return kind, _receive_exactly(connection, size)
+
+
+def _receive_exactly(connection: socket.socket, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        if not (piece := connection.recv(size - len(data))):
+            raise EOFError
+        data += piece
+    return bytes(data)
+
+
+def _write(stream: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(stream, view[:_PIECE_BYTES]) :]
+        except BlockingIOError:  # whoever shares it has made it so
+            select.select([], [stream], [])
+
+
+def _cancel(connection: socket.socket) -> None:
+    """Say that nobody wants it any more, and wait until nothing of it is left."""
+    with contextlib.suppress(OSError, EOFError):
+        connection.shutdown(socket.SHUT_WR)
+        while True:
+            _receive(connection)
+
+
+def _end(text: str, code: int) -> int:
+    sys.stderr.write(f"gloveport: {text}\n")
+    return code

@@ -1,0 +1,144 @@
+"""Runs one program with an engine, and prints its output as it comes and then its value.
+
+For a run of this process, and for those that a server does for others of the same user.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from gloveport.cli.printer import STDERR, STDOUT
+
+if TYPE_CHECKING:
+    from gloveport.cli.printer import Printer
+    from gloveport.engine.execution import Engine
+    from gloveport.model import Limits, Request, Result
+
+
+def read_request(asked: "Mapping[str, object]") -> "Request":
+    """The request that a command line makes.
+
+    Args:
+        asked: ``language``, ``code``, ``environment``, and ``limits`` with ``wall_seconds`` and ``memory_bytes``.
+
+    Raises:
+        typer.BadParameter: One of them is wrong; it is named by its option.
+    """
+    from pydantic import ValidationError
+
+    from gloveport.model import Request
+
+    try:
+        return Request.model_validate(asked)
+    except ValidationError as error:
+        option = {
+            "language": "--language",
+            "code": "the program",
+            "environment": "--env",
+            "wall_seconds": "--timeout",
+            "memory_bytes": "--memory",
+        }
+        faults = (f"{option[str(fault['loc'][-1])]}: {fault['msg'].removeprefix('Input ')}" for fault in error.errors())
+        raise typer.BadParameter("; ".join(faults)) from error
+
+
+async def run_program(
+    engine: "Engine",
+    request: "Request",
+    ceiling: "Limits",
+    printer: "Printer",
+    *,
+    as_json: bool,
+    out: Path | None = None,
+) -> "Result":
+    """Run it, print, and put what it has left into ``out``.
+
+    ``ceiling`` is what the owner's policy gives at most: which limits are lowered to it is said. With ``as_json``
+    nothing is printed but the whole result, when it is there.
+
+    Raises:
+        GloveportError: As ``Engine.execute``.
+    """
+    from gloveport.engine.run_context import RunContext
+
+    def pass_on(stream: str, text: str) -> None:
+        printer.put(STDOUT if stream == "stdout" else STDERR, text)
+
+    _tell_lowered(request, ceiling, printer)
+    context = RunContext()
+    context = replace(context, asker=engine.desk.asker(_teller(engine, context.run_id, printer)))
+    caller = f"cli (uid {os.getuid()})"
+    result = await engine.execute(request, caller=caller, on_output=None if as_json else pass_on, context=context)
+    _show(printer, result, as_json)
+    _put_out(printer, engine, caller, result, out)
+    return result
+
+
+def _tell_lowered(request: "Request", ceiling: "Limits", printer: "Printer") -> None:
+    """Say which limits that were asked for are more than the owner's policy gives."""
+    from gloveport.model import MIB
+
+    if (seconds := request.limits.wall_seconds) is not None and seconds > ceiling.wall_seconds:
+        given = f"{ceiling.wall_seconds:g} s, as policy.limits.wall_seconds says"
+        printer.put_line(STDERR, f"gloveport: --timeout {seconds:g} is lowered to {given}")
+    if (size := request.limits.memory_bytes) is not None and size > ceiling.memory_bytes:
+        given = f"{ceiling.memory_bytes / MIB:g} MiB, as policy.limits.memory_bytes says"
+        printer.put_line(STDERR, f"gloveport: --memory {size / MIB:.15g} MiB is lowered to {given}")
+
+
+def _teller(engine: "Engine", run_id: str, printer: "Printer") -> Callable[[], None]:
+    """Tells, once each, what the program's run waits for a person to say."""
+    told: set[str] = set()
+
+    def tell() -> None:
+        for question in engine.desk.pending(run_id):
+            if question.id not in told:
+                told.add(question.id)
+                printer.put_line(STDERR, f"gloveport: {question.text}")
+                printer.put_line(STDERR, f"hint: gloveport approvals approve {question.id}")
+
+    return tell
+
+
+def _show(printer: "Printer", result: "Result", as_json: bool) -> None:
+    from gloveport.server.rendering.result_text import failure_text, refusals, value_text
+
+    if as_json:
+        printer.put(STDOUT, result.model_dump_json(indent=2) + "\n")
+        return
+    if value := value_text(result):
+        printer.put_line(STDOUT, value)
+    if result.error is not None:
+        printer.put_line(STDERR, failure_text(result.error))
+    for line in refusals(result):
+        printer.put_line(STDERR, f"gloveport: {line}")
+    if result.status not in {"ok", "error"}:
+        limits = f" ({', '.join(result.limits_hit)})" if result.limits_hit else ""
+        printer.put_line(STDERR, f"gloveport: {result.status}{limits}")
+    was_printed = result.limits_hit == ("output_bytes",) and (result.stdout.truncated or result.stderr.truncated)
+    if result.hint and not was_printed:  # all of it: only an answer to an agent is cut
+        printer.put_line(STDERR, f"hint: {result.hint}")
+
+
+def _put_out(printer: "Printer", engine: "Engine", caller: str, result: "Result", out: Path | None) -> None:
+    """Write what the program has left, or say that it is there and is not kept."""
+    from gloveport.cli.artifact_files import write_artifacts
+
+    left = result.artifacts
+    if left.files and out is None:
+        printer.put_line(STDERR, f"gloveport: {len(left.files)} files in /out are not kept")
+        printer.put_line(STDERR, "hint: --out DIR puts them there")
+    if out is not None:
+        try:
+            write_artifacts(engine.artifacts, caller, left.files, out)
+        except OSError as error:
+            printer.put_line(STDERR, f"gloveport: --out {out}: {error.strerror}")
+        else:
+            for one in left.files:
+                printer.put_line(STDERR, f"gloveport: {out / one.path.removeprefix('/out/')} ({one.bytes} bytes)")
+    for line in left.left_out:
+        printer.put_line(STDERR, f"gloveport: not kept: {line}")

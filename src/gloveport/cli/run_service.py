@@ -1,0 +1,162 @@
+"""Runs programs for ``gloveport run`` of the same user, in the sandboxes that wait in this server.
+
+See ``run_protocol``. What they may do is what any ``gloveport run`` with this configuration may; a server whose command
+line says more than the configuration does not offer it.
+"""
+
+import codecs
+import contextlib
+import fcntl
+import json
+import logging
+import math
+import os
+import socket
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+import typer
+from anyio.abc import SocketAttribute, SocketListener, SocketStream
+from anyio.streams.buffered import BufferedByteReceiveStream
+from anyio.streams.memory import MemoryObjectReceiveStream
+
+from gloveport.cli import exit_codes, run_protocol
+from gloveport.cli.printer import Printer
+from gloveport.cli.run_printing import read_request, run_program
+from gloveport.errors import GloveportError
+from gloveport.task_group import open_task_group
+from gloveport.untrusted_text import printable_lines
+
+if TYPE_CHECKING:
+    from gloveport.engine.execution import Engine
+    from gloveport.model import Limits
+
+_BACKLOG: Final = 64
+_USAGE: Final = 2
+_REQUEST_BYTES: Final = 1 << 20
+"""Of what stands in a request besides the program."""
+
+_log = logging.getLogger(__name__)
+
+
+@contextlib.asynccontextmanager
+async def answer_runs(engine: "Engine", limits: "Limits", mark: str, environ: Mapping[str, str]) -> AsyncIterator[None]:
+    """Take programs until the context is left; then those that run are ended.
+
+    ``limits`` is what the owner's policy gives at most, ``mark`` the fingerprint of the configuration that the engine
+    was made from. The state directory is looked up in ``environ``.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            listening = _listen(run_protocol.socket_directory(environ), f"{mark}-{os.getpid()}")
+            listener = stack.enter_context(listening)
+        except OSError as error:  # a server is good without it
+            _log.warning("no program of gloveport run will be taken: %s", error)
+        else:
+            served = await stack.enter_async_context(await SocketListener.from_socket(listener))
+            tasks = await stack.enter_async_context(open_task_group())
+            tasks.start_soon(served.serve, _RunService(engine, limits).answer)
+        yield
+
+
+@contextlib.contextmanager
+def _listen(path: Path, name: str) -> Iterator[socket.socket]:
+    """A socket in the directory, which is made where it is not there. Those that nobody listens at are removed.
+
+    Raises:
+        OSError: There can be none.
+    """
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with run_protocol.open_directory(path) as directory, socket.socket(socket.AF_UNIX) as listener:
+        fcntl.flock(directory, fcntl.LOCK_EX)  # between bind and listen, nobody seems to listen
+        for other in run_protocol.names(directory):
+            _remove_dead(directory, other)
+        listener.bind(run_protocol.address(directory, name))
+        listener.listen(_BACKLOG)
+        fcntl.flock(directory, fcntl.LOCK_UN)
+        try:
+            yield listener
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=directory)
+
+
+def _remove_dead(directory: int, name: str) -> None:
+    with socket.socket(socket.AF_UNIX) as other:
+        other.settimeout(0)
+        try:
+            other.connect(run_protocol.address(directory, name))
+        except ConnectionRefusedError:
+            os.unlink(name, dir_fd=directory)
+        except OSError:  # so many wait at it that it takes no more
+            pass
+
+
+class _RunService:
+    def __init__(self, engine: "Engine", limits: "Limits") -> None:
+        self._engine = engine
+        self._limits = limits
+
+    async def answer(self, connection: SocketStream) -> None:
+        """Run one program for whoever has connected."""
+        async with connection:
+            if not run_protocol.is_of_this_user(connection.extra(SocketAttribute.raw_socket)):  # noqa: S610 - no SQL
+                return
+            try:
+                await self._answer(connection)
+            except (anyio.BrokenResourceError, anyio.EndOfStream, anyio.IncompleteRead):
+                pass  # it has gone
+            except Exception as error:  # noqa: BLE001 - it ends this connection, and not the server
+                _log.warning("a connection to the socket of gloveport run failed: %s", printable_lines(repr(error)))
+
+    async def _answer(self, connection: SocketStream) -> None:
+        await connection.send(run_protocol.pack({"code_bytes": self._limits.code_bytes}))
+        told = await self._receive(connection)
+        encoding = codecs.lookup(told["encoding"]).name
+        queue, pending = anyio.create_memory_object_stream[bytes](math.inf)
+
+        def write_later(stream: int, data: bytes) -> None:
+            queue.send_nowait(run_protocol.HEAD.pack(stream, len(data)) + data)
+
+        printer = Printer.of(write_later, encoding, [int(stream) for stream in told["terminals"]])
+        async with open_task_group() as watching:
+            watching.start_soon(_cancel_at_end, connection, watching.cancel_scope)
+            async with pending, anyio.create_task_group() as sending:
+                sending.start_soon(_send_all, connection, pending)
+                with queue:
+                    queue.send_nowait(run_protocol.pack(await self._run(told, printer)))
+
+    async def _receive(self, connection: SocketStream) -> Mapping[str, Any]:
+        stream = BufferedByteReceiveStream(connection)
+        kind, size = run_protocol.HEAD.unpack(await stream.receive_exactly(run_protocol.HEAD.size))
+        if kind != run_protocol.JSON or size > 8 * self._limits.code_bytes + _REQUEST_BYTES:
+            raise ValueError(size)
+        told: Mapping[str, Any] = json.loads(await stream.receive_exactly(size))
+        return told
+
+    async def _run(self, told: Mapping[str, Any], printer: Printer) -> Mapping[str, object]:
+        """The last frame."""
+        try:
+            request = read_request(told["request"])
+        except typer.BadParameter as error:
+            return {"error": printable_lines(error.message), "exit_code": _USAGE}
+        try:
+            result = await run_program(self._engine, request, self._limits, printer, as_json=bool(told["json"]))
+        except GloveportError as error:
+            return {"error": printable_lines(str(error)), "exit_code": exit_codes.of_error(error)}
+        return {"exit_code": exit_codes.OF_A_RUN[result.status]}
+
+
+async def _send_all(connection: SocketStream, pending: MemoryObjectReceiveStream[bytes]) -> None:
+    with contextlib.suppress(anyio.BrokenResourceError):  # it has gone: ``_cancel_at_end`` is told as well
+        async for frame in pending:
+            await connection.send(frame)
+
+
+async def _cancel_at_end(connection: SocketStream, scope: anyio.CancelScope) -> None:
+    """Whoever asked says nothing more: when its end comes, nobody wants the program any more."""
+    with contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+        await connection.receive()
+    scope.cancel()

@@ -1,0 +1,70 @@
+"""Finds the directories that this user's Gloveport keeps its state in, and its configuration.
+
+``environ`` gives Gloveport's own variables; XDG base directories are those of this process, as platformdirs reads them.
+"""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gloveport.errors import ConfigError
+from gloveport.late_module import late_module
+from gloveport.untrusted_text import quote
+
+if TYPE_CHECKING:
+    import platformdirs
+else:  # root has no need of it
+    platformdirs = late_module("platformdirs")
+
+FILE_NAME = "gloveport.toml"
+
+# Control characters would forge lines in logs and error texts; "." and ".." would give one place two spellings.
+_CANONICAL = re.compile(r"(?:/(?!\.{1,2}(?:/|\Z))[^/\x00-\x1f\x7f]+)+")
+
+
+def is_canonical(path: str) -> bool:
+    """Tell whether a path is absolute, names something below ``/``, and is spelt in the only way there is."""
+    return _CANONICAL.fullmatch(path) is not None
+
+
+def state_directory(environ: Mapping[str, str]) -> Path:
+    """Find the directory of what Gloveport keeps: audit log, trusted files. Not created here.
+
+    Raises:
+        ConfigError: ``GLOVEPORT_STATE`` is no absolute path, or this user has no home directory.
+    """
+    if given := environ.get("GLOVEPORT_STATE"):
+        return _absolute("GLOVEPORT_STATE", Path(given))
+    if os.geteuid() == 0:
+        return Path("/var/lib/gloveport")
+    return _of_user("XDG_STATE_HOME", lambda: platformdirs.user_state_path("gloveport"))
+
+
+def config_directory() -> Path:
+    """Find the directory of the operator's own configuration file.
+
+    Raises:
+        ConfigError: This user has no home directory.
+    """
+    if os.geteuid() == 0:
+        return Path("/etc/gloveport")
+    return _of_user("XDG_CONFIG_HOME", lambda: platformdirs.user_config_path("gloveport"))
+
+
+def _of_user(variable: str, find: Callable[[], Path]) -> Path:
+    try:
+        return _absolute(variable, find())
+    except RuntimeError:
+        raise ConfigError("this user has no home directory", hint=f"set HOME or {variable}") from None
+
+
+def _absolute(variable: str, path: Path) -> Path:
+    # A relative one would lie in the working directory: inside the checkout that the agent works on.
+    if not is_canonical(str(path)):
+        raise ConfigError(
+            f"{variable} leads to {quote(str(path))}, which is no absolute path free of '.' and '..'",
+            hint=f"set {variable} to an absolute path, or unset it",
+        )
+    return path
