@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from uv import find_uv_bin
@@ -9,6 +10,7 @@ from uv import find_uv_bin
 from gloveport.bootstrap.build import Host
 from gloveport.config import Config, state_directory
 from gloveport.egress.outbound_session import Gateway
+from gloveport.engine.advisories import PUBLIC_ADVISORIES, AdvisoryService
 from gloveport.engine.build_host import BuildHost
 from gloveport.engine.ecosystems import NpmPackages, PythonPackages
 from gloveport.engine.npm_builder import NpmBuilder
@@ -20,6 +22,7 @@ from gloveport.environments.registries import find_registries
 from gloveport.environments.seal import TreeBounds
 from gloveport.errors import ConfigError
 from gloveport.model.packages import PackageRules
+from gloveport.policy.npm_requests import NPM
 from gloveport.runtimes import typescript
 from gloveport.runtimes.python import Python
 
@@ -45,7 +48,11 @@ def open_environments(config: Config, host: Host, environ: Mapping[str, str], ga
     with contextlib.suppress(ConfigError):
         deno = typescript.find(str(config.runtimes.deno) if config.runtimes.deno else None, "typescript")
         npm.builder = NpmBuilder(host=build, registries=npm.registries, deno=deno)
-    return _make(config, store, python, npm, indexes.warnings)
+    made = _make(config, store, python, npm, indexes.warnings)
+    url = (settings.advisories or PUBLIC_ADVISORIES).rstrip("/")
+    own = tuple(f"{NPM}{scope}/" for scope in npm.registries.scopes)
+    advisories = AdvisoryService(host=build, url=url, unasked=own)
+    return replace(made, advisories=advisories, asks_first=settings.advisories is not None)
 
 
 def environments_of(config: Config, init: Python, environ: Mapping[str, str]) -> Environments:

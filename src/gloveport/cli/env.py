@@ -11,20 +11,24 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 import typer
 
 from gloveport.cli.options import ConfigOption, load_config, recording
+from gloveport.untrusted_text import one_line
 
 if TYPE_CHECKING:
     from gloveport.config import Config
+    from gloveport.engine.advisories import Advisory
     from gloveport.engine.build_host import OnProgress
     from gloveport.engine.run_environments import Environments
     from gloveport.environments.environment_store import BuiltTree
     from gloveport.environments.locks import Lock
     from gloveport.guard import Guard
+    from gloveport.model.packages import LockedPackage
 
 app = typer.Typer(no_args_is_help=True, help="Build, show, check and remove environments of packages.")
 
 NamesArgument: TypeAlias = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Default: all.")]
 JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
+_ADVISORY_CHARACTERS: Final = 300
 _STEPS: Final = 4
 """Resolve, fetch, install, check."""
 
@@ -125,6 +129,42 @@ def verify(names: NamesArgument = None, config: ConfigOption = None) -> None:
 
 
 @app.command()
+def audit(names: NamesArgument = None, as_json: JsonOption = False, config: ConfigOption = None) -> None:
+    """Ask what is known about the packages of built environments. Exit code 1: something is; 3: nobody could tell.
+
+    Without names also about what programs have asked for. The service of `packages.advisories`, else the public one of
+    OSV, is told names and versions.
+    """
+    found: list[tuple[LockedPackage, tuple[Advisory, ...]]] = []
+    count = 0
+
+    async def audit_all(environments: "Environments", guard: "Guard") -> None:
+        nonlocal count
+        chosen = [tree for name in _choose_names(environments, names) for tree in _trees(environments, name)]
+        trees = chosen if names else environments.store.list_trees()
+        packages = sorted({one for tree in trees for one in tree.packages}, key=lambda one: (one.name, one.version))
+        count = len(packages)
+        found.extend(await environments.audit(packages, guard))
+
+    _run(config, audit_all)
+    if as_json:
+        told = [
+            {"name": one.name, "version": one.version, "advisories": [_dump(a) for a in some]} for one, some in found
+        ]
+        typer.echo(json.dumps({"packages": count, "found": told}, indent=2))
+        raise typer.Exit(1 if found else 0)
+    for one, some in found:
+        for advisory in some:
+            kind = "does harm on purpose: " if advisory.is_malware else ""
+            names_of = ", ".join((advisory.id, *advisory.aliases))
+            typer.echo(
+                one_line(f"{one.name} {one.version}: {kind}{names_of}: {advisory.summary}", _ADVISORY_CHARACTERS)
+            )
+    typer.echo(f"{count} packages, something is known about {len(found)}")
+    raise typer.Exit(1 if found else 0)
+
+
+@app.command()
 def remove(name: str, config: ConfigOption = None) -> None:
     """Remove what was built of an environment. Programs that run in it lose it; the next one builds it again."""
     environments = _open(config)
@@ -153,6 +193,10 @@ def gc(
         removed, freed = environments.store.collect(kept, days * 86_400)
         record("environments.collected", {"trees": [one.address for one in removed], "bytes": freed})
     typer.echo(f"removed {len(removed)} environments, and {freed >> 20} MiB of files and wheels")
+
+
+def _dump(advisory: "Advisory") -> dict[str, object]:
+    return {**advisory.model_dump(), "is_malware": advisory.is_malware}
 
 
 def _trees(environments: "Environments", name: str) -> "list[BuiltTree]":

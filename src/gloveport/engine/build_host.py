@@ -19,7 +19,7 @@ from gloveport.environments.seal import TreeBounds
 from gloveport.errors import Denied
 from gloveport.guard import Guard
 from gloveport.model import MIB, Grant, Limits, Mount, Program
-from gloveport.model.egress import Api, Egress, Rule
+from gloveport.model.egress import Api, Egress, Method, Rule
 from gloveport.model.hub import Sampling
 from gloveport.model.packages import PACKAGES
 from gloveport.policy.hosts.authorities import find, parse_pattern
@@ -96,7 +96,7 @@ class BuildHost:
         """What was uploaded later is too young; None where nothing is."""
         return datetime.now(UTC) - timedelta(days=self.cooldown_days) if self.cooldown_days else None
 
-    def grant(self, hosts: Sequence[str]) -> Grant:
+    def grant(self, hosts: Sequence[str], methods: tuple[Method, ...] = ("GET", "HEAD")) -> Grant:
         """What the programs of a build may do: read from these hosts."""
         apis: dict[str, Api] = {}
         for number, host in enumerate(hosts):
@@ -105,7 +105,7 @@ class BuildHost:
             if owners is not None:
                 apis[owners[0]] = owners[1]
             else:
-                apis[f"index-{number}"] = Api(hosts=(host,), rules=(Rule(action="allow", methods=("GET", "HEAD")),))
+                apis[f"index-{number}"] = Api(hosts=(host,), rules=(Rule(action="allow", methods=methods),))
         return Grant(limits=LIMITS, egress=self.egress.model_copy(update={"apis": apis, "yolo": False}))
 
     @contextlib.asynccontextmanager

@@ -9,6 +9,7 @@ from typing import Final
 import anyio
 from anyio import to_thread
 
+from gloveport.engine.advisories import Advisory, AdvisoryService
 from gloveport.engine.build_host import Builder, OnProgress
 from gloveport.engine.ecosystems import Ecosystem
 from gloveport.environments.environment_store import BuiltTree, EnvironmentStore, LockRequest
@@ -16,11 +17,12 @@ from gloveport.environments.locks import Lock
 from gloveport.errors import Denied
 from gloveport.guard import Guard
 from gloveport.model import Grant, Language, Mount, Request
-from gloveport.model.packages import Environment, Install, PackageRules
+from gloveport.model.packages import Environment, Install, LockedPackage, PackageRules
 from gloveport.policy.npm_requests import NPM
 from gloveport.policy.package_requests import covers, name_of, package_of, refuse_names
 from gloveport.policy.wording import join_listed, quote_sent
 from gloveport.runtimes import Runtime
+from gloveport.untrusted_text import one_line
 
 INLINE: Final = "inline"
 _HOLD_SECONDS: Final = 0.05
@@ -91,6 +93,8 @@ class Environments:
         rules: What programs may ask for.
         ecosystems: What kinds of packages there are.
         warnings: What the operator should know about where packages come from.
+        advisories: Who is asked what is known about packages; None where nobody can be.
+        asks_first: Whether builds ask there before they install.
     """
 
     named: Mapping[str, Environment]
@@ -98,6 +102,8 @@ class Environments:
     store: EnvironmentStore
     ecosystems: tuple[Ecosystem, ...]
     warnings: tuple[str, ...] = ()
+    advisories: AdvisoryService | None = None
+    asks_first: bool = False
     _known: dict[tuple[str, ...], BuiltTree] = field(default_factory=dict)
 
     async def provide(
@@ -237,9 +243,30 @@ class Environments:
                 ending.fields["built"] = tree is None
                 if tree is None:
                     builder = _builder_of(ecosystem)
+                    await self._refuse_malware(lock, guard)
                     tree = await builder.build(lock, _of_builds(guard, builder.grant), on_progress)
         self._known[key] = tree
         return tree
+
+    async def audit(
+        self, packages: Sequence[LockedPackage], guard: Guard
+    ) -> list[tuple[LockedPackage, tuple[Advisory, ...]]]:
+        """What is known about packages: those of which something is. Raises as ``AdvisoryService.find``."""
+        if self.advisories is None:
+            raise Denied(
+                "environment_unavailable", "No sandbox can be built with this configuration.", hint="run doctor"
+            )
+        return await self.advisories.find(packages, _of_builds(guard, self.advisories.grant))
+
+    async def _refuse_malware(self, lock: Lock, guard: Guard) -> None:
+        """Refuse a lock with packages that do harm on purpose, where the operator wants it looked up."""
+        for one, found in await self.audit(lock.packages, guard) if self.asks_first else ():
+            if known := next((advisory for advisory in found if advisory.is_malware), None):
+                raise Denied(
+                    "package_malicious",
+                    f"{one.name} {one.version} is known to do harm on purpose: {one_line(known.id, 80)}.",
+                    hint="do without it, and look where it is installed already",
+                )
 
     def _find_lock(self, ecosystem: Ecosystem, name: str | None, wanted: LockRequest) -> Lock | None:
         """The operator's lock, or the one that was made for these requirements.

@@ -29,6 +29,12 @@ class Packages(PackageRules):
     """Registries of scopes: `"@acme" = "https://npm.acme.example"`. What has a scope comes from there and from
     nowhere else, so nobody can put a package of yours into a public registry under its name."""
 
+    advisories: RegistryUrl | None = None
+    """A service of advisories with OSV's interface, which is told names and versions of packages, but none of
+    `npm_scopes`. With it a build asks before it installs, and refuses packages that are known to do harm on purpose, or
+    all if it has no answer. `gloveport env audit` asks it as well. Default: builds ask nobody, and `env audit` asks the
+    public service of OSV."""
+
     cooldown_days: Annotated[float, Field(ge=0, le=3650, allow_inf_nan=False)] = 7
     """Versions younger than this are left out: most that do harm are found in their first days. 0 takes all."""
 

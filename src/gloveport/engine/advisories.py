@@ -1,0 +1,100 @@
+"""Asks a service of advisories (OSV) about packages, in a sandbox whose only door leads there."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from pydantic import TypeAdapter, ValidationError
+
+from gloveport.engine.build_host import BuildHost, read_lock_file, write_input
+from gloveport.errors import Denied
+from gloveport.guard import Guard
+from gloveport.model import GUEST, Grant, Value
+from gloveport.model.packages import PACKAGES, LockedPackage
+from gloveport.policy.npm_requests import NPM
+
+PUBLIC_ADVISORIES: Final = "https://api.osv.dev"
+_MALWARE: Final = "MAL-"
+
+
+class Advisory(Value):
+    """What is known about a package in a version. All of it is text from elsewhere."""
+
+    id: str
+    summary: str = ""
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def is_malware(self) -> bool:
+        """Whether the package does harm on purpose."""
+        return any(one.startswith(_MALWARE) for one in (self.id, *self.aliases))
+
+
+_ANSWER: Final = TypeAdapter(tuple[tuple[Advisory, ...], ...])
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdvisoryService:
+    """A service that has advisories.
+
+    Attributes:
+        url: Where it is, without a path of its interface.
+        unasked: Prefixes of names that it is not told: packages of the operator's own.
+    """
+
+    host: BuildHost
+    url: str
+    unasked: tuple[str, ...] = ()
+
+    @property
+    def grant(self) -> Grant:
+        """What the program that asks may do."""
+        place = urlsplit(self.url)
+        port = f":{place.port}" if place.port else ""
+        scheme = "http://" if place.scheme == "http" else ""
+        return self.host.grant([f"{scheme}{place.hostname}{port}"], methods=("GET", "POST"))
+
+    async def find(
+        self, packages: Sequence[LockedPackage], guard: Guard
+    ) -> list[tuple[LockedPackage, tuple[Advisory, ...]]]:
+        """The advisories about each package that has some.
+
+        Args:
+            packages: Their names and versions are told to the service.
+            guard: Has the grant, and writes down what is asked.
+
+        Raises:
+            Denied: It can't be asked, or its answer can't be read.
+            SandboxError: This host can't build the sandbox.
+        """
+        packages = [one for one in packages if not one.name.startswith(self.unasked)]
+        if not packages:
+            return []
+        told = [
+            {
+                "name": one.name.removeprefix(NPM),
+                "version": one.version,
+                "ecosystem": "npm" if one.name.startswith(NPM) else "PyPI",
+            }
+            for one in packages
+        ]
+        async with self.host.open_sandboxes(self.grant, (), {}) as build:
+            write_input(build.work / "packages.json", json.dumps(told))
+            ask = (self.host.system.python, "-I", f"{GUEST}/python/query_advisories.py", self.url)
+            said = await build.run((*ask, f"{PACKAGES}/packages.json", f"{PACKAGES}/found.json"), guard)
+            if said.outcome.exit_code != 0:
+                failure = said.failure("advisories_unavailable", f"{self.url} does not tell what is known")
+                failure.hint = "name a mirror that this host reaches: packages.advisories; nothing was found out"
+                raise failure
+            try:
+                found = _ANSWER.validate_json(read_lock_file(build.work / "found.json"))
+            except ValidationError as error:
+                raise self._refuse_answer() from error
+        if len(found) != len(packages):
+            raise self._refuse_answer()
+        return [(one, some) for one, some in zip(packages, found, strict=True) if some]
+
+    def _refuse_answer(self) -> Denied:
+        return Denied("advisories_unavailable", f"What {self.url} answers can't be read.", hint="name another service")
