@@ -111,6 +111,7 @@ WITH_FILES = ACTION.model_copy(
         "skill": "report",
         "skill_sha256": "2" * 64,
         "approved": True,
+        "parent": "run-1",
     }
 )
 

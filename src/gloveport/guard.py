@@ -66,6 +66,7 @@ class Guard:
     Attributes:
         session: Whose approvals count; opaque.
         asker: Who asks a person; without one, what would be asked about is denied.
+        asks_for: The run that a person is asked for, where it is another: the one that a caller knows of.
         permits: Ids of the permissions without which the grant would not allow the command or write.
         clock: The execution's.
         refusals: How many of each kind there were.
@@ -78,6 +79,7 @@ class Guard:
     run_id: str
     session: str = ""
     asker: Asker | None = None
+    asks_for: str = ""
     permits: tuple[str, ...] = ()
     clock: Clock = field(default_factory=Clock)
     refusals: Counter[str] = field(default_factory=Counter)
@@ -211,7 +213,7 @@ class _Admission:
             return await asker.ask(
                 question,
                 subject=subject_of(self._action),
-                run=guard.run_id,
+                run=guard.asks_for or guard.run_id,
                 caller=guard.caller,
                 session=guard.session,
                 detail=detail,
@@ -234,6 +236,7 @@ def _facts(action: Action) -> dict[str, JsonValue]:  # noqa: PLR0911 - one for e
                 "code_sha256": action.code_sha256,
                 **({"files": dict(action.files), "files_bytes": action.files_bytes} if action.files else {}),
                 **(_pick(action, "skill", "skill_sha256", "approved") if action.skill else {}),
+                **(_pick(action, "parent") if action.parent else {}),
             }
         case Fetch():
             return _pick(action, "method", "scheme", "host", "port", "path")

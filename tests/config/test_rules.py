@@ -39,13 +39,16 @@ def test_a_ceiling_of_the_wrong_shape_is_not_compared():
 
 
 def test_each_concurrent_run_needs_a_user_id():
-    """And so does each sandbox that waits: or what waits would take the user ids of runs."""
-    enough = {"sandbox": {"uid_count": 10}, "admission": {"concurrent_runs": 2}}
+    """And so do the skills that its program calls, and each sandbox that waits: or these would take those of runs."""
+    enough = {"sandbox": {"uid_count": 16}, "admission": {"concurrent_runs": 2}}
     assert problems({**enough, "pool": {"forked": 1, "booted": 0}}) == []
     assert problems({**enough, "pool": {"forked": 0, "booted": 8}}) == []
     ((keys, problem),) = problems({**enough, "pool": {"forked": 1, "booted": 1}})
     assert keys == (("sandbox", "uid_count"), ("admission", "concurrent_runs"))
-    assert problem == "expected user ids for 2 concurrent runs and 9 sandboxes made ahead, found 10"
+    assert problem == (
+        "expected user ids for 2 concurrent runs with 3 skills each that they may call, and 9 sandboxes made ahead, "
+        "found 16"
+    )
 
 
 def test_the_kernels_no_user_is_never_handed_out():

@@ -484,7 +484,8 @@ async def test_without_a_hub_a_program_finds_nothing_new_and_with_one_what_is_me
     ]
     assert narrower == without
     assert [name for name in with_hub if name not in without] == [
-        *("tools", "llm", "ToolError", "ToolResult", "callMCPTool", "call_mcp_tool", "listTools", "searchTools"),
+        *("tools", "llm", "skills", "listSkills", "ToolError", "SkillError", "ToolResult"),
+        *("callMCPTool", "call_mcp_tool", "listTools", "searchTools"),
         *("discoverMCPTools", "getToolSchema", "discover_mcp_tools", "get_tool_schema", "search_tools"),
     ]
     assert [name for name in without if name not in with_hub] == []

@@ -142,7 +142,7 @@ async def test_a_tool_that_fails_exits_with_1_and_its_message_is_on_standard_err
 
 
 async def test_where_there_are_no_tools_or_no_host_the_commands_say_so(run):
-    none = "tools: there are none\nhint: This sandbox has been granted no servers.\n"
+    none = "tools: there are none\nhint: This sandbox has been granted no servers and no skills.\n"
     assert await run("tools", GLOVEPORT_HUB="") == (1, "", none)
     assert (await run("tools --help", GLOVEPORT_HUB=""))[0] == 0
     code, _, err = await run("tools github text", GLOVEPORT_HUB="127.0.0.1:1")

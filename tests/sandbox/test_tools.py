@@ -72,7 +72,8 @@ async def test_without_the_door_there_is_nothing_to_call(run):
     names = "import sys\n[name for name in ('tools', 'llm', 'ToolError') if name in globals() or name in sys.modules]"
     assert await run("python", names, Network()) == ("", [])
     printed, _ = await run("shell", "tools 2>&1; echo $?; tools --help | head -n 1 | cut -c 1-12", Network())
-    lines = ["tools: there are none", "hint: This sandbox has been granted no servers.", "1", "usage: tools"]
+    hint = "hint: This sandbox has been granted no servers and no skills."
+    lines = ["tools: there are none", hint, "1", "usage: tools"]
     assert printed.splitlines() == lines
 
 

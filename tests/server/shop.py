@@ -115,6 +115,11 @@ class Shop:
         found = read.records(Path(self.environ["GLOVEPORT_STATE"]) / "audit")
         return [one for one in found if one.fields.get("run") == run_id and one.kind.startswith(kind)]
 
+    def records_of(self, kind):
+        """What is written down of this kind, of all runs."""
+        found = read.records(Path(self.environ["GLOVEPORT_STATE"]) / "audit")
+        return [one for one in found if one.kind == kind]
+
     def last_run(self) -> str:
         """The run that was begun last."""
         found = read.records(Path(self.environ["GLOVEPORT_STATE"]) / "audit")

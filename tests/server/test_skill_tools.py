@@ -5,6 +5,7 @@ S1, S2.
 
 import json
 
+import anyio
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
@@ -192,6 +193,37 @@ async def test_a_candidate_is_its_callers_alone_and_an_approved_skill_is_everybo
         library.approve(library.find("mine"), uid=0, without_asking=False)
         assert (await call(other, "run_skill", name="mine")).structured_content["value"] == 42
         assert "skill_of_another" in text(await call(other, "delete_skill", name="mine"))
+
+
+async def test_a_skill_that_a_program_calls_may_do_what_both_may_and_that_is_learned(shop, era, library):
+    """A person is asked for the run that a client knows of, whose clock stands meanwhile."""
+    async with shop.client(era) as client:
+        await call(client, "save_skill", name="look-at", description="Looks.", code=CODE, language="python")
+        program = "from skills import look_at\nlook_at(thing='cup')"
+        run = (await execute(client, program)).structured_content
+        assert (run["value"], run["tool_calls"][0]["tool"], run["tool_calls_total"]) == ("A CUP", "shop/look", 1)
+        (inner,) = [one for one in shop.records_of("execute.admitted") if one.fields.get("parent") == run["run_id"]]
+        assert (inner.fields["skill"], inner.fields["approved"]) == ("look-at", False)
+        assert "call.admitted" in {one.kind for one in shop.records(inner.fields["run"])}
+        narrowed = (await execute(client, program, tools=["shop/buy"])).structured_content
+        assert "has no tool 'look' that this program may call" in narrowed["error"]["message"]
+        saved = text(await call(client, "save_skill", name="outer", description="Looks.", from_run=run["run_id"]))
+        assert "call shop/look" in saved
+        assert "run the skill look-at, once approved" in saved
+        library.approve(library.find("outer"), uid=0, without_asking=True)
+        refused = (await call(client, "run_skill", name="outer")).structured_content
+        assert "which nobody has approved as it is now" in refused["error"]["message"]
+        buyer = 'tools.shop.buy(name="pen")'
+        await call(client, "save_skill", name="buyer", description="Buys.", code=buyer, language="python")
+        (library.own.directory / "buyer/references/grant.json").write_text('{"tools": ["shop/buy", "shop/destroy"]}')
+        library.approve(library.find("buyer"), uid=0, without_asking=False)
+        waiting = "import skills, time\nstarted = time.monotonic()\nskills.buyer()"
+        asked = (await execute(client, waiting, timeout_seconds=1, wait_seconds=0.2)).structured_content
+        (question,) = await shop.asked(asked["run_id"])
+        await anyio.sleep(1.1)  # longer than its clock may go
+        shop.decide(question.id)
+        bought = (await call(client, "wait_run", run_id=asked["run_id"])).structured_content
+        assert bought["value"] == "bought pen"
 
 
 async def test_a_server_without_skills_offers_nothing_of_them(shop, era):

@@ -121,7 +121,9 @@ async def assemble_on(
         desk = Desk(store, config.approvals.timeout_seconds, frozenset(config.approvals.channels))
         async with open_task_group() as connections:
             gateway = Gateway(vault, connections)
-            reach = reach_of(config, gateway)
+            skills = open_library(config, environ)
+            calls_skills = "skills" in config.workspace.toolsets
+            reach = reach_of(config, gateway, skills=calls_skills and not skills.is_empty)
             waiting = stocks(config, host.backend, host.system, host.runtimes, reach.network)
             pool = Pool(cold=host.backend, stocks=waiting)
             async with (
@@ -130,7 +132,7 @@ async def assemble_on(
                 running() as runs,
                 open_sessions(SessionLimits(**dict(config.sessions))) as sessions,
             ):
-                yield Engine(
+                engine = Engine(
                     policy=config.policy,
                     reach=reach,
                     gateway=gateway,
@@ -152,13 +154,21 @@ async def assemble_on(
                     admission=AdmissionQueue(**dict(config.admission)),
                     archive=archive,
                     artifacts=artifacts,
-                    skills=open_library(config, environ),
+                    skills=skills,
+                    calls_skills=calls_skills,
                 )
+                engine.restock = functools.partial(_restock, engine, config)
+                yield engine
 
 
 def adopt(engine: Engine, config: Config) -> None:
     """Let what programs may reach be as ``config`` says, for all that begin from now on."""
-    engine.reach = reach_of(config, engine.gateway)
+    engine.reach = reach_of(config, engine.gateway, skills=engine.reach.skills)
+    engine.restock = functools.partial(_restock, engine, config)
+    engine.restock()
+
+
+def _restock(engine: Engine, config: Config) -> None:
     planned = config.model_copy(update={"policy": engine.policy})  # which stays as it was
     engine.sandbox.restock(stocks(planned, engine.backend, engine.system, engine.runtimes, engine.reach.network))
 

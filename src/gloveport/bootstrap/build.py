@@ -14,6 +14,7 @@ from gloveport.egress.sandbox_network import leads_out
 from gloveport.engine.reach import Reach
 from gloveport.errors import ConfigError, SandboxError
 from gloveport.model import LANGUAGES, Grant, Language, Program
+from gloveport.model.hub import DOOR
 from gloveport.policy.decisions.tools import toolbox_of
 from gloveport.runtimes import RUNTIMES, Runtime, python
 from gloveport.runtimes.session_program import prepare_session
@@ -95,7 +96,7 @@ def stocks(
     network: Network,
 ) -> tuple[Stock, ...]:
     """What waits for a program: a stock for each kind of sandbox that the languages of the policy need."""
-    grant = whole_grant(config)
+    grant = whole_grant(config).model_copy(update={"skills": DOOR in network.doors})
     settings = config.pool
     plans: list[Plan] = []
     made: list[Stock] = []
@@ -122,7 +123,8 @@ def _session_stocks(
     network: Network,
 ) -> Iterator[Stock]:
     """What waits for sessions that begin in Python: one of each kind, made of the sandboxes of ``sources``."""
-    grant, settings = whole_grant(config), config.pool
+    grant = whole_grant(config).model_copy(update={"skills": DOOR in network.doors})
+    settings = config.pool
     if not (settings.forked and config.sessions.total and config.sessions.per_caller and "python" in grant.languages):
         return
     programs = [
@@ -174,10 +176,10 @@ def whole_grant(config: Config) -> Grant:
     )
 
 
-def reach_of(config: Config, gateway: Gateway) -> Reach:
-    """What programs can reach."""
+def reach_of(config: Config, gateway: Gateway, *, skills: bool = False) -> Reach:
+    """What programs can reach; ``skills``: whether there are any."""
     certificate = gateway.authority.certificate if leads_out(config.way_out) else ""
-    return Reach(config.way_out, certificate, config.servers, config.sampling)
+    return Reach(config.way_out, certificate, config.servers, config.sampling, skills=skills)
 
 
 def audit_bounds(config: Config) -> RetentionBounds:

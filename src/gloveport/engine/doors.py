@@ -1,19 +1,24 @@
-"""Opens the doors of one execution's sandbox: outbound HTTP and TCP, and the one to tools and to a language model."""
+"""Opens the doors of one execution's sandbox: outbound HTTP and TCP, and the one to tools, skills and a model."""
 
 import functools
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from pydantic import JsonValue
 
 from gloveport import door, rpc
 from gloveport.egress.outbound_session import EgressSession, Gateway
 from gloveport.engine.run_context import Execution
+from gloveport.errors import Denied
 from gloveport.late_module import late_module
 from gloveport.model.hub import DOOR
+from gloveport.policy.wording import FINAL
 from gloveport.sandbox.base import Child
 
 if TYPE_CHECKING:
     from gloveport.egress.proxy import handler
+    from gloveport.engine.skill_calls import SkillCalls
     from gloveport.hub import calls, discovery
     from gloveport.hub.calls import LookUp
     from gloveport.hub.hub import Hub
@@ -26,16 +31,33 @@ else:
     sampler = late_module("gloveport.sampling.sampler")
 
 
+_OPERATIONS: Final = ("call", "search", "tree", "describe", "stubs", "sample", "run_skill", "skills", "describe_skill")
+"""All that a program may ask for, where it is granted."""
+
+
 def open_doors(
-    run: Execution, child: Child, gateway: Gateway, hub: "Hub", *, look_up: "LookUp", provider: "Provider | None"
+    run: Execution,
+    child: Child,
+    gateway: Gateway,
+    hub: "Hub",
+    *,
+    look_up: "LookUp",
+    provider: "Provider | None",
+    skills: "SkillCalls | None",
 ) -> AbstractAsyncContextManager[None]:
     """Answer on the doors of this sandbox, under the grant of this run, until the context is left."""
-    return _open_doors(run, child, gateway, hub, look_up, provider) if child.doors else nullcontext()
+    return _open_doors(run, child, gateway, hub, look_up, provider, skills) if child.doors else nullcontext()
 
 
 @asynccontextmanager
 async def _open_doors(
-    run: Execution, child: Child, gateway: Gateway, hub: "Hub", look_up: "LookUp", provider: "Provider | None"
+    run: Execution,
+    child: Child,
+    gateway: Gateway,
+    hub: "Hub",
+    look_up: "LookUp",
+    provider: "Provider | None",
+    skills: "SkillCalls | None",
 ) -> AsyncIterator[None]:
     outbound = EgressSession(
         gateway=gateway,
@@ -46,19 +68,29 @@ async def _open_doors(
         journal=run.journal,
     )
     doors = dict(zip(run.reach.network.doors, child.doors, strict=True))
-    handlers: Mapping[str, rpc.Handler] = {}
+    handlers: dict[str, rpc.Handler] = dict.fromkeys(_OPERATIONS, _refuse)
     tools = []
     if DOOR in doors:
         tools.append(doors.pop(DOOR))
+    if tools and run.reach.has_tools:
         tool_calls = calls.Calls(
             hub=hub, guard=run.guard, clean=gateway.vault.clean, look_up=look_up, ledger=run.ledger
         )
         questions = sampler.Sampler(
             guard=run.guard, vault=gateway.vault, provider=provider, ask_client=run.context.ask_client
         )
-        handlers = {**discovery.Discovery(hub=hub, calls=tool_calls).handlers(), "sample": questions.sample}
+        handlers |= {**discovery.Discovery(hub=hub, calls=tool_calls).handlers(), "sample": questions.sample}
+    if tools and skills is not None:
+        handlers |= skills.handlers()
     async with (
         door.open_door([*doors.values()], functools.partial(handler.answer, outbound)),
         door.open_door(tools, functools.partial(rpc.answer, handlers, rpc.Room())),
     ):
         yield
+
+
+async def _refuse(asked: rpc.Asked) -> JsonValue:
+    """The answer to what this run was not granted."""
+    operation = str(asked["op"])
+    what = "are no skills" if "skill" in operation else "is no model" if operation == "sample" else "are no servers"
+    raise Denied("not_granted", f"There {what} here that this program may use.", hint=FINAL)

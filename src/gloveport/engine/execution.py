@@ -24,7 +24,7 @@ from gloveport.engine.previews import Previewer, has_picture
 from gloveport.engine.reach import Reach
 from gloveport.engine.recent_runs import RecentRun, RecentRuns
 from gloveport.engine.result import facts, refusal, result_of
-from gloveport.engine.run_context import Execution, OnOutput, RunContext
+from gloveport.engine.run_context import Execution, OnOutput, RunContext, SkillBudget
 from gloveport.engine.run_environments import Environments
 from gloveport.engine.run_output import RunOutput
 from gloveport.engine.runs import Runs
@@ -35,6 +35,7 @@ from gloveport.engine.skill_requests import SkillRequests
 from gloveport.errors import Denied
 from gloveport.fairness import compute
 from gloveport.guard import Guard
+from gloveport.late_module import late_module
 from gloveport.limits.admission import AdmissionQueue
 from gloveport.model import (
     SCRATCH,
@@ -59,10 +60,14 @@ from gloveport.sandbox.run.capture import Archive
 from gloveport.skills.skill_library import SkillLibrary
 
 if TYPE_CHECKING:
+    from gloveport.engine import skill_calls
+    from gloveport.engine.skill_calls import SkillCalls
     from gloveport.hub.calls import LookUp
     from gloveport.hub.hub import Hub
     from gloveport.sampling.provider import Provider
     from gloveport.workspace.patch.out_directory import OutDirectory
+else:
+    skill_calls = late_module("gloveport.engine.skill_calls")
 
 NEW = "new"
 """In place of a session's id: begin one."""
@@ -91,6 +96,8 @@ class Engine:
         artifacts: Files that programs have left.
         out_directory: Of the workspace, where it has one for files that programs have left.
         skills: Programs that are kept under names.
+        calls_skills: Whether programs may call them.
+        restock: Has other sandboxes wait, when ``reach`` is another.
         recent: Programs that ran and succeeded, of which skills are saved.
     """
 
@@ -116,6 +123,8 @@ class Engine:
     archive: Archive
     artifacts: ArtifactStore
     skills: SkillLibrary
+    calls_skills: bool = True
+    restock: Callable[[], None] = lambda: None
     recent: RecentRuns = field(default_factory=RecentRuns)
     out_directory: "OutDirectory | None" = None
     _granted: GrantCache = field(init=False)
@@ -166,7 +175,9 @@ class Engine:
             AuditError: The run can't be written down.
         """
         context = context or RunContext()
-        run_id, clock = context.run_id, Clock()
+        outer = None if context.nesting is None else context.nesting.outer
+        run_id, clock = context.run_id, Clock(outer=None if outer is None else outer.guard.clock)
+        self._notice_skills()
         guard = functools.partial(
             Guard,
             audit=self.audit,
@@ -174,12 +185,13 @@ class Engine:
             run_id=run_id,
             session=context.session,
             asker=context.asker,
+            asks_for="" if outer is None else outer.guard.asks_for or outer.id,
             used=set() if context.used is None else context.used,
             clock=clock,
         )
         share, session = share or caller, None
         try:
-            grant = self._granted.grant(self.reach, request)
+            grant = context.nesting.grant if context.nesting else self._granted.grant(self.reach, request)
             if request.session not in (None, NEW):
                 session = self.sessions.find(request.session or "", share, "programs")
                 grant = session_grant(session, request, grant, self.reach)
@@ -195,7 +207,11 @@ class Engine:
             guard=guard(grant=grant),
             on_output=on_output,
             context=context,
+            share=share,
+            budget=SkillBudget(cpu_seconds=grant.limits.cpu_seconds),
         )
+        if outer is not None:
+            run = run.nest_in(outer)
         try:
             async with run.guard.admit(run.action()) as ending:
                 result = await self._run(run, share, session)
@@ -287,7 +303,9 @@ class Engine:
             plan = self._granted.plan(run, program)
             if run.environment is not None:
                 self.sandbox.add_stock(plan, lambda: self.make_stock(self._granted.plan_ahead(run, program), program))
-            async with self.admission.place(share), self.sandbox.start(plan) as child:
+            # Who waits for another run while it has a place could wait for ever: a skill that it calls takes none.
+            place = self.admission.place(share) if run.depth == 0 else contextlib.nullcontext()
+            async with place, self.sandbox.start(plan) as child:
                 yield child
 
     async def _write_inputs(self, child: Child, request: Request) -> None:
@@ -310,6 +328,8 @@ class Engine:
     ) -> Artifacts:
         """What the program has left, with previews of its pictures where they will be shown."""
         if session is not None and outcome.session is None:  # it is dead, and its turn over
+            return Artifacts()
+        if run.depth:  # whoever has called it gets its value alone
             return Artifacts()
         collector = Collector(self.artifacts, self.gateway.vault)
         known = None if session is None else session.out
@@ -338,6 +358,24 @@ class Engine:
             sandbox=self.sandbox,
         )
 
+    def _skills_of(self, run: Execution) -> "SkillCalls | None":
+        """The skills that its program may call; None where it may call none."""
+        if not run.guard.grant.skills:
+            return None
+        return skill_calls.SkillCalls(
+            run=run,
+            requests=self.skill_requests,
+            execute=self.execute,
+            clean=self.clean,
+            default_seconds=self.policy.default_wall_seconds,
+        )
+
+    def _notice_skills(self) -> None:
+        """Let programs call skills from now on, where there are some by now."""
+        if not self.reach.skills and self.calls_skills and not self.skills.is_empty:
+            self.reach = self.reach.with_skills()
+            self.restock()
+
     def _begin_session(self, run: Execution, program: Program, share: str) -> Session:
         """A session with the grant of its first call."""
         plan = self._granted.plan(run, program)
@@ -358,7 +396,15 @@ class Engine:
             assert program is not None  # noqa: S101 - only a call of a session has none
             run_program = functools.partial(child.run, program)
         run_program = functools.partial(run_program, value_bytes=value_bytes, clock=clock)
-        doors = open_doors(run, child, self.gateway, self.hub, look_up=self.look_up, provider=self.provider)
+        doors = open_doors(
+            run,
+            child,
+            self.gateway,
+            self.hub,
+            look_up=self.look_up,
+            provider=self.provider,
+            skills=self._skills_of(run),
+        )
         captures = output.captures
         async with doors:
             if not run.reach.has_secrets and not vault.needles:
@@ -373,7 +419,12 @@ class Engine:
     def _prepare(self, runtimes: Mapping[Language, Runtime], run: Execution) -> Program:
         """The program, for a sandbox that is the same for all requests: it is the doors that narrow what it reaches."""
         reach = run.reach
-        whole = {"egress": reach.egress, "toolbox": reach.toolbox, "sampling": reach.sampling}
+        whole = {
+            "egress": reach.egress,
+            "toolbox": reach.toolbox,
+            "sampling": reach.sampling,
+            "skills": reach.skills,
+        }
         grant = run.guard.grant.model_copy(update=whole)
         apis = run.reach.egress.apis
         types = "\n".join(apis[name].types for name in run.request.apis or () if apis[name].types)

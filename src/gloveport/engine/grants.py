@@ -61,7 +61,7 @@ class GrantCache:
 
     def _make_grant(self, reach: Reach, request: Request) -> Grant:
         grant = grant_for(self.policy, reach.egress, request, toolbox=reach.toolbox, sampling=reach.sampling)
-        grant = grant.model_copy(update={"packages": self.packages})
+        grant = grant.model_copy(update={"packages": self.packages, "skills": reach.skills})
         if self.writable is None:
             return grant
         mounts = tuple(mount for mount in grant.mounts if mount != self.writable)
@@ -74,6 +74,8 @@ class GrantCache:
 
     def plan(self, run: Execution, program: Program) -> Plan:
         """``make_plan``: of a language's programs, a plan depends on what they import, and on the mounts of a skill."""
+        if run.depth:  # whose limits are what the program that has called it has left, and no request's
+            return self._make_plan(run, program)
         language = "session" if program.session else run.request.language
         address = "" if run.environment is None else run.environment.address
         return _get_or_make(

@@ -20,17 +20,37 @@ class Reach:
         servers: What it says of other MCP servers.
         toolbox: What programs may do with their tools.
         sampling: What it says of language models.
+        skills: Whether there are skills that programs may call.
         network: The network of every sandbox under it.
         way_out: The same without a door to the tools: of commands, which call none.
     """
 
-    def __init__(self, egress: Egress, certificate: str, servers: Mapping[str, Server], sampling: Sampling) -> None:
+    def __init__(
+        self,
+        egress: Egress,
+        certificate: str,
+        servers: Mapping[str, Server],
+        sampling: Sampling,
+        *,
+        skills: bool = False,
+    ) -> None:
         self.egress = egress
         self.servers = servers
         self.toolbox: Toolbox = toolbox_of(servers)
         self.sampling = sampling
+        self.skills = skills
+        self._certificate = certificate
         self.way_out: Network = network_of(egress, certificate)
-        self.network: Network = with_hub(self.way_out, self.toolbox, sampling)
+        self.network: Network = with_hub(self.way_out, self.toolbox, sampling, skills=skills)
+
+    def with_skills(self) -> "Reach":
+        """The same, now that there are skills."""
+        return Reach(self.egress, self._certificate, self.servers, self.sampling, skills=True)
+
+    @cached_property
+    def has_tools(self) -> bool:
+        """Whether programs can call tools or ask a language model."""
+        return bool(self.toolbox.servers) or self.sampling.enabled
 
     @cached_property
     def names(self) -> Mapping[str, str]:

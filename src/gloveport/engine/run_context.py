@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from gloveport.egress.outbound_session import RequestJournal
@@ -13,7 +13,7 @@ from gloveport.engine.result import Stream
 from gloveport.engine.run_environments import RunEnvironment
 from gloveport.guard import Asker, Guard
 from gloveport.hub.ledger import Ledger
-from gloveport.model import Execute, Request
+from gloveport.model import Execute, Grant, Request
 from gloveport.model.skill import SkillRights
 from gloveport.policy.decisions.skill_grant import UsedRight
 
@@ -38,6 +38,32 @@ class SkillRun:
     rights: SkillRights | None
 
 
+@dataclass(eq=False, kw_only=True)
+class SkillBudget:
+    """What all skills that one run calls may take together, however they call each other.
+
+    Attributes:
+        cpu_seconds: Processor time that is left.
+        begun: How many there were.
+    """
+
+    cpu_seconds: float
+    begun: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nesting:
+    """That a run's program has called a skill, and what this may do.
+
+    Attributes:
+        outer: The run that has called.
+        grant: What that one may do, in what it has left.
+    """
+
+    outer: "Execution"
+    grant: Grant
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunContext:
     """Services that one run may call: approvals and the client's model; and who is told of it.
@@ -51,6 +77,7 @@ class RunContext:
         skill: The skill that runs; None for a program of the caller's own.
         used: Is told what the run was let do, where a skill is to learn it.
         shows_pictures: Whether pictures that the run leaves will be shown, and so have to be small enough.
+        nesting: Which run has called this one; None where a caller has.
     """
 
     run_id: str = field(default_factory=lambda: f"run-{os.urandom(8).hex()}")
@@ -61,11 +88,20 @@ class RunContext:
     skill: SkillRun | None = None
     used: set[UsedRight] | None = None
     shows_pictures: bool = False
+    nesting: Nesting | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
-    """One execution, and what it was granted when it began."""
+    """One execution, and what it was granted when it began.
+
+    Attributes:
+        share: Whose share it takes: see ``Engine.execute``.
+        journal: Its requests, and those of the skills that it has called.
+        ledger: The same of calls of tools.
+        budget: What the skills that it calls may take, together with those of whoever has called it.
+        depth: How many runs wait for it.
+    """
 
     id: str
     request: Request
@@ -73,9 +109,23 @@ class Execution:
     guard: Guard
     on_output: OnOutput | None
     context: RunContext
+    share: str
+    budget: SkillBudget
+    depth: int = 0
     environment: RunEnvironment | None = None
     journal: RequestJournal = field(default_factory=RequestJournal)
     ledger: Ledger = field(default_factory=Ledger)
+
+    def nest_in(self, outer: "Execution") -> "Execution":
+        """The same as a run that this one has called: it reaches what that did, and is counted with it."""
+        return replace(
+            self,
+            reach=outer.reach,
+            budget=outer.budget,
+            depth=outer.depth + 1,
+            journal=outer.journal,
+            ledger=outer.ledger,
+        )
 
     def action(self) -> Execute:
         """What is decided and written down of it."""
@@ -89,4 +139,5 @@ class Execution:
             skill="" if self.context.skill is None else self.context.skill.name,
             skill_sha256="" if self.context.skill is None else self.context.skill.sha256,
             approved=self.context.skill is not None and self.context.skill.rights is not None,
+            parent="" if self.context.nesting is None else self.context.nesting.outer.id,
         )

@@ -1,17 +1,25 @@
-"""Where a sandbox finds the door to the tools. Pure."""
+"""Where a sandbox finds the door to tools, skills and a language model. Pure."""
 
+from gloveport.model import GUEST
 from gloveport.model.hub import DOOR, Sampling, Toolbox
 from gloveport.sandbox.plan import Network
+
+_SKILL_COMMAND = f"{GUEST}/shell/skills"
+"""Where ``skill`` is: systems have an old command of this name, which sends signals."""
 
 VARIABLE = "GLOVEPORT_HUB"
 """Environment variable that tells the stubs of ``guest`` where the door is."""
 
 
-def with_hub(network: Network, toolbox: Toolbox, sampling: Sampling) -> Network:
-    """Add a door to the tools and the language model to a network, where there are any."""
-    if not toolbox.servers and not sampling.enabled:
+def with_hub(network: Network, toolbox: Toolbox, sampling: Sampling, *, skills: bool = False) -> Network:
+    """Add a door to the tools, the skills and the language model to a network, where there are any."""
+    if not toolbox.servers and not sampling.enabled and not skills:
         return network
     address = f"{DOOR[0]}:{DOOR[1]}"
     return network.model_copy(
-        update={"doors": (*network.doors, DOOR), "env": {**network.env, VARIABLE: address}},
+        update={
+            "doors": (*network.doors, DOOR),
+            "env": {**network.env, VARIABLE: address},
+            "path": (*network.path, _SKILL_COMMAND) if skills else network.path,
+        },
     )

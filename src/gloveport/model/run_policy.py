@@ -142,7 +142,11 @@ class Grant(Value):
     """Written out as what may be asked."""
     workspace: WorkspacePolicy | None = None
     """What tools of a workspace may do; without it, nothing."""
+    skills: bool = False
+    """Whether its program may call skills."""
     skill: SkillRights | None = None
     """Of an approved skill: what of all this it was seen to need. It may do no more."""
+    callers: tuple[SkillRights, ...] = ()
+    """Of the approved skills whose programs wait for it: it may do no more than any of them."""
     packages: Annotated[PackageRules, Field(exclude=True)] = PackageRules()
     """Which packages a program may ask for. Not written out: the whole list is the owner's business."""

@@ -49,6 +49,8 @@ class Execute(Value):
     """Digest of all of that skill's files."""
     approved: bool = False
     """Whether it runs under the rights of that skill."""
+    parent: str = ""
+    """The run whose program has called it; empty where nobody's has."""
 
 
 Action: TypeAlias = Execute | Fetch | Connect | CallTool | Sample | RunCommand | WriteFiles | Install

@@ -1,11 +1,14 @@
 """A skill: a program that is kept under a name, and what it may do when a person has approved it."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field, JsonValue
 
 from gloveport.model.egress import Method, UrlPath
 from gloveport.model.value import Value
+
+DEEPEST: Final = 3
+"""How many skills of one run may wait for one another, each in a sandbox."""
 
 SkillName: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9]+(?:-[a-z0-9]+)*$", max_length=64)]
 """As the Agent Skills format has it, in ASCII: also the name of its directory."""
@@ -51,6 +54,8 @@ class SkillGrant(Value):
     """Directories of the owner, the workspace among them, by their paths inside."""
     sampling: bool = False
     """Whether it asks a language model."""
+    skills: tuple[SkillName, ...] = ()
+    """Other skills that it calls, which have to be approved as well."""
 
 
 class SkillRights(Value):

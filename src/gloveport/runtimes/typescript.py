@@ -159,8 +159,8 @@ def _heap(grant: Grant) -> str:
 
 
 def _hub(grant: Grant) -> str:
-    """Where a program calls tools and asks a language model; empty where it may do neither."""
-    return ":".join(map(str, DOOR)) if grant.toolbox.servers or grant.sampling.enabled else ""
+    """Where a program calls tools and skills and asks a language model; empty where it may do nothing of that."""
+    return ":".join(map(str, DOOR)) if grant.toolbox.servers or grant.sampling.enabled or grant.skills else ""
 
 
 def _permissions(grant: Grant) -> list[str]:

@@ -1,4 +1,7 @@
-"""The wall clock of one run, which stands still while the run waits for a person."""
+"""The wall clock of one run, which stands still while the run waits for a person.
+
+That of a skill which a program has called stops the program's as well, for that one waits too.
+"""
 
 import contextlib
 import time
@@ -12,9 +15,11 @@ class Clock:
 
     Attributes:
         now: Seconds of a clock that does not jump.
+        outer: The clock of the run that has called this one.
     """
 
     now: Callable[[], float] = time.monotonic
+    outer: "Clock | None" = None
     _started: float = field(init=False)
     _stood: float = 0.0
     """Seconds for which it stood, up to the last time that it went on."""
@@ -46,7 +51,8 @@ class Clock:
             self._stopped = self.now()
         self._stops += 1
         try:
-            yield
+            with contextlib.nullcontext() if self.outer is None else self.outer.pause():
+                yield
         finally:
             self._stops -= 1
             if not self._stops and self._stopped is not None:

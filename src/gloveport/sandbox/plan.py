@@ -88,6 +88,9 @@ class Network(Value):
     """Where the host listens inside."""
 
     env: Mapping[str, str] = {}
+    path: tuple[str, ...] = ()
+    """Directories of commands that come before the system's."""
+
     files: tuple[TextFile, ...] = ()
     """Below /etc, where programs may read."""
 
@@ -212,7 +215,7 @@ def make_plan(program: Program, grant: Grant, system: System, network: Network =
     _refuse_nesting([*places, *shares], [*(t.path for t in tmpfs), "/proc", "/dev"])
     # Ours last, so that it shadows nothing; and no link in /usr/local/bin, where an interpreter may be mounted.
     own = (str(PurePosixPath(system.python).parent), "/usr/local/bin", "/usr/bin", "/bin", f"{GUEST}/shell")
-    commands = (*program.path, *own)
+    commands = (*network.path, *program.path, *own)
     return Plan(
         interpreter=(system.python, "-I", "-B"),
         preload=program.preload,

@@ -99,7 +99,9 @@ def test_the_order_speaks_of_every_field_of_a_grant():
         "sampling",
         "writable",  # a program that is asked for has none, and no workspace: tests/policy/decisions/test_gates.py
         "workspace",
+        "skills",  # whether there are any
         "skill",  # which only takes away
+        "callers",  # as well
         "packages",  # the same for all: tests/policy/test_packages.py
     }
 

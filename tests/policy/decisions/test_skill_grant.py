@@ -28,6 +28,7 @@ DID = (
     Sample(model="m", prompt_bytes=1, max_tokens=1),
 )
 USED = {right for action in DID if (right := used_right(action)) is not None}
+RUN = {"language": "python", "code_bytes": 1, "code_sha256": ""}
 LEARNED = learn_grant(USED, {"month": 11, "name": "x/y"}, ["/data", "/other"], "open('/data/x')")
 
 
@@ -92,7 +93,7 @@ def test_what_the_run_did_not_do_is_refused_whatever_the_policy_says():
     assert grant.toolbox.servers.keys() == {"shop"}
     assert [mount.target for mount in grant.mounts] == ["/data"]
     assert granted(SkillGrant()).sampling == Sampling()
-    assert isinstance(decide(grant, Execute(language="python", code_bytes=1, code_sha256="")), Allow)
+    assert isinstance(decide(grant, Execute(**RUN, skill="s", skill_sha256="x")), Allow)
     assert isinstance(decide(grant, Execute(language="shell", code_bytes=1, code_sha256="")), Deny)
 
 
@@ -109,3 +110,28 @@ def test_what_a_rule_asks_about_is_asked_unless_the_approver_said_yes_to_it():
     assert isinstance(allowed, Allow)
     assert allowed.rule == "api.api.rules[0], approved with the skill s"
     assert isinstance(decide(granted(without_asking=True), fetch("POST", path="/else")), Deny)
+
+
+def test_a_skill_that_another_has_called_may_do_what_both_may():
+    inner = SkillRights(name="inner", sha256="y", grant=LEARNED, without_asking=True)
+    outer = LEARNED.model_copy(update={"tools": ("shop/list",), "sampling": False, "skills": ("inner",)})
+    for without_asking, asks in ((False, Ask), (True, Allow)):
+        both = restrict_to_skill(granted(outer, without_asking=without_asking), inner)
+        assert isinstance(decide(both, fetch()), Allow)
+        assert isinstance(decide(both, fetch("POST")), asks), "both approvers have to have said so"
+        for beyond in (call("look"), call(server="bank"), Sample(model="m", prompt_bytes=1, max_tokens=1)):
+            assert isinstance(decide(both, beyond), Deny), beyond
+        assert set(both.toolbox.servers["shop"].only or ()) == {"list"}
+
+
+def test_a_skill_calls_itself_as_it_was_approved_and_others_that_are_approved():
+    def run(name, sha256, *, approved=True):
+        return Execute(**RUN, skill=name, skill_sha256=sha256, approved=approved, parent="r")
+
+    grant = granted(LEARNED.model_copy(update={"skills": ("other",)}))
+    for action in (run("s", "x"), run("other", "any")):
+        assert isinstance(decide(grant, action), Allow), action
+    for action in (run("s", "changed"), run("other", "any", approved=False), run("third", "any"), run("", "")):
+        assert isinstance(decide(grant, action), Deny), action
+    assert learn_grant({used_right(run("other", "any"))}, {}, [], "").skills == ("other",)
+    assert used_right(run("other", "any").model_copy(update={"parent": ""})) is None

@@ -19,6 +19,7 @@ from gloveport.config.schema import Config, KeyPath
 from gloveport.config.sources.layers import Table
 from gloveport.config.toml_text import printable, spell_key
 from gloveport.config.validation.faults import Fault, validate
+from gloveport.model.skill import DEEPEST
 from gloveport.user_directories import is_canonical
 
 _DEFAULT_WALL: KeyPath = ("policy", "default_wall_seconds")
@@ -77,10 +78,11 @@ def _uid_faults(data: Table) -> Iterator[Fault]:
     first, count, runs = _sound(data, _FIRST_UID), _sound(data, _UID_COUNT), _sound(data, _RUNS)
     forked, booted = _sound(data, _FORKED), _sound(data, _BOOTED)
     ahead = (booted or 0) + (_FORK_SERVERS if forked else 0)
-    if count and runs and count < runs + ahead:
+    if count and runs and count < runs * (1 + DEEPEST) + ahead:
         yield Fault(
             keys=(_UID_COUNT, _RUNS),
-            problem=f"expected user ids for {runs} concurrent runs and {ahead} sandboxes made ahead, found {count}",
+            problem=f"expected user ids for {runs} concurrent runs with {DEEPEST} skills each that they may call, and "
+            f"{ahead} sandboxes made ahead, found {count}",
             hint=f"raise {spell_key(_UID_COUNT)}, or lower {spell_key(_RUNS)}, "
             f"{spell_key(_FORKED)} or {spell_key(_BOOTED)}",
         )

@@ -1,5 +1,5 @@
 /**
- * How a call fails: as ToolError, or as TypeError where it was called wrongly, with the program's own lines as its stack.
+ * How a call fails: as ToolError or SkillError, or as TypeError where it was called wrongly, with the program's own lines as its stack.
  */
 const { Error, TypeError } = globalThis;
 const { captureStackTrace } = Error;
@@ -28,17 +28,26 @@ export class ToolError extends Error {
 }
 defineProperty(ToolError.prototype, "name", { value: "ToolError", writable: true, configurable: true });
 
+/** A skill did not run, or has failed: `skill` is its name, `code` the host's reason, or `skill_error` and the like. */
+export class SkillError extends ToolError {
+  get skill() {
+    return this.tool;
+  }
+}
+defineProperty(SkillError.prototype, "name", { value: "SkillError", writable: true, configurable: true });
+
 /** What is thrown in here, and becomes an error of the program's on the way out. */
 export class Failure {
-  /** `fields`: those of ToolError; none where the program has called it wrongly. */
-  constructor(message, fields = null) {
+  /** `fields`: those of ToolError; none where the program has called it wrongly. `type`: what it becomes then. */
+  constructor(message, fields = null, type = ToolError) {
     this.message = message;
     this.fields = fields;
+    this.type = type;
   }
 
   /** The error, as if it had been made where the program called. `site` has the stack of that. */
   at(site) {
-    const error = this.fields ? new ToolError(this.message, this.fields) : new TypeError(this.message);
+    const error = this.fields ? new this.type(this.message, this.fields) : new TypeError(this.message);
     const frames = `${site.stack}`.split("\n").filter((line) => line.startsWith("    at ") && !line.includes(OWN));
     void error.stack; // an error whose own stack Deno has never seen, its module loader takes for none of a program
     error.stack = [`${error.name}: ${this.message}`, ...frames].join("\n");

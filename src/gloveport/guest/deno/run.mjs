@@ -58,13 +58,17 @@ const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/
 // -- Compile ----------------------------------------------------------------------------------------------------------
 
 /** The module: `{ text, type, ahead }`, with `ahead` lines before the program that no map takes away. Throws SyntaxError. */
-async function compile({ source, name, language, types }) {
+async function compile({ source, name, language, types, hub }) {
   const typed = language === "typescript";
   const declared = types ? await codeOf(types) : "";
   let program = typed && looksTyped(source) ? null : parseModule(source);
   let [text, mappings] = [source, null];
   if (!program && typed) {
     ({ text, mappings } = await eraseTypes(source, name));
+    program = parseModule(text);
+  }
+  if (program && hub && /["']skills["']/.test(text)) {
+    text = takeSkills(program, text);
     program = parseModule(text);
   }
   if (!program) {
@@ -77,6 +81,28 @@ async function compile({ source, name, language, types }) {
   const comment = `\n//# sourceMappingURL=data:application/json;base64,${encode(map).toBase64()}`;
   const type = program.isLowered ? "application/typescript" : "text/javascript";
   return { text: applyEdits(text, edits) + comment, type, ahead: 0 };
+}
+
+/** The text with imports of "skills" as what they come to, on as many lines: there is no such module. */
+function takeSkills({ body }, text) {
+  let [result, from] = ["", 0];
+  for (const node of body) {
+    if (node.type !== "ImportDeclaration" || node.source.value !== "skills") continue;
+    const lines = text.slice(node.start, node.end).replace(/[^\n]/g, "");
+    result += text.slice(from, node.start) + declareSkills(node) + lines;
+    from = node.end;
+  }
+  return result + text.slice(from);
+}
+
+/** The declaration for an import of "skills". */
+export function declareSkills({ specifiers }) {
+  const names = specifiers.map(({ type, imported, local }) => {
+    if (type !== "ImportSpecifier") return `${local.name} = globalThis.skills`;
+    const name = imported.type === "Literal" ? imported.value : imported.name;
+    return `${local.name} = globalThis.skills[${stringify(name)}]`;
+  });
+  return names.length ? `const ${names.join(", ")};` : ";";
 }
 
 /** The URL from which Deno loads a module. */

@@ -17,7 +17,7 @@ import { Session } from "node:inspector";
 import { stripTypeScriptTypes } from "node:module";
 import process from "node:process";
 import { types } from "node:util";
-import { describeError, describeValue, installRequire, isIdle, returns, typeName } from "./run.mjs";
+import { declareSkills, describeError, describeValue, installRequire, isIdle, returns, typeName } from "./run.mjs";
 import { parseModule } from "./syntax.mjs";
 
 const { parse: fromJson, stringify } = JSON;
@@ -121,7 +121,7 @@ function endOf(node, text) {
 function editModule(node, text, edits) {
   const { start, end, type, source } = node;
   const replace = (to, by) => edits.push({ start, end: to, text: by + text.slice(start, to).replace(/[^\n]/g, "") });
-  if (type === "ImportDeclaration") replace(end, importOf(node));
+  if (type === "ImportDeclaration") replace(end, isOfSkills(node) ? declareSkills(node) : importOf(node));
   else if (type === "ExportAllDeclaration") replace(end, `await import(${stringify(urlOf(source.value))});`);
   else if (type === "ExportNamedDeclaration") replace(node.declaration?.start ?? end, ";");
   else if (type === "ExportDefaultDeclaration") {
@@ -129,6 +129,11 @@ function editModule(node, text, edits) {
     replace(node.declaration.start, isNamed ? ";" : ";(");
     if (!isNamed) edits.push({ start: node.declaration.end, end: node.declaration.end, text: ")" });
   }
+}
+
+/** Whether an import is of skills, where there are any. */
+function isOfSkills({ source }) {
+  return source.value === "skills" && "skills" in globalThis;
 }
 
 /** The dynamic import for a static one. */

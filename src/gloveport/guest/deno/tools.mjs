@@ -11,15 +11,18 @@
  *     await callMCPTool("mcp__server__tool", {...})      the text of the first block, or else the whole MCP result
  *     await llm.ask(prompt, { systemPrompt, maxTokens, model, stream })
  *     await llm.think({ messages, systemPrompt, maxTokens, model, stream })
+ *     await skills.salesReport({ month: 11 })            a skill, by its name in camel case or its own; its value.
+ *                                                        `import { salesReport } from "skills"` gives the same
+ *     await listSkills(name?)                            names of skills, or what one says of itself and takes
  *
  * A call returns structured content, else parsed JSON, else text; with other blocks, such as images, a ToolResult. What
- * is refused or fails throws ToolError. `then` and `toJSON` are no tools, or a promise or JSON of `tools` would call
+ * is refused or fails throws ToolError, of a skill SkillError. `then` and `toJSON` are no tools, or a promise or JSON of `tools` would call
  * one: callMCPTool reaches tools of these names.
  *
  * Invariant, of `host.mjs` and `errors.mjs` too: what they need of the globals they take before the program is loaded.
  * A worker of the program has nothing of this.
  */
-import { entry, Failure, ToolError } from "./errors.mjs";
+import { entry, Failure, SkillError, ToolError } from "./errors.mjs";
 import { rehearsal, requester } from "./host.mjs";
 
 const { stringify } = JSON;
@@ -187,7 +190,9 @@ function surface(dial) {
   return {
     tools: toolsOf(call),
     llm: modelOf(request),
+    ...skillsOf(request),
     ToolError,
+    SkillError,
     ToolResult,
     callMCPTool,
     call_mcp_tool: callMCPTool,
@@ -226,6 +231,37 @@ function toolsOf(call) {
       });
     });
   });
+}
+
+function skillsOf(request) {
+  const ask = async (about, fields) => {
+    try {
+      return await request(about, fields);
+    } catch (error) {
+      throw error instanceof Failure ? new Failure(error.message, error.fields, SkillError) : error;
+    }
+  };
+  const skills = named("[skills: `await listSkills()` names them]", (name) => {
+    if (name === "default") return skills; // import skills from "skills"
+    if (name === "SkillError") return SkillError;
+    const about = `skills${memberOf(name)}`;
+    const one = entry(name, async (...given) => {
+      const value = only(about, given);
+      const asked = value === undefined ? {} : plain(value, `${about}: arguments`);
+      if (classOf(asked) !== "[object Object]") {
+        throw new Failure(`${about}: takes one object of arguments, such as { month: 11 }`);
+      }
+      return (await ask(name, { op: "run_skill", skill: name, arguments: asked })).value;
+    });
+    return defineProperties(one, { [INSPECT]: { value: () => `[skill ${name}]` } });
+  });
+  const listSkills = entry("listSkills", async (name) => {
+    if (name === undefined) return (await ask("listSkills", { op: "skills" })).names;
+    const told = await ask(`${name}`, { op: "describe_skill", skill: `${name}` });
+    const { description, state, origin, input_schema: parameters, typescript: signature } = told;
+    return { name: told.name, description, state, origin, parameters, signature };
+  });
+  return { skills, listSkills };
 }
 
 /** The only argument. */

@@ -1,4 +1,4 @@
-"""The command ``tools`` of shell programs, and ``llm``, which is ``tools --llm``.
+"""The command ``tools`` of shell programs; ``llm``, which is ``tools --llm``; ``skill``, which is ``tools --skill``.
 
 It exits with 0, with 1 where a call came to nothing, whose reason is on standard error then, and with 2 for wrong
 usage. Standard library only; starts anew for each call, so it imports little.
@@ -11,7 +11,7 @@ import sys
 from gloveport_tools.arguments import as_list, compact, properties_of, require_json, typed_by
 from gloveport_tools.channel import Channel
 from gloveport_tools.host import HostClient
-from gloveport_tools.results import ToolError, ToolResult
+from gloveport_tools.results import SkillError, ToolError, ToolResult
 from gloveport_tools.tree import table
 
 DOOR = "GLOVEPORT_HUB"
@@ -27,7 +27,10 @@ usage: tools                                      the servers
        tools --search WORD…                       find tools
        tools --export DIRECTORY                   write typed declarations of all tools there, a file for each server
        tools --llm [--system TEXT] [--model NAME] [--max-tokens N] PROMPT
-                                                  ask a language model; - reads the prompt from standard input"""
+                                                  ask a language model; - reads the prompt from standard input
+       skill                                      names of skills
+       skill NAME --help                          what one does and takes
+       skill NAME [--NAME VALUE]…                 run it, and print its value; options as for a tool"""
 
 
 class WrongUsageError(Exception):
@@ -46,7 +49,7 @@ def main(arguments):
     except BrokenPipeError:  # `tools | head`: nobody reads on
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return FAILED
-    except (ToolError, TypeError, OSError) as error:
+    except (ToolError, TypeError, OSError) as error:  # a SkillError is a ToolError
         print(error if isinstance(error, ToolError) else f"tools: {error}", file=sys.stderr)
         return FAILED
     return 0
@@ -57,8 +60,10 @@ def run(arguments):
     if arguments in (["--help"], ["-h"]):
         return [USAGE]
     if DOOR not in os.environ:
-        raise ToolError("tools", "unavailable", "there are none", "This sandbox has been granted no servers.")
-    host = HostClient(Channel(os.environ[DOOR]))
+        hint = "This sandbox has been granted no servers and no skills."
+        raise ToolError("tools", "unavailable", "there are none", hint)
+    channel = Channel(os.environ[DOOR])
+    host = HostClient(channel)
     match arguments:
         case []:
             done = servers(host)
@@ -68,6 +73,8 @@ def run(arguments):
             done = export(host, directory)
         case ["--llm", *options]:
             done = ask(host, options)
+        case ["--skill", *words]:
+            done = skill(HostClient(channel, SkillError), words)
         case ["--blocks", server, tool, *options]:
             done = [compact([block.wire for block in call(host, server, tool, options).blocks])]
         case [server, *words] if not server.startswith("-"):
@@ -231,6 +238,41 @@ def object_of(text):
     if not isinstance(arguments, dict):
         raise WrongUsageError('--json takes an object of JSON, such as \'{"title": "x"}\'')
     return arguments
+
+
+# -- Run a skill -----------------------------------------------------------------------------------------------------
+
+
+def skill(host, words):
+    """What is said of a skill, or what it comes to."""
+    match words:
+        case []:
+            told = host.ask("skills", "skills")
+            yield from told["names"] or ["no skills"]
+            if told["total"] > len(told["names"]):
+                yield f"and {told['total'] - len(told['names'])} more"
+        case [name, "--help" | "-h"]:
+            yield usage_of_skill(host.ask(name, "describe_skill", skill=name))
+        case [name, *options] if not name.startswith("-"):
+            needs_types = len(options) > 2 or options[:1] not in ([], ["--json"])
+            schema = host.ask(name, "describe_skill", skill=name)["input_schema"] if needs_types else {}
+            arguments = arguments_of(options, schema, f"try: skill {name} --help")
+            require_json(arguments, "")
+            value = host.ask(name, "run_skill", skill=name, arguments=arguments)["value"]
+            yield value if isinstance(value, str) else compact(value)
+        case _:
+            raise WrongUsageError(f"not understood: {' '.join(words)}\n{USAGE}")
+
+
+def usage_of_skill(told):
+    """How a skill is called."""
+    rows = [
+        (f"--{name}", "|".join(sorted(typed_by(one))), compact(one.get("default")), about(one))
+        for name, one in properties_of(told["input_schema"]).items()
+    ]
+    usage = f"usage: skill {told['name']} [--NAME VALUE]…\n\n{told['description']}"
+    state = f"[{told['state']}, {told['origin']}]"
+    return "\n\n".join([usage, *([table(rows, "  ")] if rows else []), state])
 
 
 # -- Ask a language model --------------------------------------------------------------------------------------------

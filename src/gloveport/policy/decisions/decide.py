@@ -26,8 +26,10 @@ def decide(grant: Grant, action: Action) -> Decision:
     """Decide one action under one grant. Total and pure: the same arguments give the same answer."""
     if grant.skill is None:
         return _by_policy(grant, action)
-    decision = decide_for_skill(grant.skill, action) or _by_policy(grant, action)
-    if isinstance(decision, Ask) and grant.skill.without_asking:
+    skills = (grant.skill, *grant.callers)
+    refusal = next(filter(None, (decide_for_skill(rights, action) for rights in skills)), None)
+    decision = refusal or _by_policy(grant, action)
+    if isinstance(decision, Ask) and all(rights.without_asking for rights in skills):
         return Allow(rule=f"{decision.rule}, approved with the skill {grant.skill.name}")
     return decision
 

@@ -71,6 +71,8 @@ def restrict_to_skill(grant: Grant, rights: SkillRights) -> Grant:
     return grant.model_copy(
         update={
             "skill": rights,
+            "callers": grant.callers if grant.skill is None else (grant.skill, *grant.callers),
+            "skills": grant.skills and bool(rights.grant.skills),
             "mounts": tuple(mount for mount in grant.mounts if mount.target in rights.grant.mounts),
             "writable": tuple(mount for mount in grant.writable if mount.target in rights.grant.mounts),
             "toolbox": Toolbox(

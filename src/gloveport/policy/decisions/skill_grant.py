@@ -16,7 +16,7 @@ from gloveport.policy.hosts.authorities import DEFAULT_PORTS, Authority
 from gloveport.policy.hosts.url_paths import ambiguous, matches
 from gloveport.policy.wording import FINAL, join_listed, quote_sent
 
-Kind: TypeAlias = Literal["fetch", "connect", "call", "sample"]
+Kind: TypeAlias = Literal["fetch", "connect", "call", "sample", "skill", "files"]
 
 MOST_USED: Final = 512
 """Different things that are remembered of one run. Of a run that did more no grant can be learned."""
@@ -45,7 +45,9 @@ def used_right(action: Action) -> UsedRight | None:
             return UsedRight("call", f"{action.server}/{action.tool}")
         case Sample():
             return UsedRight("sample")
-        case Execute() | RunCommand() | WriteFiles() | Install():
+        case Execute():
+            return UsedRight("skill", action.skill) if action.parent else None
+        case RunCommand() | WriteFiles() | Install():
             return None
         case _:
             assert_never(action)
@@ -57,7 +59,7 @@ def learn_grant(
     """The least grant under which a program does again what it did.
 
     A segment of a path that is an argument's value may be any other. Of the owner's directories those count that the
-    program names: which files it has read is known to nobody.
+    program names, and those that skills which it has called could see: which files it has read is known to nobody.
 
     Args:
         used: What the run did.
@@ -78,8 +80,9 @@ def learn_grant(
         ),
         connections=tuple(sorted({right.place for right in used if right.kind == "connect"})),
         tools=tuple(sorted({right.place for right in used if right.kind == "call"})),
-        mounts=tuple(sorted(mount for mount in mounts if mount in code)),
+        mounts=tuple(sorted(mount for mount in mounts if mount in code or UsedRight("files", mount) in used)),
         sampling=any(right.kind == "sample" for right in used),
+        skills=tuple(sorted({right.place for right in used if right.kind == "skill"})),
     )
 
 
@@ -104,7 +107,12 @@ def decide_for_skill(rights: SkillRights, action: Action) -> Deny | None:
             granted, what = name in rights.grant.tools, f"the tool {quote_sent(name)}"
         case Sample():
             granted, what = rights.grant.sampling, "a question to a language model"
-        case Execute() | Install():  # what its approved text asks for, as far as the operator's rules let it
+        case Execute():  # itself, as it was approved, or another that a person has approved as well
+            is_itself = (action.skill, action.skill_sha256) == (rights.name, rights.sha256)
+            granted = is_itself or (action.approved and action.skill in rights.grant.skills)
+            state = "" if action.approved else ", which nobody has approved as it is now"
+            what = f"the skill {quote_sent(action.skill)}{state}"
+        case Install():  # what its approved text asks for, as far as the operator's rules let it
             granted, what = True, ""
         case RunCommand() | WriteFiles():
             granted, what = False, "a tool of the workspace"
@@ -128,6 +136,7 @@ def describe_grant(grant: SkillGrant) -> list[str]:
         *(f"call {tool}" for tool in grant.tools),
         *(f"files {mount}" for mount in grant.mounts),
         *(["ask a language model"] if grant.sampling else []),
+        *(f"run the skill {name}, once approved" for name in grant.skills),
     ]
 
 

@@ -29,10 +29,10 @@ def fast_run_skill(calls: RunCalls) -> FastTool:
 def _running(
     calls: RunCalls, model: type[Arguments], run: Callable[[RunCalls, Arguments, FastCall], Awaitable[RunReply]]
 ) -> FastTool:
-    """A tool. A run with a door may have to ask its client, or the client's model, which the SDK does."""
+    """A tool. A run with a way out may have to ask its client, or the client's model, which the SDK does."""
 
     def begin(call: FastCall) -> Work | None:
-        if calls.engine.reach.network.doors:
+        if calls.engine.reach.way_out.doors or calls.engine.reach.has_tools:
             return None
         try:
             given = model.model_validate(without_nulls(call.arguments))

@@ -32,6 +32,22 @@ class ToolError(Exception):
         return f"{self.tool}: {self.text}" + (f"\nhint: {self.hint}" if self.hint else "")
 
 
+class SkillError(ToolError):
+    """A call of a skill that came to nothing.
+
+    Attributes:
+        code: Why: ``skill_error`` where its program has failed, ``skill_timeout`` and the like where it was ended, or
+            the host's reason, such as ``unknown_skill``, ``invalid_arguments`` or ``not_of_this_skill``.
+    """
+
+    __module__ = "__main__"  # as above
+
+    @property
+    def skill(self):
+        """Its name."""
+        return self.tool
+
+
 class ToolResult:
     """All that a tool has answered.
 

@@ -89,16 +89,7 @@ class Tool:
         return ToolResult(await self._host.aio(self._label, "call", **self._request(arguments, named)))
 
     def _request(self, arguments, named):
-        if len(arguments) > 1 or not all(isinstance(given, dict) for given in arguments):
-            raise TypeError(
-                f"{self._label} takes its parameters by name\nhint: write (name=value), and those whose names are no "
-                'identifiers in a dict before them: ({"the-name": value}, name=value)'
-            )
-        given = arguments[0] if arguments else {}
-        for name in named.keys() & given.keys():
-            raise TypeError(f"{self._label} got multiple values for argument {name!r}")
-        merged = {**given, **named}
-        require_json(merged, "")
+        merged = merge_arguments(self._label, arguments, named)
         return {"server": self._server, "tool": self.__name__, "arguments": merged}
 
     def describe(self):
@@ -116,6 +107,21 @@ class Tool:
 
     def __repr__(self):
         return text_or_error(f"tools.{self._server}.{self.__name__}", declaration_of, self)
+
+
+def merge_arguments(label, arguments, named):
+    """The parameters of a call by name. Raises TypeError where they are none."""
+    if len(arguments) > 1 or not all(isinstance(given, dict) for given in arguments):
+        raise TypeError(
+            f"{label} takes its parameters by name\nhint: write (name=value), and those whose names are no "
+            'identifiers in a dict before them: ({"the-name": value}, name=value)'
+        )
+    given = arguments[0] if arguments else {}
+    for name in named.keys() & given.keys():
+        raise TypeError(f"{label} got multiple values for argument {name!r}")
+    merged = {**given, **named}
+    require_json(merged, "")
+    return merged
 
 
 def check_name(owner, name):

@@ -1,0 +1,273 @@
+"""Skills that a program calls: each runs in a sandbox of its own, in the place and at the cost of the run that calls.
+
+One sandbox can't give a part of its program narrower rights, so a skill is an execution like any other: decided,
+written down with the run that has called it, and under what that run may do, narrowed to what the skill was approved
+for. It takes no place in the queue, for who waits for another while it holds one could wait for ever.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, Protocol
+
+import anyio
+import pydantic_core
+from anyio import to_thread
+from pydantic import ByteSize, JsonValue
+
+from gloveport.engine.run_context import Execution, Nesting, RunContext, SkillRun
+from gloveport.engine.skill_requests import SkillRequests
+from gloveport.errors import ConfigError, Denied, SandboxError, UpstreamError
+from gloveport.hub.definition import Definition
+from gloveport.hub.stubs import python_stubs, typescript_stubs
+from gloveport.model import MIB, Grant, Request, Result
+from gloveport.model.skill import DEEPEST
+from gloveport.policy.decisions.skill_grant import MOST_USED, UsedRight
+from gloveport.policy.wording import FINAL, quote_sent
+from gloveport.rpc import Asked, Handler
+from gloveport.skills.parameters import schema_of
+
+MOST_RUNS: Final = 100
+"""Skills that one run and those that it calls may run together."""
+
+_LEAST_MEMORY: Final = 32 * MIB
+_LEAST_SECONDS: Final = 0.1
+_RETURNED_BYTES: Final = MIB
+"""Of the value of a skill, which a program gets and no model."""
+
+_MOST_ASKED: Final = 1000
+_MOST_NAMED: Final = 1000
+_NAME_CHARACTERS: Final = 128
+_STDERR_CHARACTERS: Final = 500
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+class ProgramRunner(Protocol):
+    """Runs a program to its end (``Engine.execute``)."""
+
+    def __call__(  # noqa: D102
+        self, request: Request, *, caller: str, share: str, context: RunContext
+    ) -> Awaitable[Result]: ...
+
+
+@dataclass(eq=False, kw_only=True)
+class SkillCalls:
+    """The skills that the program of one execution calls.
+
+    Attributes:
+        run: That execution.
+        requests: The skills of the server.
+        execute: Runs one.
+        clean: Takes secrets out of a text.
+        default_seconds: How long a skill may take at most, where the run has more left.
+    """
+
+    run: Execution
+    requests: SkillRequests
+    execute: ProgramRunner
+    clean: Callable[[str], str]
+    default_seconds: float
+    _asked: int = 0
+    _turn: anyio.Lock = field(default_factory=anyio.Lock)
+
+    def handlers(self) -> Mapping[str, Handler]:
+        """Functions of the requests that can be made on the door, by name."""
+        return {"run_skill": self.call, "skills": self.list_names, "describe_skill": self.describe}
+
+    async def call(self, asked: Asked) -> JsonValue:
+        """Run a skill, one at a time: ``{skill, arguments}`` → ``{value}``, which is what it printed where it has none.
+
+        Raises:
+            Denied: It may not run, or was not called rightly.
+            UpstreamError: It came to nothing, or to no value that is JSON.
+        """
+        name, arguments = _skill_asked(asked), asked.get("arguments", {})
+        if not isinstance(arguments, dict):
+            raise Denied("malformed_call", "A call has the name of a skill and an object of arguments.", hint=FINAL)
+        try:
+            self._require_budget()
+            async with self._turn:
+                own = await self._find_name(name)
+                prepare = partial(self.requests.prepare, own, arguments, owner=self.run.share)
+                request, skill = await to_thread.run_sync(prepare)
+                result = await self._execute(request, skill)
+        except Denied as denial:
+            self.run.guard.deny("execute", denial, {"skill": self.clean(quote_sent(name)[1:-1])})
+            raise
+        except ConfigError as error:
+            raise Denied("skill_unreadable", f"The skill {quote_sent(name)} can't be read here.", hint=FINAL) from error
+        value = _value_of(own, result)
+        self.run.ledger.bytes += len(pydantic_core.to_json(value))
+        return {"value": value}
+
+    async def list_names(self, asked: Asked) -> JsonValue:  # noqa: ARG002 - as every handler
+        """Names of skills: → ``{names, total}``, the first of many."""
+        self._count()
+        places = await to_thread.run_sync(lambda: [name for name, _ in self.requests.library.places()])
+        names: list[JsonValue] = [*places[:_MOST_NAMED]]
+        return {"names": names, "total": len(places)}
+
+    async def describe(self, asked: Asked) -> JsonValue:
+        """``{skill}`` → what a skill says of itself and takes, typed."""
+        self._count()
+        own = await self._find_name(_skill_asked(asked))
+        kept = await to_thread.run_sync(self.requests.library.find, own)
+        exposed = own.replace("-", "_")
+        told = Definition(
+            server="skills",
+            name=own,
+            description=kept.skill.head.description,
+            input_schema=schema_of(kept.skill.parameters),
+        )
+        return {
+            "name": own,
+            "description": self.clean(told.description),
+            "state": kept.state,
+            "origin": kept.origin,
+            "input_schema": dict(told.input_schema),
+            "python": self.clean(python_stubs.stub(told, exposed)),
+            "typescript": self.clean(typescript_stubs.stub(told, exposed)),
+        }
+
+    async def _find_name(self, name: str) -> str:
+        """The skill that a program means, in whose language names have no hyphens.
+
+        Raises:
+            Denied: There is none.
+        """
+        spelled = dict.fromkeys((name, name.replace("_", "-"), _HUMP.sub("-", name).replace("_", "-").lower()))
+        stores = (self.requests.library.own, *self.requests.library.others)
+        found = await to_thread.run_sync(
+            lambda: next((one for one in spelled if any(store.has(one) for store in stores)), None)
+        )
+        if found is None:
+            hint = f"In Python `import skills; print(skills)` lists them, in a shell `skill`. {FINAL}"
+            raise Denied("unknown_skill", f"There is no skill {quote_sent(name)}.", hint=hint)
+        return found
+
+    async def _execute(self, request: Request, skill: SkillRun) -> Result:
+        outer, budget = self.run, self.run.budget
+        grant = _nested_grant(outer, self.default_seconds)
+        reserved = spent = grant.limits.cpu_seconds
+        self._note_mounts(grant, request, skill)
+        context = RunContext(
+            session=outer.context.session,
+            asker=outer.context.asker,
+            ask_client=outer.context.ask_client,
+            skill=skill,
+            used=outer.guard.used,
+            nesting=Nesting(outer=outer, grant=grant),
+        )
+        budget.cpu_seconds -= reserved
+        try:
+            result = await self.execute(request, caller=outer.guard.caller, share=outer.share, context=context)
+            if result.usage.cpu_ms is not None:
+                spent = result.usage.cpu_ms / 1000
+            elif result.usage.wall_ms is not None:
+                spent = result.usage.wall_ms / 1000 * grant.limits.cpus
+        except SandboxError as error:
+            raise UpstreamError("sandbox_failed", "No sandbox could be built for it.", hint="Try again.") from error
+        finally:
+            budget.cpu_seconds += max(0.0, reserved - spent)
+        return result
+
+    def _note_mounts(self, grant: Grant, request: Request, skill: SkillRun) -> None:
+        """Note which directories of the owner it needs, for whoever learns what the run that calls it needs."""
+        used = self.run.guard.used
+        if used is None:
+            return
+        for mount in (*grant.mounts, *grant.writable):
+            needed = mount.target in request.code if skill.rights is None else mount.target in skill.rights.grant.mounts
+            if needed and len(used) <= MOST_USED:
+                used.add(UsedRight("files", mount.target))
+
+    def _require_budget(self) -> None:
+        """Refuse what would be too deep or too many, of all that the outermost run has called together."""
+        budget = self.run.budget
+        if self.run.depth >= DEEPEST:
+            raise Denied(
+                "skills_too_deep",
+                f"{DEEPEST} skills wait for one another, and there may be no more.",
+                hint="A skill that calls itself has no end here: do the work in one.",
+            )
+        budget.begun += 1
+        if budget.begun > MOST_RUNS:
+            raise Denied(
+                "too_many_skill_runs",
+                f"A run may have {MOST_RUNS} runs of skills.",
+                hint="Have a skill do more at once, or do the work in several runs.",
+            )
+
+    def _count(self) -> None:
+        self._asked += 1
+        if self._asked > _MOST_ASKED:
+            raise Denied("too_many_searches", f"A run may ask {_MOST_ASKED} times for skills.", hint=FINAL)
+
+
+def _nested_grant(outer: Execution, default_seconds: float) -> Grant:
+    """What a program may do, in what it has left, for a skill that it calls.
+
+    It gets half of the memory, and so does what it calls in turn: all together have less than twice of one. Of the
+    processor time that is left to all skills it gets half, and what it does not take goes back.
+
+    Raises:
+        Denied: Too little is left.
+    """
+    grant = outer.guard.grant
+    limits = grant.limits
+    memory, seconds = limits.memory_bytes // 2, limits.wall_seconds - outer.guard.clock.seconds
+    cpu_seconds = outer.budget.cpu_seconds / 2
+    for what, left, least in (
+        ("memory", memory, _LEAST_MEMORY),
+        ("time", seconds, _LEAST_SECONDS),
+        ("processor time", cpu_seconds, _LEAST_SECONDS),
+    ):
+        if left < least:
+            raise Denied(
+                "too_little_left",
+                f"The program that calls it has too little {what} left.",
+                hint="Call it earlier, give the program more, or do less.",
+            )
+    changes = {
+        "memory_bytes": ByteSize(memory),
+        "wall_seconds": min(seconds, default_seconds),
+        "cpu_seconds": cpu_seconds,
+        "output_bytes": ByteSize(max(limits.output_bytes, min(_RETURNED_BYTES, limits.stored_output_bytes))),
+    }
+    return grant.model_copy(update={"limits": limits.model_copy(update=changes)})
+
+
+def _skill_asked(asked: Asked) -> str:
+    name = asked.get("skill")
+    if not isinstance(name, str) or not 0 < len(name) <= _NAME_CHARACTERS:
+        raise Denied("malformed_call", f"A skill has a name of 1 to {_NAME_CHARACTERS} characters.", hint=FINAL)
+    return name
+
+
+def _value_of(name: str, result: Result) -> JsonValue:
+    """What a call returns of a run that is over.
+
+    Raises:
+        Denied: It was refused.
+        UpstreamError: It failed, or what it has is no JSON, or not whole.
+    """
+    error = result.error
+    if result.status == "denied" and error is not None:
+        raise Denied(error.type, error.message, hint=result.hint)
+    if result.status != "ok":
+        limits = f" It has used up {', '.join(result.limits_hit)}." if result.limits_hit else ""
+        said = f"{error.type}: {error.message}" if error is not None else result.stderr.text[-_STDERR_CHARACTERS:]
+        what = "error" if result.status == "error" else result.status
+        raise UpstreamError(f"skill_{what}", f"It has ended with {what}: {said.strip()}{limits}", hint=result.hint)
+    if result.value_type is not None:
+        raise UpstreamError(
+            "no_json_value",
+            f"Its value, of the type {result.value_type}, is no JSON, or too large to be returned.",
+            hint=f"Have {name} end with a smaller value of null, booleans, numbers, texts, lists and objects.",
+        )
+    if result.value is None and result.stdout.text:
+        if result.stdout.truncated:
+            raise UpstreamError("no_json_value", "It has printed too much to be returned.", hint="Have it print less.")
+        return result.stdout.text.removesuffix("\n")
+    return result.value
