@@ -17,7 +17,6 @@ from gloveport.audit import read
 from gloveport.config import Config
 from gloveport.config.schema import Workspace
 from gloveport.engine.recent_runs import RecentRun
-from gloveport.errors import Denied
 from gloveport.model import Request as Asked
 from gloveport.model import Result
 from gloveport.server.protocol import make_server
@@ -171,14 +170,23 @@ async def test_what_is_wrong_is_refused_in_words(shop, era, library):
         assert "unknown_skill" in text(await call(client, "run_skill", name="one"))
 
 
-async def test_a_run_that_named_an_environment_is_no_skill(shop):
-    """S1: it would run without what it needs."""
+async def test_a_skill_of_a_run_in_an_environment_runs_in_it(shop, era, library):
+    """S1: by name, and where a program calls it; what a grant says of it is bounded like all else."""
     run_id = f"run-{'1' * 16}"
     request = Asked(language="python", code="1", environment="web")
     result = Result(run_id=run_id, language="python", status="ok")
-    shop.engine.recent.add(RecentRun(owner="me", request=request, result=result, used=frozenset(), mounts=()))
-    with pytest.raises(Denied, match="in the environment 'web'"):
-        shop.engine.skill_requests.save_run("one", "x", run_id=run_id, caller="me", owner="me")
+    shop.engine.recent.add(RecentRun(owner="stdio", request=request, result=result, used=frozenset(), mounts=()))
+    async with shop.client(era) as client:
+        saved = text(await call(client, "save_skill", name="pages", description="x", from_run=run_id))
+        assert "would be granted: use packages of the environment web" in saved
+        named = (await call(client, "run_skill", name="pages")).structured_content
+        assert named["error"]["type"] == "unknown_environment"  # there is none here, and it does not run without
+        called = (await execute(client, "from skills import pages\npages()")).structured_content
+        assert "There is no environment 'web'" in called["error"]["message"]
+        grant = library.own.directory / "pages/references/grant.json"
+        grant.write_text('{"environment": "../web"}')
+        assert "bad_skill" in text(await call(client, "run_skill", name="pages"))
+        grant.write_text("{}")
 
 
 async def test_a_candidate_is_its_callers_alone_and_an_approved_skill_is_everybodys(shop, library):

@@ -56,6 +56,8 @@ def _grant_lines(kept: "KeptSkill", config: "Config") -> Iterator[str]:
             case denial:
                 yield f"{line}  (refused: {denial.reason})"
     yield from describe_grant(grant.model_copy(update={"requests": ()}))
+    if grant.environment and grant.environment not in config.environments:
+        yield f"(refused: there is no environment {grant.environment})"
 
 
 def list_row(library: "SkillLibrary", name: str) -> dict[str, str]:

@@ -49,11 +49,15 @@ async def replay_examples(config: "Config", library: "SkillLibrary", chosen: "li
 
 
 async def run_skill(
-    config: "Config", kept: "KeptSkill", arguments: "dict[str, JsonValue]", used: "set[UsedRight] | None"
+    config: "Config",
+    kept: "KeptSkill",
+    arguments: "dict[str, JsonValue]",
+    used: "set[UsedRight] | None",
+    environment: str | None = None,
 ) -> "Result":
-    """Run it, under its own rights, or to learn what it does as any program does."""
+    """Run it, under its own rights, or to learn what it does, in this environment, as any program does."""
     async with _engine(config) as engine:
-        return await _execute(engine, kept, arguments, {}, used, asks=True)
+        return await _execute(engine, kept, arguments, {}, used, asks=True, environment=environment)
 
 
 def _engine(config: "Config") -> "AbstractAsyncContextManager[Engine]":
@@ -73,8 +77,12 @@ async def _execute(
     used: "set[UsedRight] | None",
     *,
     asks: bool = False,
+    environment: str | None = None,
 ) -> "Result":
-    """One run of exactly what was read. What a rule asks about is put into the queue, or, without ``asks``, refused."""
+    """One run of exactly what was read. What a rule asks about is put into the queue, or, without ``asks``, refused.
+
+    ``environment``: the one to learn it in, where that is not its own.
+    """
     import base64
     from dataclasses import replace
 
@@ -91,6 +99,7 @@ async def _execute(
         language=skill.language,
         code=bind_arguments(skill.language, skill.code, arguments),
         files={name: base64.b64decode(text) for name, text in files.items()},
+        environment=(skill.grant.environment if environment is None else environment) or None,
     )
     rights = kept.rights if used is None else None
     context = RunContext(skill=SkillRun(name=skill.name, sha256=skill.snapshot.sha256, rights=rights), used=used)

@@ -155,6 +155,9 @@ def learn(
     given: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An argument, as JSON.")
     ] = None,
+    environment: Annotated[
+        str | None, typer.Option("--env", metavar="NAME", help="The environment that it needs; empty for none.")
+    ] = None,
     config: ConfigOption = None,
 ) -> None:
     """Run a skill as any program; keep what it did as its grant, and the run as an example. It is a candidate then."""
@@ -165,13 +168,15 @@ def learn(
 
     settings, library = _open(config)
     kept, arguments, used = library.find(name), read_arguments(given), set[Any]()
-    result = run_loop(run_skill, settings, kept, arguments, used)
+    environment = kept.skill.grant.environment if environment is None else environment
+    result = run_loop(run_skill, settings, kept, arguments, used, environment)
     if result.status != "ok":
         show_result(result)
     if len(used) > MOST_USED:
         raise Denied("too_much_used", f"It has done more than {MOST_USED} different things: no grant can be learned.")
     values = {one.name: one.default for one in kept.skill.parameters} | arguments
-    grant = learn_grant(used, values, [mount.target for mount in settings.policy.mounts], kept.skill.code)
+    mounts = [mount.target for mount in settings.policy.mounts]
+    grant = learn_grant(used, values, mounts, kept.skill.code, environment)
     example = example_of(result, arguments=arguments, files={}, exact=not used)
     with recording(config) as record:
         kept = library.replace(kept, with_grant(kept.skill, grant, example))

@@ -49,7 +49,7 @@ class SkillRequests:
         """Keep the program of a run that succeeded, with what it did as its grant, and the run as an example.
 
         Raises:
-            Denied: As ``save``; or there is no such run of this owner's, or it named an environment.
+            Denied: As ``save``; or there is no such run of this owner's, or it did too many things.
             ConfigError, AuditError: It can't be written.
         """
         run = self.recent.find(run_id, owner)
@@ -65,12 +65,6 @@ class SkillRequests:
                 f"The run has done more than {MOST_USED} different things: no grant can be learned from it.",
                 hint="Save a run that does less, or save the code.",
             )
-        if run.request.environment is not None:
-            raise Denied(
-                "needs_environment",
-                f"The run was in the environment {quote_sent(run.request.environment)}, and a skill names none.",
-                hint="Have it need nothing of that, or name the packages in the program's own text (PEP 723).",
-            )
         language, code = run.request.language, run.request.code
         defaults = {one.parameter.name: one.parameter.default for one in find_parameters(language, code)}
         files = make_files(
@@ -78,7 +72,7 @@ class SkillRequests:
             description,
             language,
             code,
-            grant=learn_grant(run.used, defaults, run.mounts, code),
+            grant=learn_grant(run.used, defaults, run.mounts, code, run.request.environment or ""),
             examples=[example_of(run.result, arguments={}, files=run.request.files, exact=not run.used)],
             made_by=run_id,
         )
@@ -125,7 +119,11 @@ class SkillRequests:
             raise Denied(
                 "no_program", f"The skill {name} has no program that runs here.", hint=f"Read skill://{name}/SKILL.md."
             )
-        request = Request(language=skill.language, code=bind_arguments(skill.language, skill.code, arguments))
+        request = Request(
+            language=skill.language,
+            code=bind_arguments(skill.language, skill.code, arguments),
+            environment=skill.grant.environment or None,
+        )
         return request, SkillRun(name=name, sha256=skill.snapshot.sha256, rights=rights)
 
     def _save(self, name: str, files: Mapping[str, bytes], *, caller: str, owner: str) -> KeptSkill:

@@ -56,6 +56,8 @@ class SkillGrant(Value):
     """Whether it asks a language model."""
     skills: tuple[SkillName, ...] = ()
     """Other skills that it calls, which have to be approved as well."""
+    environment: Annotated[str, Field(pattern=r"^(?:[a-z0-9][a-z0-9_-]{0,63})?$")] = ""
+    """The operator's environment that it runs in, for its packages; empty where it names none."""
 
 
 class SkillRights(Value):

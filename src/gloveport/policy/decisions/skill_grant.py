@@ -54,7 +54,11 @@ def used_right(action: Action) -> UsedRight | None:
 
 
 def learn_grant(
-    used: Collection[UsedRight], arguments: Mapping[str, JsonValue], mounts: Collection[str], code: str
+    used: Collection[UsedRight],
+    arguments: Mapping[str, JsonValue],
+    mounts: Collection[str],
+    code: str,
+    environment: str = "",
 ) -> SkillGrant:
     """The least grant under which a program does again what it did.
 
@@ -66,6 +70,7 @@ def learn_grant(
         arguments: Values of the program's parameters.
         mounts: Paths inside of the directories that it could see.
         code: Its text.
+        environment: The one that the run had named.
     """
     values = {quote(str(value), safe="") for value in arguments.values() if isinstance(value, str | int | float)}
     methods: dict[str, dict[str, set[str]]] = {}
@@ -83,6 +88,7 @@ def learn_grant(
         mounts=tuple(sorted(mount for mount in mounts if mount in code or UsedRight("files", mount) in used)),
         sampling=any(right.kind == "sample" for right in used),
         skills=tuple(sorted({right.place for right in used if right.kind == "skill"})),
+        environment=environment,
     )
 
 
@@ -137,6 +143,7 @@ def describe_grant(grant: SkillGrant) -> list[str]:
         *(f"files {mount}" for mount in grant.mounts),
         *(["ask a language model"] if grant.sampling else []),
         *(f"run the skill {name}, once approved" for name in grant.skills),
+        *([f"use packages of the environment {grant.environment}"] if grant.environment else []),
     ]
 
 
