@@ -49,6 +49,12 @@ def _metadata(wheel: bytes) -> bytes:
         return archive.read(next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA")))
 
 
+def _open_gate() -> threading.Event:
+    gate = threading.Event()
+    gate.set()
+    return gate
+
+
 @dataclass
 class Index:
     """What it serves.
@@ -58,6 +64,8 @@ class Index:
         uploaded: When a file was uploaded, where that is not ``OLD``; None to say nothing.
         digests: What it says of a file's digest, where it lies.
         asked: The paths that it was asked for.
+        hold: Files are not sent before it is set.
+        held: Whether one is being held.
     """
 
     port: int = 0
@@ -65,6 +73,8 @@ class Index:
     uploaded: dict[str, str | None] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    hold: threading.Event = field(default_factory=_open_gate)
+    held: threading.Event = field(default_factory=threading.Event)
 
     def add(self, name: str, version: str = "1.0", files: Mapping[str, str] | None = None, **how) -> None:
         """Serve a wheel. ``uploaded``: when it was."""
@@ -96,6 +106,9 @@ def serve(index: Index) -> Iterator[Index]:
         def do_GET(self) -> None:
             index.asked.append(self.path)
             kind, _, rest = self.path.strip("/").partition("/")
+            if kind == "files" and not self.path.endswith(".metadata"):
+                index.held.set()
+                index.hold.wait()
             name, _, file = rest.partition("/")
             found = None
             if kind == "simple" and name in index.files:

@@ -2,9 +2,12 @@
 
 import contextlib
 import hashlib
+import os
+import sys
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import pytest
 from tests import shared_host
 from tests.egress.world import World
@@ -16,6 +19,8 @@ from gloveport.engine.run_context import RunContext
 from gloveport.model import Request
 
 pytestmark = pytest.mark.anyio
+
+_GLOVEPORT = "import sys; from gloveport.cli.main import main; sys.argv[0] = 'gloveport'; main()"
 
 
 @contextlib.asynccontextmanager
@@ -244,6 +249,40 @@ async def test_environments_with_the_same_files_have_them_once(index, tmp_path):
         trees = world.engine.environments.store.root / "trees"
         inodes = {path.stat().st_ino for path in trees.glob("*/python/helper/__init__.py")}
         assert len(inodes) == 1
+
+
+async def test_two_builds_at_once_make_one_and_a_killed_one_leaves_nothing_that_is_used(index, tmp_path):
+    """P44."""
+    config, state = tmp_path / "gloveport.toml", tmp_path / "state"
+    name = f"http://index0.test:{index.port}"
+    config.write_text(
+        f'packages.indexes = ["{name}/simple"]\nenvironments.one.python = ["helper"]\n'
+        f'api.index = {{ hosts = ["{name}"], addresses = ["127.0.0.1"] }}\n'
+    )
+    command = (sys.executable, "-c", _GLOVEPORT, "env", "build", "--config", str(config))
+    index.hold.clear()
+    index.held.clear()
+    try:
+        async with await anyio.open_process(command, env={**os.environ, "GLOVEPORT_STATE": str(state)}) as process:
+            assert await anyio.to_thread.run_sync(index.held.wait, 60)
+            process.kill()
+    finally:
+        index.hold.set()
+    async with opened(state, index, environments={"one": {"python": ["helper"]}}) as world:
+        store = world.engine.environments.store
+        assert [len([*(store.root / place).iterdir()]) for place in ("trees", "wheels", "files")] == [0, 0, 0]
+        assert len([*(store.root / "work").glob("build-*")]) == 1, "what it had begun lies there"
+        results = []
+
+        async def run() -> None:
+            results.append((await world.run("python", "import helper; helper.NAME", environment="one")).value)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(run)
+        assert results == ["helper"] * 3
+        assert [one.fields["built"] for one in world.records("install.ended")].count(True) == 1
+        assert [*(store.root / "work").glob("build-*")] == []
 
 
 async def test_a_directory_of_this_host_is_an_index_and_needs_no_network(tmp_path):

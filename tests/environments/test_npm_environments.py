@@ -100,6 +100,7 @@ async def test_what_a_registry_may_try_builds_nothing(tmp_path):
         "ageless": {"uploaded": None},
         "folded": {"extra": [(entry("package/A.js"), b""), (entry("package/a.js"), b"")]},
         "bomb": {"extra": [(entry("package/bomb"), b"0" * (9 << 20))]},
+        "many": {"extra": [(entry(f"package/{number}"), b"") for number in range(1000)]},
         "climbing": {"extra": [(entry("package/../../../evil.js"), b"evil")]},
         "absolute": {"extra": [(entry("/opt/environment/evil.js"), b"evil")]},
     }
@@ -111,7 +112,8 @@ async def test_what_a_registry_may_try_builds_nothing(tmp_path):
             registry.add(name, **how)
         registry.add("linked", extra=[*links, hard], manifest={"bin": programs})
         named = {name: {"npm": [name]} for name in [*attacks, "linked"]}
-        async with opened(tmp_path / "state", registry, environments=named, environment_bytes=8 << 20) as world:
+        bounds = {"environment_bytes": 8 << 20, "environment_files": 200}
+        async with opened(tmp_path / "state", registry, environments=named, **bounds) as world:
             store = world.engine.environments.store
             told = {}
             for name in attacks:
@@ -131,6 +133,7 @@ async def test_what_a_registry_may_try_builds_nothing(tmp_path):
         "ageless": "does not say when npm:ageless 1.0.0",
         "folded": "by case alone",
         "bomb": "more than",
+        "many": "more than 600 files",
         "climbing": "not in output directory",
         "absolute": "not in output directory",
     }
