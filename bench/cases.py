@@ -109,6 +109,6 @@ def _memory() -> list[Case]:
         Held(name="memory-waiting-python", read=waiting_python, languages=("python",), goal="<= 4"),
         Held(name="memory-waiting-pandas", read=waiting_python_with_pandas, languages=("python",), goal="<= 8"),
         Held(name="memory-waiting-deno", read=waiting_deno, languages=("typescript",)),
-        Held(name="memory-tree", read=tree),
+        Held(name="memory-tree", read=tree, goal="<= 200"),
         Held(name="memory-tree-load", read=tree_under_load),
     ]

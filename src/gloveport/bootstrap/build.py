@@ -111,7 +111,9 @@ def stocks(
                 continue
             if plan not in plans:
                 plans.append(plan)
-                made.append(_make_stock(config, backend, plan, program))
+                stock = _make_stock(config, backend, plan, program)
+                stock.begins_with_use = program.preload == python.WITH_DATA
+                made.append(stock)
     return (*_session_stocks(config, made, system, runtimes, network), *made)  # which would fit those plans too
 
 
@@ -139,7 +141,12 @@ def _session_stocks(
         for source in sources:
             if source.maker.fits(plan):
                 maker = SessionStarter(source=source, plan=plan, program=program)
-                yield Stock(maker=maker, size=1, idle_seconds=settings.idle_seconds)
+                yield Stock(
+                    maker=maker,
+                    size=1,
+                    idle_seconds=settings.idle_seconds,
+                    begins_with_use=source.begins_with_use,
+                )
                 break
 
 

@@ -41,6 +41,7 @@ import errno
 import gc
 import importlib
 import itertools
+import mmap
 import os
 import resource
 import select
@@ -137,7 +138,8 @@ def start_keepers():
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # then the kernel reaps what is left to a keeper
         # With no signal handled or blocked, the kernel drops what a program sends to a keeper. Blocked, it would queue.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        stacks = ctypes.create_string_buffer(KEEPER_STACKS * KEEPER_STACK_BYTES)
+        memory = mmap.mmap(-1, KEEPER_STACKS * KEEPER_STACK_BYTES)  # of which only what is used is there
+        stacks = (ctypes.c_char * len(memory)).from_buffer(memory)
         tops = [ctypes.addressof(stacks) + KEEPER_STACK_BYTES * (n + 1) & -16 for n in range(KEEPER_STACKS)]
         for top in itertools.cycle(tops):
             if not theirs.recv(1):
@@ -421,14 +423,13 @@ class Zygote:
         version: The ABI of Landlock that ``walls`` enforce.
     """
 
-    def __init__(self, init, host, profile, keepers):
+    def __init__(self, init, host, profile):
         self.version, self.landlock = init.load("landlock", "landlock.py").calls(
             profile["setup"]["landlock"], *(GROUPS + profile["groups"] + more for more in (0, 1))
         )
         self.init = init
         self.host = host
         self.profile = profile
-        self.keepers = keepers
         self.keep(())
         self.own_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
         self.children = {}  # number → its descriptor, the socket on which its end is told, pid 1 of its namespace
@@ -537,7 +538,6 @@ def main():
     os.dup2(null, 1)
     while os.dup(null) < OWN:
         pass
-    keepers = start_keepers()
     profile = init.receive(host)[0]["zygote"]
     if refusal := find_refusal(init):
         init.send(host, {"refused": refusal})
@@ -552,11 +552,12 @@ def main():
     if profile["preload"]:
         init.load_session()
     init.send(host, {"ready": {"mounts": init.identities(profile["setup"].pop("mounts"))}})
-    zygote = Zygote(init, host, profile, keepers)
+    zygote = Zygote(init, host, profile)
     for _ in range(32):  # until the interpreter has adapted its code: each child would have to copy what it changes
         rehearse(init, profile)
     gc.collect()
     gc.freeze()
+    zygote.keepers = start_keepers()  # now that this memory changes little: they share what does not change
     zygote.serve()
 
 

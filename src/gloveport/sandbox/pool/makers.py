@@ -163,6 +163,7 @@ class SessionStarter:
     @asynccontextmanager
     async def make(self) -> AsyncIterator[Confined]:
         """See ``pool.Maker``."""
+        self.source.begin()
         waiting = await self.source.make()
         try:
             waiting.child.narrow(self.plan)

@@ -80,6 +80,8 @@ class Stock:
     Attributes:
         size: The most there shall be.
         idle_seconds: After so long without a taker, one is enough again.
+        begins_with_use: Whether none waits, and nothing that makes them is started, until somebody comes: it takes much
+            memory, which most servers have no use for.
         is_added: Whether it came when somebody needed it, and goes when nobody does.
         last_taken: When somebody took from it last, by the monotonic clock.
     """
@@ -87,6 +89,7 @@ class Stock:
     maker: Maker
     size: int
     idle_seconds: float
+    begins_with_use: bool = False
     is_added: bool = False
     last_taken: float = field(default_factory=time.monotonic)
     _waiting: deque[WaitingSandbox] = field(default_factory=deque)
@@ -94,6 +97,7 @@ class Stock:
     _change: anyio.Event = field(default_factory=anyio.Event)
     _full: anyio.Event = field(default_factory=anyio.Event)
     _retired: anyio.Event = field(default_factory=anyio.Event)
+    _begun: anyio.Event = field(default_factory=anyio.Event)
     _made: int = 0
     """How many of its sandboxes are there, handed out or not."""
 
@@ -104,8 +108,13 @@ class Stock:
         """How many there are."""
         return len(self._waiting)
 
+    def begin(self) -> None:
+        """Start what makes them, and have some wait, if that has not begun yet."""
+        self._begun.set()
+
     async def wait_filled(self) -> None:
-        """Return when as many wait as shall."""
+        """Return when as many wait as shall. It begins, if it has not begun yet."""
+        self.begin()
         while self._missing() > 0:
             if self._full.is_set():
                 self._full = anyio.Event()
@@ -114,6 +123,7 @@ class Stock:
     async def take(self, plan: Plan) -> WaitingSandbox | None:
         """One of them, narrowed to ``plan``; one made at once where that is quick; None where it is not, or fails."""
         self.last_taken = time.monotonic()
+        self.begin()
         if len(self._waiting) <= 1:
             self._wanted = min(_GROWTH * self._wanted, self.size)
         while self._waiting:
@@ -132,9 +142,12 @@ class Stock:
     def retire(self) -> None:
         """Make no more, and end when the last that was handed out is gone."""
         self._retired.set()
+        self._begun.set()
 
     async def maintain(self) -> None:
         """Keep it, until it is retired and its last sandbox gone, or until cancelled."""
+        if self.begins_with_use:
+            await self._begun.wait()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.maker.maintain)
             async with anyio.create_task_group() as filling:
