@@ -106,7 +106,15 @@ SUBPACKAGES = {
         {"vault"},
     ],
     "workspace_service": [
-        {"approval_text", "missing_programs", "refused_requests", "command_types", "own_directories", "permissions"},
+        {
+            "approval_text",
+            "missing_programs",
+            "refused_requests",
+            "command_types",
+            "own_directories",
+            "permissions",
+            "sandbox_ports",
+        },
         {"prefetch", "readonly_workers"},
         {"sandboxes", "write_actions"},
         {"foreground", "kept_sandbox"},

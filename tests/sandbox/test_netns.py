@@ -47,8 +47,8 @@ async def received(sent, doors):
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         socket.send_fds(theirs, [b"\0"], [one.fileno() for one in sent])
         theirs.close()
-        found = await frames.receive_listeners(ours, doors, stack)
-        return [(one.getsockname(), one.getblocking()) for one in found]
+        found = await frames.receive_network(ours, doors, (), stack)
+        return [(one.getsockname(), one.getblocking()) for one in found.doors]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 100, 253])

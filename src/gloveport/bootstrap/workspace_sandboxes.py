@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import importlib.util
+import socket
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -18,7 +19,7 @@ from gloveport.engine.reach import Reach
 from gloveport.errors import SandboxError
 from gloveport.model import SCRATCH, Mount, Program, Symlink
 from gloveport.runtimes import data
-from gloveport.sandbox.plan import Kept, Plan, make_plan
+from gloveport.sandbox.plan import MOST_CONNECTORS, Kept, Plan, make_plan
 from gloveport.sandbox.pool.makers import ForkServer
 from gloveport.task_group import open_task_group
 from gloveport.workspace.commands import registry
@@ -101,6 +102,8 @@ async def open_sandboxes(
     with Tree.open_tree(root, frozenset(settings.exempt)) as tree:
         reach = engine.reach
         plan = _plan(engine, reach, config, root, _directory(state, "cache") if settings.caches else None, environ)
+        if lone is not None:  # which nobody but its owner uses
+            plan = plan.model_copy(update={"connectors": ()})
         if lone is not None and lone.home:
             plan = _with_home(plan, _directory(_directory(state, "homes"), lone.home))
         server = ForkServer(backend=engine.backend, plan=plan, program=Program(name="command"), forks=config.pool.forks)
@@ -155,7 +158,8 @@ def _plan(
         mounts = tuple(mount for mount in config.policy.mounts if mount.source != str(root))
         changes = {"mounts": mounts, "writable": shares, "limits": config.workspace.limits}
         grant = whole_grant(config).model_copy(update=changes)
-        return make_plan(program, grant, system, reach.way_out)
+        made = make_plan(program, grant, system, reach.way_out)
+        return made.model_copy(update={"connectors": _connectors() if config.workspace.ports else ()})
 
     try:
         return plan(str(root))
@@ -179,6 +183,16 @@ def _inside(path: Path, targets: Mapping[Path, str]) -> str:
 def _headers() -> list[str]:
     """What compilers of the system need besides what every sandbox shows."""
     return [path for path in ("/usr/include",) if Path(path).is_dir()]
+
+
+def _connectors() -> tuple[int, ...]:
+    """Families of the sockets that reach what listens in a sandbox. A browser has six connections at a time."""
+    families = (socket.AF_INET,) * (MOST_CONNECTORS // 2)
+    try:
+        socket.socket(socket.AF_INET6, socket.SOCK_STREAM).close()
+    except OSError:  # a kernel without IPv6
+        return families
+    return families + (socket.AF_INET6,) * (MOST_CONNECTORS // 2)
 
 
 def _pypdf() -> Iterator[Mount]:

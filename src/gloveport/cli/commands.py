@@ -27,6 +27,7 @@ _GROUPS: Final[Mapping[str, str]] = {
     "env": "gloveport.cli.env",
     "audit": "gloveport.cli.audit",
     "approvals": "gloveport.cli.approvals",
+    "ports": "gloveport.cli.ports",
     "servers": "gloveport.cli.servers",
     "skills": "gloveport.cli.skills",
 }

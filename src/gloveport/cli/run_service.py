@@ -6,14 +6,11 @@ line says more than the configuration does not offer it.
 
 import codecs
 import contextlib
-import fcntl
 import json
 import logging
 import math
 import os
-import socket
-from collections.abc import AsyncIterator, Iterator, Mapping
-from pathlib import Path
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -25,6 +22,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from gloveport.cli import exit_codes, run_protocol
 from gloveport.cli.printer import Printer
 from gloveport.cli.run_printing import read_request, run_program
+from gloveport.cli.server_sockets import listen
 from gloveport.errors import GloveportError
 from gloveport.task_group import open_task_group
 from gloveport.untrusted_text import printable_lines
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from gloveport.engine.execution import Engine
     from gloveport.model import Limits
 
-_BACKLOG: Final = 64
 _USAGE: Final = 2
 _REQUEST_BYTES: Final = 1 << 20
 """Of what stands in a request besides the program."""
@@ -50,7 +47,7 @@ async def answer_runs(engine: "Engine", limits: "Limits", mark: str, environ: Ma
     """
     async with contextlib.AsyncExitStack() as stack:
         try:
-            listening = _listen(run_protocol.socket_directory(environ), f"{mark}-{os.getpid()}")
+            listening = listen(run_protocol.socket_directory(environ), f"{mark}-{os.getpid()}")
             listener = stack.enter_context(listening)
         except OSError as error:  # a server is good without it
             _log.warning("no program of gloveport run will be taken: %s", error)
@@ -59,39 +56,6 @@ async def answer_runs(engine: "Engine", limits: "Limits", mark: str, environ: Ma
             tasks = await stack.enter_async_context(open_task_group())
             tasks.start_soon(served.serve, _RunService(engine, limits).answer)
         yield
-
-
-@contextlib.contextmanager
-def _listen(path: Path, name: str) -> Iterator[socket.socket]:
-    """A socket in the directory, which is made where it is not there. Those that nobody listens at are removed.
-
-    Raises:
-        OSError: There can be none.
-    """
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with run_protocol.open_directory(path) as directory, socket.socket(socket.AF_UNIX) as listener:
-        fcntl.flock(directory, fcntl.LOCK_EX)  # between bind and listen, nobody seems to listen
-        for other in run_protocol.names(directory):
-            _remove_dead(directory, other)
-        listener.bind(run_protocol.address(directory, name))
-        listener.listen(_BACKLOG)
-        fcntl.flock(directory, fcntl.LOCK_UN)
-        try:
-            yield listener
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=directory)
-
-
-def _remove_dead(directory: int, name: str) -> None:
-    with socket.socket(socket.AF_UNIX) as other:
-        other.settimeout(0)
-        try:
-            other.connect(run_protocol.address(directory, name))
-        except ConnectionRefusedError:
-            os.unlink(name, dir_fd=directory)
-        except OSError:  # so many wait at it that it takes no more
-            pass
 
 
 class _RunService:

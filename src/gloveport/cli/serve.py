@@ -104,14 +104,21 @@ def _fingerprint(given: Path | None) -> str | None:
 
 
 @contextlib.asynccontextmanager
-async def _helping_runs(backend: "Backend", shared: str | None) -> "AsyncIterator[None]":
-    """Run programs for ``gloveport run`` as well, where a fingerprint of the configuration is ``shared``."""
-    if shared is None:
-        yield
-        return
-    from gloveport.cli.run_service import answer_runs
+async def _answering_commands(backend: "Backend", shared: str | None) -> "AsyncIterator[None]":
+    """Answer ``gloveport ports`` where there is a workspace, and run programs for ``gloveport run`` as well, where a
+    fingerprint of the configuration is ``shared``.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        if backend.service is not None and backend.config.workspace.ports:
+            from gloveport.cli.port_service import answer_ports
 
-    async with answer_runs(backend.engine, backend.config.policy.limits, shared, os.environ):
+            answering = answer_ports(backend.service.sandboxes.ports, backend.engine.audit, os.environ)
+            await stack.enter_async_context(answering)
+        if shared is not None:
+            from gloveport.cli.run_service import answer_runs
+
+            running = answer_runs(backend.engine, backend.config.policy.limits, shared, os.environ)
+            await stack.enter_async_context(running)
         yield
 
 
@@ -123,7 +130,7 @@ async def _serve_http(
 
     from gloveport.cli.backend import open_backend
 
-    async with open_backend(found, config, given, "http") as backend, _helping_runs(backend, shared):
+    async with open_backend(found, config, given, "http") as backend, _answering_commands(backend, shared):
         from gloveport.server.transports.http import serve_http  # which a thread has imported
 
         server = await to_thread.run_sync(backend.make_server)
@@ -151,7 +158,7 @@ async def _serve_stdio(found: "Loaded", config: "Config", given: Path | None, sh
         try:
             async with open_backend(found, config, given, "stdio", startup) as backend:
                 startup.settle(backend.make_server, backend.fast_tools())
-                async with _helping_runs(backend, shared):
+                async with _answering_commands(backend, shared):
                     await ending.wait()
         except GloveportError as error:
             if isinstance(error, SandboxError | GuestError) and not startup.is_settled:

@@ -1,14 +1,14 @@
 """Fork server: an interpreter that has imported what programs import, and forks sandboxes that wait for a program.
 
-    host → zygote   {"zygote": {"preload", "setup", "tmpfs", "masked", "doors", "sysctls", "filter", "watches"}}
-                             a profile of all children
+    host → zygote   {"zygote": {"preload", "setup", "tmpfs", "masked", "doors", "connectors", "sysctls", "filter",
+                             "watches"}}      a profile of all children
     host → zygote   a byte, {"kept": [[path, kind]…]}   what to keep in directories that programs may write, from now on
     zygote → host   {"kept": true}            it does
     zygote → host   {"ready": {"mounts": …}}  what lies where; carries our pid as credentials
                  or {"refused": …}            no child can be forked on this host: see ``find_refusal``
     host → zygote   a byte                    with the child's two sockets, channel and status, and its cgroups to enter
     zygote → host   a descriptor, on status:  the process of the child's pid 1; killing it kills all of the child
-    child → host    descriptors               on channel, of its doors where there are some: it keeps none of them
+    child → host    descriptors               on channel, of doors and connectors, where there are some: it keeps none
     child → host    a descriptor              on channel, of its filter's listener where the host answers calls
     child → host    {"ready": …}              on channel, as ``init.py`` says it; carries the child's pid as credentials
     host → child    {"program": …}            and so on as ``init.py``
@@ -197,7 +197,7 @@ def wall_calls(host, profile, landlock, keep):
         (os.close, (first,)),
         *mount_calls(profile, first),
         *protect_calls(keep, first + 1),
-        *door_calls(host, profile["doors"], first + 1),
+        *door_calls(host, profile["doors"], profile["connectors"], first + 1),
         *user_namespace_calls(first, profile["watches"]),
         # Only now: what whoever makes a user namespace may have is what all like it together may have in the one above.
         *((resource.setrlimit, (getattr(resource, name), tuple(both))) for name, both in profile["rlimits"].items()),
@@ -264,25 +264,29 @@ def protect_calls(places, first):
     return [*calls, (os.close, (root,))] if places else []
 
 
-def door_calls(host, addresses, first):
-    """Listen at these addresses, and give the host the sockets, all of them. ``first`` is the number of the first."""
-    numbers = range(first, first + len(addresses))
+def door_calls(host, addresses, connectors, first):
+    """Listen at these addresses, and give the host the sockets, all of them. ``first`` is the number of the first.
+
+    It gets a socket of each family of ``connectors`` besides, which is nowhere yet: it connects here by them.
+    """
+    numbers = range(first, first + len(addresses) + len(connectors))
     places = [
         struct.pack("=H2s4s8x", socket.AF_INET, port.to_bytes(2, "big"), socket.inet_aton(address))  # sockaddr_in
         for address, port in addresses
     ]
     listening = [
         call
-        for number, place in zip(numbers, places, strict=True)
+        for number, place in zip(numbers, places, strict=False)
         for call in (
             (_libc.socket, (socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC, 0)),
             (_libc.bind, (number, place, len(place))),
             (_libc.listen, (number, QUEUE)),
         )
     ]
+    unused = [(_libc.socket, (family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC, 0)) for family in connectors]
     rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack(f"{len(numbers)}i", *numbers))
     sent = [(host.sendmsg, ([b"\0"], [rights])), (os.closerange, (numbers.start, numbers.stop))]
-    return [*listening, *sent] if addresses else []
+    return [*listening, *unused, *sent] if numbers else []
 
 
 def write_calls(directory, settings):

@@ -98,6 +98,10 @@ class Child(Protocol):
         """Sockets that listen at the plan's ``doors``, in that order. They don't block, and close with the child."""
 
     @property
+    def connectors(self) -> tuple[socket.socket, ...]:
+        """Sockets of the plan's ``connectors``, not connected. They don't block, and close with the child."""
+
+    @property
     def placeholders(self) -> Mapping[str, str]:
         """What each of the plan's ``placeholders`` holds in it."""
 

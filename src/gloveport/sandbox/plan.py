@@ -35,7 +35,8 @@ _SHARED_MEMORY_BYTES = 16 * MIB
 _PRIVATE_BYTES = 8 * MIB
 _PROCESS_MARGIN = 16
 _HOSTNAME = "gloveport"
-_MOST_DOORS = 253  # descriptors in one message of the kernel's (SCM_MAX_FD)
+MOST_CONNECTORS = 16
+_MOST_DOORS = 253 - MOST_CONNECTORS  # descriptors in one message of the kernel's (SCM_MAX_FD)
 # Of each network namespace, below /proc/sys. Memberships in multicast groups are torn down under a lock of the
 # whole host. What waits in a connection that nobody has accepted is counted by no cgroup: so few may wait, and little
 # in each. Connections that wait for their time-out are taken down one by one with their namespace.
@@ -155,6 +156,9 @@ class Plan(Value):
     landlock: tuple[tuple[str, Access], ...]
     doors: tuple[Door, ...] = ()
     """Where the host listens in the sandbox's network namespace."""
+
+    connectors: Annotated[tuple[int, ...], Field(max_length=MOST_CONNECTORS)] = ()
+    """Address families of TCP sockets in that namespace by which the host connects to what listens there."""
 
     sysctls: Mapping[str, str]
     """Settings of that namespace, and of that of System V objects: path below ``/proc/sys`` → value."""

@@ -102,6 +102,7 @@ class CommandSessions:
                 ending.fields["session"] = session.id
                 with _as_workspace_error():
                     child = await stack.enter_async_context(session.take_turn())
+                self.sandboxes.ports.add(session.id, command.line, child.connectors)
                 command.begin_in_session(session.describe(), session.interrupt)
                 sinks = {name: ScrubbedSink(output, engine.gateway.vault) for name, output in command.outputs.items()}
                 async with self.sandboxes.open_doors(

@@ -36,6 +36,7 @@ from gloveport.workspace_service.missing_programs import explain_missing
 from gloveport.workspace_service.prefetch import SandboxPrefetch
 from gloveport.workspace_service.readonly_workers import ReadonlyWorkers
 from gloveport.workspace_service.refused_requests import note_requests
+from gloveport.workspace_service.sandbox_ports import SandboxPorts
 
 Take: TypeAlias = Callable[[protected_paths.ProtectedPaths], AbstractAsyncContextManager[Confined]]
 """Gives a sandbox in which this is kept. Raises SandboxError, WorkspaceError."""
@@ -64,6 +65,7 @@ class WorkspaceSandboxes:
         reach: What there was to reach when its sandboxes were planned.
         state: Directory of ours for what belongs to it: caches, and the journal of writes.
         owners_path: Where the owner finds programs.
+        ports: Of its commands, which the owner may open to a browser.
     """
 
     engine: Engine
@@ -76,6 +78,7 @@ class WorkspaceSandboxes:
     reach: Reach
     state: Path
     owners_path: str = ""
+    ports: SandboxPorts = field(default_factory=SandboxPorts)
     _known: protected_paths.ProtectedPaths = protected_paths.NOTHING
     _running: int = 0
     """How many commands may write to it."""
@@ -99,6 +102,7 @@ class WorkspaceSandboxes:
         program = self._program_of(request, (*SHELL, request.action.command))
 
         async def run(child: Confined) -> Outcome:
+            self.ports.add(command.id, command.line, child.connectors)
             return await self._run(child, program, guard, command)
 
         async with guard.admit(request.action) as ending:

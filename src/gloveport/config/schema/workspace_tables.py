@@ -115,6 +115,10 @@ class Workspace(WorkspacePolicy):
     """Whether those that the owner's `PATH` leads to are shown as well: of `/usr/local`, `/opt` and Nix, and of a home
     those of pyenv, nvm, rustup, conda, SDKMAN, mise, asdf and the like, each alone, never what lies beside it."""
 
+    ports: bool = True
+    """Whether `gloveport ports` can open a port of a command, or of its session, to a browser on this host. None is
+    open until you say so there."""
+
     caches: bool = True
     """Whether what package managers download is kept from command to command, in the state directory."""
 

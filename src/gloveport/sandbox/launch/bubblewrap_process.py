@@ -60,20 +60,22 @@ class BubblewrapProcess:
         self._number = told["child-pid"]
         return self.inner
 
-    async def prepare_network(self, doors: Sequence[Door], stack: contextlib.ExitStack) -> tuple[socket.socket, ...]:
-        """Have the network namespace of the init that was found set up. ``stack`` closes its doors.
+    async def prepare_network(
+        self, doors: Sequence[Door], connectors: Sequence[int], stack: contextlib.ExitStack
+    ) -> frames.NetworkSockets:
+        """Have the network namespace of the init that was found set up. ``stack`` closes what comes of it.
 
         Raises:
             GuestError: It can't be set up.
         """
         if self.network is None or self.inner is None:
-            return ()
+            return frames.NetworkSockets()
         self.network.send(b"%d" % self._number)
-        listeners = await frames.receive_listeners(self.network, doors, stack)
+        sockets = await frames.receive_network(self.network, doors, connectors, stack)
         if is_dead(self.inner):
             raise GuestError("it died while its network was set up")  # if not, then nobody else had its number
         await anyio.wait_readable(self.network)  # until the process is gone: a program shall not meet it
-        return listeners
+        return sockets
 
     @contextlib.contextmanager
     def report_failures(self) -> Iterator[None]:

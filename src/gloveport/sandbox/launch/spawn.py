@@ -89,7 +89,7 @@ class Bubblewrap:
                     ready, pid, directories = await frames.expect_ready(spawned.channel, stack)
                     walls = check_ready(ready.get("ready"), landlock_abi=self.landlock_abi, shown=spawned.shown)
                     inner = await spawned.find_inner()
-                    doors = await spawned.prepare_network(plan.doors, stack)
+                    network = await spawned.prepare_network(plan.doors, plan.connectors, stack)
                     if group is not None:
                         group.attach(pid)
                     streams = stack.enter_context(Streams.open(spawned.uid))
@@ -101,7 +101,8 @@ class Bubblewrap:
                     walls=walls,
                     group=group,
                     streams=streams,
-                    doors=doors,
+                    doors=network.doors,
+                    connectors=network.connectors,
                     uid=spawned.uid,
                     directories=directories,
                     rlimits={},
@@ -202,7 +203,8 @@ class Bubblewrap:
         spec: dict[str, object] = {"argv": argv, "uid": uid, "sources": sources, "stage": _STAGE}
         spec["owned"] = [mount.source for mount in plan.mounts if mount in plan.writable or mount.as_owner]
         if descriptors.network is not None:
-            spec |= {"network": descriptors.network, "doors": plan.doors, "sysctls": dict(plan.sysctls)}
+            spec |= {"network": descriptors.network, "doors": plan.doors, "connectors": plan.connectors}
+            spec["sysctls"] = dict(plan.sysctls)
         return _memory(stack, json.dumps(spec).encode())
 
 

@@ -92,9 +92,11 @@ class ZygoteProcess:
                     inner = stack.enter_context(await frames.receive_descriptor(status))
                 async with free_leftovers(group), _kill_on_exit(inner, group):
                     with self.spawned.report_failures():
-                        doors: tuple[socket.socket, ...] = ()
-                        if self.plan.doors:
-                            doors = await frames.receive_listeners(channel, self.plan.doors, stack)
+                        network = frames.NetworkSockets()
+                        if self.plan.doors or self.plan.connectors:
+                            network = await frames.receive_network(
+                                channel, self.plan.doors, self.plan.connectors, stack
+                            )
                         if self.plan.supervised:
                             listener = await frames.receive_descriptor(channel)
                             watched = [one.target for one in self.plan.writable]
@@ -112,7 +114,8 @@ class ZygoteProcess:
                         walls=walls,
                         group=group,
                         streams=streams,
-                        doors=doors,
+                        doors=network.doors,
+                        connectors=network.connectors,
                         uid=self.spawned.uid,
                         directories=directories,
                         rlimits=_rlimits_of_all(self.plan),
@@ -230,6 +233,7 @@ def _profile(plan: Plan, groups: int) -> dict[str, object]:
         "tmpfs": [(tmpfs.path, tmpfs.size) for tmpfs in plan.tmpfs],
         "masked": plan.masked,
         "doors": plan.doors,
+        "connectors": plan.connectors,
         "sysctls": dict(plan.sysctls),
         "filter": base64.b64encode(code).decode(),
         "watches": file_watches.read_bounds() if plan.supervised else None,

@@ -3,8 +3,9 @@
 ``launch`` takes ``{"argv", "uid", "sources", "owned", "stage"}``. ``uid`` is null for an ordinary user. For root it
 makes a private mount namespace in which each source lies at ``stage/<index>``, reachable whatever the modes of the
 directories above it, then becomes that unprivileged uid for good: bubblewrap never runs as host uid 0, where
-``/proc/sys`` would stay writable inside and process limits would not count. With ``"network"``, ``"doors"`` and
-``"sysctls"``, it first forks a process that sets up the network from outside. Standard library only, no import of ours.
+``/proc/sys`` would stay writable inside and process limits would not count. With ``"network"``, ``"doors"``,
+``"connectors"`` and ``"sysctls"``, it first forks a process that sets up the network from outside. Standard library
+only, no import of ours.
 
 A source that may be written is shown with its owner as that uid (an id-mapped mount), so that on the host everything
 keeps its owner, and what is made gets it. What belongs to others belongs to nobody inside.
@@ -133,8 +134,10 @@ def become(uid: int) -> None:
         os.kill(-1, signal.SIGKILL)  # all others of this uid, which is leased to this process alone
 
 
-def prepare_network(channel: int, doors: list[tuple[str, int]], sysctls: dict[str, str]) -> None:
+def prepare_network(channel: int, doors: list[tuple[str, int]], connectors: list[int], sysctls: dict[str, str]) -> None:
     """Wait for a process id, set and listen at what is told in its network namespace, send the sockets, and end.
+
+    ``connectors``: address families of sockets that are sent besides, which are nowhere yet.
 
     That takes the capabilities of the user namespace that owns the network namespace: whoever made the first has them
     in it. bubblewrap's processes stand in another one below, so the network namespace itself is asked.
@@ -156,20 +159,21 @@ def prepare_network(channel: int, doors: list[tuple[str, int]], sysctls: dict[st
     for listener, (address, port) in zip(listeners, doors, strict=True):
         listener.bind((address, port))
         listener.listen(QUEUE)
+    listeners += [_socket.socket(family, _socket.SOCK_STREAM) for family in connectors]
     rights = b"".join(listener.fileno().to_bytes(4, sys.byteorder) for listener in listeners)
     check(_libc.setns(mounts, CLONE_NEWNS), "setns")
     mount(b"devpts", "/dev/pts", None, MS_REMOUNT | MS_NOSUID | MS_NOEXEC, TERMINALS)
     host.sendmsg([b"\0"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)] if listeners else [])
 
 
-def leave_behind(channel: int, doors: list[tuple[str, int]], sysctls: dict[str, str]) -> None:
+def leave_behind(channel: int, doors: list[tuple[str, int]], connectors: list[int], sysctls: dict[str, str]) -> None:
     """Fork the process that prepares the network. Bubblewrap, which this one becomes, reaps children it inherits."""
     if os.fork():
         os.close(channel)
         return
     code = 1
     try:
-        prepare_network(channel, doors, sysctls)
+        prepare_network(channel, doors, connectors, sysctls)
         code = 0
     except OSError as error:
         os.write(2, f"launch: {error}\n".encode())
@@ -195,5 +199,5 @@ def launch(spec: dict[str, Any], parent: int) -> None:
     if os.getppid() != parent:  # it is dead already, and nobody would tell
         return
     if "network" in spec:
-        leave_behind(spec["network"], spec["doors"], spec["sysctls"])
+        leave_behind(spec["network"], spec["doors"], spec["connectors"], spec["sysctls"])
     os.execve(spec["argv"][0], spec["argv"], {})  # noqa: S606 - a shell is the last thing wanted here

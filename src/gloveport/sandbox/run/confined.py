@@ -82,6 +82,7 @@ class Confined:
         pid: The host's number of that process.
         inner: Process descriptor of the pid namespace's init: readable when all of the namespace is dead.
         doors: See ``sandbox.base.Child``.
+        connectors: See ``sandbox.base.Child``.
         uid: See ``sandbox.base.Child``.
         directories: Those of its directories that the host reads from and writes to.
         rlimits: Limits that its process has already.
@@ -100,6 +101,7 @@ class Confined:
     group: cgroup.Cgroup | None
     streams: Streams
     doors: tuple[socket.socket, ...]
+    connectors: tuple[socket.socket, ...]
     uid: int | None
     directories: Directories
     rlimits: Mapping[str, tuple[int, int]]

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from io import FileIO
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import anyio
 import pydantic_core
@@ -197,28 +197,41 @@ async def receive_descriptors(channel: socket.socket, count: int) -> tuple[int, 
     return descriptors
 
 
-async def receive_listeners(
-    channel: socket.socket, doors: Sequence[Door], stack: contextlib.ExitStack
-) -> tuple[socket.socket, ...]:
-    """The sockets that listen at ``doors``, as they come with one byte. They do not block, and ``stack`` closes them.
+class NetworkSockets(NamedTuple):
+    """Sockets of a sandbox's network namespace that the host holds: see ``sandbox.base.Child``."""
+
+    doors: tuple[socket.socket, ...] = ()
+    connectors: tuple[socket.socket, ...] = ()
+
+
+async def receive_network(
+    channel: socket.socket, doors: Sequence[Door], connectors: Sequence[int], stack: contextlib.ExitStack
+) -> NetworkSockets:
+    """The sockets that listen at ``doors``, and those of ``connectors``, as they come with one byte. They do not block,
+    and ``stack`` closes them.
 
     Raises:
         GuestError: Others come, or none.
         OSError: What comes is no socket.
     """
-    left = [*await receive_descriptors(channel, len(doors))]
-    listeners: list[socket.socket] = []
+    left = [*await receive_descriptors(channel, len(doors) + len(connectors))]
+    found: list[socket.socket] = []
     try:
         while left:
-            listeners.append(stack.enter_context(socket.socket(fileno=left[0])))
+            found.append(stack.enter_context(socket.socket(fileno=left[0])))
             del left[0]
     finally:
         _close_all(left)
-    for listener, door in zip(listeners, doors, strict=True):
+    for one in found:
+        one.settimeout(0)
+    sockets = NetworkSockets(tuple(found[: len(doors)]), tuple(found[len(doors) :]))
+    for listener, door in zip(sockets.doors, doors, strict=True):
         if not _listens_at(listener, door):
             raise GuestError(f"what it sent does not listen at {door[0]}:{door[1]}")
-        listener.settimeout(0)
-    return tuple(listeners)
+    for connector, family in zip(sockets.connectors, connectors, strict=True):
+        if not _is_unused(connector, family):
+            raise GuestError("what it sent is no unused socket")
+    return sockets
 
 
 def _listens_at(listener: socket.socket, door: Door) -> bool:
@@ -226,6 +239,14 @@ def _listens_at(listener: socket.socket, door: Door) -> bool:
         (listener.family, listener.type) == (socket.AF_INET, socket.SOCK_STREAM)
         and listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
         and listener.getsockname() == door
+    )
+
+
+def _is_unused(connector: socket.socket, family: int) -> bool:
+    return (
+        (connector.family, connector.type) == (family, socket.SOCK_STREAM)
+        and connector.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 0
+        and connector.getsockname()[1] == 0
     )
 
 

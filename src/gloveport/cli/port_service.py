@@ -1,0 +1,105 @@
+"""Connects ``gloveport ports`` of the same user with the sandboxes of a server's workspace.
+
+    ports → server   {"id": NAME, "port": N}, or {} for what there is
+    server → ports   {"sandboxes": {NAME: TEXT}}, or {"error": TEXT, "hint": TEXT}, or {} with a descriptor
+    ports → server   the end: it is wanted no more
+
+Each is a line. Who is at the other end is known from the kernel.
+"""
+
+import contextlib
+import json
+import logging
+import os
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+from anyio.abc import SocketAttribute, SocketListener, SocketStream, UNIXSocketStream
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from gloveport.cli import run_protocol, server_sockets
+from gloveport.errors import GloveportError
+from gloveport.task_group import open_task_group
+from gloveport.untrusted_text import printable_lines
+from gloveport.user_directories import state_directory
+from gloveport.workspace_service.sandbox_ports import PortError, SandboxPorts
+
+if TYPE_CHECKING:
+    from gloveport.audit.log import AuditLog
+
+_LINE_BYTES: Final = 4096
+_ASK_SECONDS: Final = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+def port_directory(environ: Mapping[str, str]) -> Path:
+    """Directory of the sockets of this user's servers.
+
+    Raises:
+        ConfigError: There is no state directory.
+    """
+    return state_directory(environ) / "ports"
+
+
+@contextlib.asynccontextmanager
+async def answer_ports(ports: SandboxPorts, audit: "AuditLog", environ: Mapping[str, str]) -> AsyncIterator[None]:
+    """Connect whoever asks until the context is left; then their connections end."""
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            listener = stack.enter_context(server_sockets.listen(port_directory(environ), str(os.getpid())))
+        except OSError as error:  # a server is good without it
+            _log.warning("gloveport ports will not find this server: %s", error)
+        else:
+            served = await stack.enter_async_context(await SocketListener.from_socket(listener))
+            tasks = await stack.enter_async_context(open_task_group())
+            tasks.start_soon(served.serve, _PortService(ports, audit).answer)
+        yield
+
+
+class _PortService:
+    def __init__(self, ports: SandboxPorts, audit: "AuditLog") -> None:
+        self._ports = ports
+        self._audit = audit
+        self._written: set[tuple[str, int]] = set()
+
+    async def answer(self, connection: SocketStream) -> None:
+        """Answer whoever has connected."""
+        async with connection:
+            raw = connection.extra(SocketAttribute.raw_socket)  # noqa: S610 - no SQL
+            if not isinstance(connection, UNIXSocketStream) or not run_protocol.is_of_this_user(raw):
+                return
+            try:
+                await self._answer(connection)
+            except (anyio.BrokenResourceError, anyio.EndOfStream, anyio.IncompleteRead, anyio.DelimiterNotFound):
+                pass  # it has gone, or speaks of something else
+            except GloveportError as error:
+                with contextlib.suppress(anyio.BrokenResourceError):
+                    await connection.send(_line({"error": str(error.args[0]), "hint": error.hint}))
+            except Exception as error:  # noqa: BLE001 - it ends this connection, and not the server
+                _log.warning("a connection to the socket of gloveport ports failed: %s", printable_lines(repr(error)))
+
+    async def _answer(self, connection: UNIXSocketStream) -> None:
+        with anyio.move_on_after(_ASK_SECONDS) as time:
+            told = json.loads(await BufferedByteReceiveStream(connection).receive_until(b"\n", _LINE_BYTES))
+        if time.cancelled_caught:
+            return
+        if not told:
+            await connection.send(_line({"sandboxes": self._ports.names()}))
+            return
+        name, port = str(told["id"]), int(told["port"])
+        if not 0 < port < 1 << 16:
+            raise PortError(f"{port} is no port")
+        async with self._ports.connect(name, port) as opened:
+            if (name, port) not in self._written:
+                self._audit.append("port.opened", {"sandbox": name, "port": port})
+                self._written.add((name, port))
+            await connection.send_fds(_line({}), [opened.fileno()])
+            with contextlib.suppress(anyio.EndOfStream):
+                await connection.receive(1)
+
+
+def _line(message: Mapping[str, Any]) -> bytes:
+    return json.dumps(message).encode() + b"\n"

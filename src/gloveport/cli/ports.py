@@ -1,0 +1,177 @@
+"""``gloveport ports``: opens a port of an agent's command to a browser of this host, for as long as this runs.
+
+It listens at an address of the loopback that nothing else has, so that cookies of other servers of this host are not
+sent there. What runs in the sandbox can't begin a connection by it.
+"""
+
+import contextlib
+import json
+import os
+import secrets
+import socket
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from gloveport.errors import ConfigError
+from gloveport.untrusted_text import printable
+
+if TYPE_CHECKING:
+    from anyio.abc import SocketStream
+
+app = typer.Typer()
+
+_LINE_BYTES = 1 << 20
+_SHOWN = 100
+
+
+class _Sandbox(NamedTuple):
+    """A command or session of a server: its id, what runs in it, and the server's socket."""
+
+    name: str
+    what: str
+    server: str
+
+
+@app.callback(invoke_without_command=True)
+def ports(context: typer.Context) -> None:
+    """Open a port of an agent's command to your browser; without a command, print whose ports there are."""
+    if context.invoked_subcommand is None:
+        found = list(_find_sandboxes())
+        typer.echo("\n".join(f"{one.name}  {_title(one)}" for one in found) or "No command of a workspace runs.")
+
+
+@app.command("open")
+def open_port(
+    port: Annotated[int, typer.Argument(min=1, max=65535, help="On which a program of the command listens.")],
+    identifier: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Of the command or session; its first characters are enough.")
+    ] = None,
+) -> None:
+    """Open a port at an address of this host's loopback, until this is ended. Pages of it may reach the network: what
+    they know of the workspace can leave by your browser.
+    """
+    import anyio
+
+    sandbox = _choose(port, identifier)
+    try:
+        anyio.run(_serve, sandbox, port)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def _title(sandbox: _Sandbox) -> str:
+    text = printable(sandbox.what)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _find_sandboxes() -> Iterator[_Sandbox]:
+    from gloveport.cli import run_protocol
+    from gloveport.cli.port_service import port_directory
+
+    path = port_directory(os.environ)
+    try:
+        with run_protocol.open_directory(path) as directory:
+            servers = run_protocol.names(directory)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ConfigError(f"{path} can't be read: {error.strerror or error}") from error
+    for server in servers:
+        try:
+            with _ask(server, {}) as connection:
+                told = _read(connection)[0]
+        except OSError:  # it has ended
+            continue
+        yield from (_Sandbox(name, what, server) for name, what in told["sandboxes"].items())
+
+
+def _choose(port: int, identifier: str | None) -> _Sandbox:
+    found = [one for one in _find_sandboxes() if identifier is None or one.name.startswith(identifier)]
+    if not found:
+        what = "no command of a workspace runs" if identifier is None else f"{identifier} is no id"
+        raise ConfigError(what, hint="gloveport ports prints them; a server started by session='new' goes on there")
+    failed: dict[str, Any] = {}
+    for one in reversed(found):
+        with _ask(one.server, {"id": one.name, "port": port}) as connection:
+            told, descriptor = _read(connection)
+            if descriptor is not None:
+                os.close(descriptor)
+                return one
+            failed = told
+    raise ConfigError(failed["error"], hint=failed["hint"])
+
+
+def _ask(server: str, message: dict[str, object]) -> socket.socket:
+    """A connection to a server that was asked something. Raises OSError."""
+    from gloveport.cli import run_protocol
+    from gloveport.cli.port_service import port_directory
+
+    with contextlib.ExitStack() as stack:
+        connection = stack.enter_context(socket.socket(socket.AF_UNIX))
+        directory = stack.enter_context(run_protocol.open_directory(port_directory(os.environ)))
+        connection.connect(run_protocol.address(directory, server))
+        if not run_protocol.is_of_this_user(connection):
+            raise PermissionError(server)
+        connection.sendall(json.dumps(message).encode() + b"\n")
+        return connection.dup()
+
+
+def _read(connection: socket.socket) -> tuple[dict[str, Any], int | None]:
+    """What a server answers, and the descriptor that comes with it. Raises OSError."""
+    data, descriptors, _, _ = socket.recv_fds(connection, _LINE_BYTES, 1)
+    while data and not data.endswith(b"\n") and len(data) < _LINE_BYTES:
+        data += (piece := connection.recv(_LINE_BYTES))
+        if not piece:
+            break
+    if not data:
+        raise ConnectionResetError("the server has ended")
+    return json.loads(data), descriptors[0] if descriptors else None
+
+
+async def _serve(sandbox: _Sandbox, port: int) -> None:
+    import anyio
+
+    address = ".".join(["127", *(str(1 + secrets.randbelow(254)) for _ in range(3))])
+    listener = await anyio.create_tcp_listener(local_host=address, local_port=port)
+    typer.echo(f"http://{address}:{port}/ leads to port {port} of: {_title(sandbox)}")
+    typer.echo("Ctrl-C ends it. What is shown there an agent's programs have made.")
+
+    async def handle(client: "SocketStream") -> None:
+        async with client:
+            await _connect(client, sandbox, port)
+
+    await listener.serve(handle)
+
+
+async def _connect(client: "SocketStream", sandbox: _Sandbox, port: int) -> None:
+    """Pass on what a browser and the program say to each other, until one of them ends."""
+    import anyio
+    from anyio import abc, to_thread
+
+    try:
+        control = await to_thread.run_sync(_ask, sandbox.server, {"id": sandbox.name, "port": port})
+        with control:
+            told, descriptor = await to_thread.run_sync(_read, control)
+            if descriptor is None:
+                typer.echo(f"{told['error']}", err=True)
+                return
+            inner = await abc.SocketStream.from_socket(socket.socket(fileno=descriptor))
+            async with inner, anyio.create_task_group() as tasks:
+                tasks.start_soon(_pass_on, client, inner)
+                tasks.start_soon(_pass_on, inner, client)
+    except OSError:
+        typer.echo("the server, or the command, has ended", err=True)
+
+
+async def _pass_on(source: "SocketStream", target: "SocketStream") -> None:
+    import anyio
+
+    try:
+        async for piece in source:
+            await target.send(piece)
+        await target.send_eof()
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+        await source.aclose()
+        await target.aclose()

@@ -1,0 +1,126 @@
+"""Connects to ports of commands' sandboxes, for their owner's browser, by sockets that lie in those sandboxes.
+
+Nothing in a sandbox can use such a socket: the host alone has it, and it is bound to nothing until the host connects.
+"""
+
+import contextlib
+import ctypes
+import errno
+import os
+import socket
+import struct
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+import anyio
+
+from gloveport.errors import GloveportError
+
+_LOOPBACK: Final = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
+_FREE_SECONDS: Final = 5.0
+_CONNECT_SECONDS: Final = 2.0
+_UNSPECIFIED: Final = struct.pack("=H14x", socket.AF_UNSPEC)
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class PortError(GloveportError):
+    """A port of a sandbox can't be reached."""
+
+
+@dataclass(frozen=True, eq=False)
+class _FreeSockets:
+    """Those of one address family that are not connected."""
+
+    sockets: list[socket.socket]
+    places: anyio.Semaphore
+
+    @contextlib.asynccontextmanager
+    async def take(self) -> AsyncIterator[socket.socket]:
+        """One of them; on leaving it is connected with nothing. Raises PortError."""
+        with anyio.move_on_after(_FREE_SECONDS) as time:
+            await self.places.acquire()
+        if time.cancelled_caught:
+            raise PortError("there are too many connections to it", hint="close some tabs of the browser")
+        connector = self.sockets.pop()
+        try:
+            yield connector
+        finally:
+            _disconnect(connector)
+            self.sockets.append(connector)
+            self.places.release()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Reachable:
+    """A sandbox, and the sockets that reach it."""
+
+    what: str
+    connectors: tuple[socket.socket, ...]
+    free: tuple[tuple[str, _FreeSockets], ...]
+    """By the address that they connect to."""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the sandbox is: its sockets close with it."""
+        return self.connectors[0].fileno() >= 0
+
+
+@dataclass(eq=False, kw_only=True)
+class SandboxPorts:
+    """The sandboxes of one workspace whose ports can be reached, by the ids of their commands or sessions."""
+
+    _sandboxes: dict[str, _Reachable] = field(default_factory=dict)
+
+    def add(self, name: str, what: str, connectors: Iterable[socket.socket]) -> None:
+        """Let the ports of a sandbox be reached for as long as it is there; ``what`` tells people what runs in it."""
+        every = tuple(connectors)
+        self._sandboxes = {other: one for other, one in self._sandboxes.items() if one.is_there}
+        if not every or name in self._sandboxes:
+            return
+        alike = [(address, [one for one in every if one.family == family]) for family, address in _LOOPBACK]
+        free = tuple((address, _FreeSockets(each, anyio.Semaphore(len(each)))) for address, each in alike if each)
+        self._sandboxes[name] = _Reachable(what=what, connectors=every, free=free)
+
+    def names(self) -> dict[str, str]:
+        """What runs where, the latest last."""
+        return {name: one.what for name, one in self._sandboxes.items() if one.is_there}
+
+    @contextlib.asynccontextmanager
+    async def connect(self, name: str, port: int) -> AsyncIterator[socket.socket]:
+        """A connection to a port of a sandbox's loopback. On leaving it is reset, whoever else has its descriptor.
+
+        Raises:
+            PortError: There is no such sandbox, nothing listens there, or there are too many connections.
+        """
+        sandbox = self._sandboxes.get(name)
+        if sandbox is None or not sandbox.is_there:
+            raise PortError("there is no such command or session any more")
+        for address, free in sandbox.free:
+            async with free.take() as connector:
+                if await _is_connected(connector, address, port):
+                    yield connector
+                    return
+        raise PortError(f"nothing listens on port {port} there", hint="its program may not have begun to, or has ended")
+
+
+async def _is_connected(connector: socket.socket, address: str, port: int) -> bool:
+    try:
+        code = connector.connect_ex((address, port))
+        if code == errno.EINPROGRESS:
+            with anyio.fail_after(_CONNECT_SECONDS):
+                await anyio.wait_writable(connector)
+            code = connector.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        # TCP may connect a socket with itself, where the port is one of those that are given out.
+        return code == 0 and connector.getsockname() != connector.getpeername()
+    except (OSError, TimeoutError):
+        return False
+
+
+def _disconnect(connector: socket.socket) -> None:
+    """Let it be connected with nothing, and be of use again."""
+    if connector.fileno() >= 0 and _libc.connect(connector.fileno(), _UNSPECIFIED, len(_UNSPECIFIED)):
+        code = ctypes.get_errno()
+        if code != errno.ENOTCONN:
+            raise OSError(code, os.strerror(code))

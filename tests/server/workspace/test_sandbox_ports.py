@@ -1,0 +1,131 @@
+"""P48: what listens in a command's sandbox reaches its owner's browser, where they ask for it, and nothing else."""
+
+import contextlib
+import functools
+import os
+import re
+import signal
+import subprocess
+import urllib.request
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio import to_thread
+from tests.server.workspace.served import opened
+
+from gloveport.cli.port_service import answer_ports
+from gloveport.workspace_service import sandbox_ports
+from gloveport.workspace_service.sandbox_ports import PortError
+
+pytestmark = pytest.mark.anyio
+
+SERVER = """python3 -c '
+import contextlib, socket, sys
+with socket.create_server((sys.argv[1], 5173), family=socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET) as one:
+    print("ready", flush=True)
+    while True:
+        with one.accept()[0] as connection, contextlib.suppress(OSError):
+            connection.recv(100)
+            connection.sendall(b"HTTP/1.0 200 OK\\r\\n\\r\\n" + sys.argv[2].encode())
+' {address} {text}"""
+
+
+@pytest.fixture(scope="module")
+async def served(tmp_path_factory):
+    async with opened(Path(tmp_path_factory.mktemp("ports"))) as one:
+        yield one
+
+
+async def begin(served, address, text):
+    """The id of a command that answers on port 5173 with a text."""
+    told = await served.told("exec_command", cmd=SERVER.format(address=address, text=text), yield_time_ms=0)
+    while "ready" not in told["stdout"]:
+        told = await served.told("write_stdin", command_id=told["command_id"], wait_for="output")
+    return told["command_id"]
+
+
+async def fetch(served, name, port=5173):
+    """What is answered there."""
+    async with served.service.sandboxes.ports.connect(name, port) as connection:
+        stream = await anyio.abc.SocketStream.from_socket(connection.dup())
+        async with stream:
+            await stream.send(b"GET / HTTP/1.0\r\n\r\n")
+            data = b""
+            with contextlib.suppress(anyio.EndOfStream):
+                while True:
+                    data += await stream.receive()
+    return data.partition(b"\r\n\r\n")[2].decode()
+
+
+async def test_each_sandbox_has_ports_of_its_own_which_are_reached_again_and_again(served):
+    ports = served.service.sandboxes.ports
+    one, other = await begin(served, "127.0.0.1", "one"), await begin(served, "::1", "other")
+    for _ in range(10):  # more than there are sockets
+        assert (await fetch(served, one), await fetch(served, other)) == ("one", "other")
+    assert {one, other} <= ports.names().keys()
+    with pytest.raises(PortError, match="nothing listens on port 5174"):
+        await fetch(served, one, 5174)
+    await served.told("kill_command", command_id=one)
+    for gone in (one, "unknown"):
+        with pytest.raises(PortError, match="no such command"):
+            await fetch(served, gone)
+    assert one not in ports.names()
+    assert await fetch(served, other) == "other"
+    await served.told("kill_command", command_id=other)
+
+
+async def test_who_has_all_connections_leaves_those_of_others(served, monkeypatch):
+    monkeypatch.setattr(sandbox_ports, "_FREE_SECONDS", 0.1)
+    ports = served.service.sandboxes.ports
+    one, other = await begin(served, "127.0.0.1", "one"), await begin(served, "127.0.0.1", "other")
+    async with contextlib.AsyncExitStack() as stack:
+        for _ in range(8):
+            await stack.enter_async_context(ports.connect(one, 5173))
+        with pytest.raises(PortError, match="too many connections"):
+            await fetch(served, one)
+        assert await fetch(served, other) == "other"
+    for name in (one, other):
+        await served.told("kill_command", command_id=name)
+
+
+async def test_a_program_has_no_part_in_the_sockets_that_reach_it(served):
+    """It finds none among its descriptors, and none that listens or is connected."""
+    count = "ls -l /proc/self/fd | grep -c socket; grep -c : /proc/net/tcp /proc/net/tcp6"
+    told = await served.run(count)
+    assert told["stdout"].split() == ["0", "/proc/net/tcp:0", "/proc/net/tcp6:0"]
+
+
+async def test_the_owner_opens_a_port_on_the_command_line(served, gloveport):
+    begun = await served.told("exec_command", cmd=SERVER.format(address="127.0.0.1", text="page") + " &", session="new")
+    environ = {**os.environ, **served.environ}
+    run = functools.partial(gloveport.run, env=environ)
+    async with answer_ports(served.service.sandboxes.ports, served.engine.audit, served.environ):
+        listed = await to_thread.run_sync(run, "ports")
+        assert listed.stdout.startswith(f"{begun['session']['id']}  python3 -c")
+        refused = await to_thread.run_sync(run, "ports", "open", "5999")
+        assert (refused.returncode, "nothing listens on port 5999" in refused.stderr) == (2, True)
+        opened = gloveport.start("ports", "open", "5173", env=environ, stdout=subprocess.PIPE, text=True)
+        try:
+            line = await to_thread.run_sync(opened.stdout.readline)
+            url = re.search(r"http://(127\.[0-9.]+):5173/", line)
+            assert url[1] != "127.0.0.1"  # whose cookies others have
+            for _ in range(3):
+                page = await to_thread.run_sync(urllib.request.urlopen, url[0])
+                assert page.read() == b"page"
+                page.close()
+        finally:
+            opened.send_signal(signal.SIGINT)
+            opened.communicate()
+        assert opened.returncode == 130
+    records = [one.fields for one in served.records() if one.kind == "port.opened"]
+    assert records[-1] | {"port": 5173} == records[-1]
+    gone = await to_thread.run_sync(run, "ports")
+    assert gone.stdout == "No command of a workspace runs.\n"
+
+
+async def test_where_the_operator_says_no_nothing_can_be_reached(tmp_path):
+    async with opened(tmp_path, ports=False) as one:
+        name = await begin(one, "127.0.0.1", "one")
+        with pytest.raises(PortError, match="no such command"):
+            await fetch(one, name)
