@@ -2,7 +2,6 @@
 
 import compileall
 import contextlib
-import functools
 import gc
 import os
 import signal
@@ -12,13 +11,12 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-from tests import forked, shared_host
+from tests import forked, remembered, shared_host
 
 from gloveport import event_loop
 from gloveport.audit import read
 from gloveport.config import Config
 from gloveport.config.schema import PoolSettings
-from gloveport.runtimes import python
 
 # A slow machine is no fault. Each run tries other examples, so that many runs try many; --hypothesis-profile=thorough
 # tries them at once.
@@ -29,8 +27,7 @@ hypothesis.settings.load_profile("quick")
 # A script that starts tests in its background has Ctrl-C ignored, by us and by all that we start. Not where it is sent.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# What an interpreter says of itself does not change between tests; to ask takes longer than all else of an engine.
-python._query = functools.cache(python._query)
+remembered.remember()
 
 _TESTS = Path(__file__).parent
 # As an installer does: else each fork server and each interpreter of a session would compile all of it anew.
@@ -45,8 +42,7 @@ gc.disable()  # what is imported and collected stays
 
 
 def pytest_collection_finish():
-    """No collection of garbage looks at thousands of tests and modules again."""
-    gc.collect()
+    """No collection of garbage looks at thousands of tests and modules."""
     gc.freeze()
     gc.enable()
 

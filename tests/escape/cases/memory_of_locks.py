@@ -1,7 +1,7 @@
 # expect: killed memory_bytes
 # proves: E4
-# limits: wall_seconds=60 memory_bytes=256MiB
-# tries: have the kernel hold more than a million locks on files, of which no cgroup and no limit knows
+# limits: wall_seconds=60 memory_bytes=128MiB
+# tries: have the kernel hold more than half a million locks on files, of which no cgroup and no limit knows
 import fcntl, os, struct, time
 # From the end: the kernel looks for the place of a lock from the start. Not too many in a file: it looks at them all.
 locks = [struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 2 * place, 1, 0) for place in range(200, 0, -1)]
