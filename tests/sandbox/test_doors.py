@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from gloveport.model import Grant
 from gloveport.model.egress import Api, Egress, Placeholder
 from gloveport.sandbox.plan import Network, TextFile, make_plan
 from gloveport.sandbox.pool import zygote_process
+from gloveport.workspace_service.sandbox_ports import PortError, SandboxPorts
 
 pytestmark = pytest.mark.anyio
 
@@ -365,3 +367,37 @@ async def test_deno_reaches_the_granted_place_and_loads_no_code_from_it(sandboxe
     assert found.pop("fetch") == 200
     assert set(found) == {"import http", "import https", "import data of http", "worker", "npm", "jsr"}
     assert [name for name, failure in found.items() if not re.search("--no-(remote|npm) is specified", failure)] == []
+
+
+LISTENS = """
+import socket
+with socket.create_server(("{address}", 5173), family=socket.{family}) as server:
+    for _ in range(3):
+        with server.accept()[0] as connection:
+            connection.sendall(connection.recv(9) + b"!")
+"""
+
+
+@pytest.mark.parametrize(("family", "address"), [("AF_INET", "127.0.0.1"), ("AF_INET6", "::1")])
+async def test_the_host_connects_to_what_listens_in_a_sandbox_by_sockets_of_it(sandboxes, family, address):
+    """P48: one after the other, by the same."""
+    made = sandboxes("python", Network(doors=(PROXY,), connectors=(getattr(socket, family),)))
+    answers = []
+
+    async def connect(ports):
+        while len(answers) < 3:
+            with contextlib.suppress(PortError):  # it does not listen yet
+                async with ports.connect("it", 5173) as connection:
+                    connection.send(b"hello")
+                    await anyio.wait_readable(connection)
+                    answers.append(connection.recv(9))
+            await anyio.lowlevel.checkpoint()
+
+    async with made.build() as child, anyio.create_task_group() as tasks:
+        (connector,) = child.connectors
+        assert connector.getsockname()[1] == 0
+        ports = SandboxPorts()
+        ports.add("it", "a server", child.connectors)
+        tasks.start_soon(connect, ports)
+        await outcome_of(child, made.prepare(LISTENS.format(address=address, family=family)))
+    assert answers == [b"hello!"] * 3

@@ -15,11 +15,10 @@ from gloveport import patch_text
 from gloveport.bootstrap.build import whole_grant
 from gloveport.config import Config, find_toolchains, state_directory
 from gloveport.engine.execution import Engine
-from gloveport.engine.reach import Reach
 from gloveport.errors import SandboxError
 from gloveport.model import SCRATCH, Mount, Program, Symlink
 from gloveport.runtimes import data
-from gloveport.sandbox.plan import MOST_CONNECTORS, Kept, Plan, make_plan
+from gloveport.sandbox.plan import MOST_CONNECTORS, Kept, Network, Plan, make_plan
 from gloveport.sandbox.pool.makers import ForkServer
 from gloveport.task_group import open_task_group
 from gloveport.workspace.commands import registry
@@ -101,9 +100,9 @@ async def open_sandboxes(
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
     with Tree.open_tree(root, frozenset(settings.exempt)) as tree:
         reach = engine.reach
-        plan = _plan(engine, reach, config, root, _directory(state, "cache") if settings.caches else None, environ)
-        if lone is not None:  # which nobody but its owner uses
-            plan = plan.model_copy(update={"connectors": ()})
+        has_ports = settings.ports and lone is None  # what runs alone its owner looks at as it is
+        network = reach.way_out.model_copy(update={"connectors": _connectors() if has_ports else ()})
+        plan = _plan(engine, network, config, root, _directory(state, "cache") if settings.caches else None, environ)
         if lone is not None and lone.home:
             plan = _with_home(plan, _directory(_directory(state, "homes"), lone.home))
         server = ForkServer(backend=engine.backend, plan=plan, program=Program(name="command"), forks=config.pool.forks)
@@ -131,7 +130,7 @@ async def open_sandboxes(
 
 
 def _plan(
-    engine: Engine, reach: Reach, config: Config, root: Path, cache: Path | None, environ: Mapping[str, str]
+    engine: Engine, network: Network, config: Config, root: Path, cache: Path | None, environ: Mapping[str, str]
 ) -> Plan:
     """The plan of its sandboxes. Programs see the directory under its own path, where that is free in a sandbox."""
     # A project brings its own packages, and no command has ours on its path; our tools find theirs there.
@@ -158,8 +157,7 @@ def _plan(
         mounts = tuple(mount for mount in config.policy.mounts if mount.source != str(root))
         changes = {"mounts": mounts, "writable": shares, "limits": config.workspace.limits}
         grant = whole_grant(config).model_copy(update=changes)
-        made = make_plan(program, grant, system, reach.way_out)
-        return made.model_copy(update={"connectors": _connectors() if config.workspace.ports else ()})
+        return make_plan(program, grant, system, network)
 
     try:
         return plan(str(root))

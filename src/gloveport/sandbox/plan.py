@@ -88,6 +88,9 @@ class Network(Value):
     doors: Annotated[tuple[Door, ...], Field(max_length=_MOST_DOORS)] = ()
     """Where the host listens inside."""
 
+    connectors: Annotated[tuple[int, ...], Field(max_length=MOST_CONNECTORS)] = ()
+    """Address families of sockets by which it connects to what listens there."""
+
     env: Mapping[str, str] = {}
     path: tuple[str, ...] = ()
     """Directories of commands that come before the system's."""
@@ -157,7 +160,7 @@ class Plan(Value):
     doors: tuple[Door, ...] = ()
     """Where the host listens in the sandbox's network namespace."""
 
-    connectors: Annotated[tuple[int, ...], Field(max_length=MOST_CONNECTORS)] = ()
+    connectors: tuple[int, ...] = ()
     """Address families of TCP sockets in that namespace by which the host connects to what listens there."""
 
     sysctls: Mapping[str, str]
@@ -261,6 +264,7 @@ def make_plan(program: Program, grant: Grant, system: System, network: Network =
             *((mount.target, "write" if grant.unix_sockets else "write files") for mount in grant.writable),
         ),
         doors=network.doors,
+        connectors=network.connectors,
         sysctls=_SYSCTLS | (_system_v(shared) if grant.writable else {}),
         placeholders=network.placeholders,
         rlimits=_rlimits(limits, program, system),
