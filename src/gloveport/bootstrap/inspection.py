@@ -168,38 +168,43 @@ def warn_of_cold_start(checks: Sequence[Check]) -> None:
 
 
 async def _checks_inside(config: Config, host: Host, plan: Callable[[Program], Plan]) -> list[Check]:
-    """What sandboxes can do, where one could be built."""
-    checks = []
+    """What sandboxes can do, where one could be built: each is tried in one of its own, all at the same time."""
     has_workspace = config.workspace.root is not None and "workspace" in config.workspace.toolsets
+    tried: list[Awaitable[Check]] = []
     if has_workspace or config.pool.forked:
-        checks.append(await probe.fork_server(host.backend, plan(Program(name="probe")), needed=has_workspace))
-    checks += await _language_checks(config, host, plan)
+        tried.append(probe.fork_server(host.backend, plan(Program(name="probe")), needed=has_workspace))
+    tried += [
+        _check_language(language, config, host, plan) for language in LANGUAGES if language in config.policy.languages
+    ]
     if config.policy.languages & {"python", "shell"}:
-        checks.append(await _data_check(config, host, plan))
-    return checks
+        tried.append(_data_check(config, host, plan))
+    checks: dict[int, Check] = {}
+    failures: list[Exception] = []
 
-
-async def _language_checks(config: Config, host: Host, plan: Callable[[Program], Plan]) -> list[Check]:
-    """Each language that the policy allows, tried with a program that prints a line."""
-    grant = whole_grant(config)
-    checks: dict[Language, Check] = {}
-
-    async def check(language: Language) -> None:
-        if language in host.missing:
-            checks[language] = make_check(language, "missing", host.missing[language])
-            return
-        program = host.runtimes[language].prepare(_GREETINGS[language], grant)
+    async def note(place: int, check: Awaitable[Check]) -> None:
         try:
-            failure = await probe.failure_of(host.backend, plan(program), program)
-        except SandboxError as error:
-            failure = str(error.args[0])
-        checks[language] = make_check(language, "missing" if failure else "enforced", failure or "a program ran")
+            checks[place] = await check
+        except (SandboxError, OSError) as error:
+            failures.append(error)
 
     async with anyio.create_task_group() as tasks:
-        for language in LANGUAGES:
-            if language in config.policy.languages:
-                tasks.start_soon(check, language)
-    return [checks[language] for language in LANGUAGES if language in checks]
+        for place, check in enumerate(tried):
+            tasks.start_soon(note, place, check)
+    if failures:
+        raise failures[0]
+    return [checks[place] for place in range(len(tried))]
+
+
+async def _check_language(language: Language, config: Config, host: Host, plan: Callable[[Program], Plan]) -> Check:
+    """Try it with a program that prints a line."""
+    if language in host.missing:
+        return make_check(language, "missing", host.missing[language])
+    program = host.runtimes[language].prepare(_GREETINGS[language], whole_grant(config))
+    try:
+        failure = await probe.failure_of(host.backend, plan(program), program)
+    except SandboxError as error:
+        failure = str(error.args[0])
+    return make_check(language, "missing" if failure else "enforced", failure or "a program ran")
 
 
 async def _data_check(config: Config, host: Host, plan: Callable[[Program], Plan]) -> Check:
