@@ -49,6 +49,7 @@ _SYSTEM = ("/usr/bin", "/usr/lib", "/usr/lib64")
 _TAKEN = (SCRATCH, OUT, *OUT_LINKS, "/dev", "/proc", "/run")
 _ELSEWHERE = "/opt/python"
 _OLDEST = (3, 11)
+_GUEST = Path(__file__).parents[1] / "guest"
 _QUESTION = f"""
 import importlib.machinery, importlib.util, json, os, sys
 print(json.dumps({{
@@ -59,6 +60,13 @@ print(json.dumps({{
     "extension": importlib.machinery.EXTENSION_SUFFIXES[0],
     "packages": {{name: spec.origin for name in {data.NAMES} if (spec := importlib.util.find_spec(name))}},
 }}))
+sys.stdout.flush()
+source = os.path.join(sys.argv[1], "init.py")
+compiled = importlib.util.cache_from_source(source)
+kept = open(compiled, "rb").read(12)[8:] if os.path.exists(compiled) else b""
+if kept != (int(os.stat(source).st_mtime) & 0xFFFF_FFFF).to_bytes(4, "little") and os.access(sys.argv[1], os.W_OK):
+    import compileall
+    compileall.compile_dir(sys.argv[1], quiet=2)
 """
 _DATA_WORD = re.compile(rf"\b(?:{'|'.join(data.NAMES)})\b")
 _COMMON_WORD = re.compile(rf"\b(?:await|{'|'.join(name.partition('.')[0] for name in COMMON[len(LIGHT) :])})\b")
@@ -160,14 +168,19 @@ def _ask(path: str) -> Python:
 
 
 def _query(path: str) -> dict[str, Any]:
-    """What an interpreter says of itself.
+    """What an interpreter says of itself. It compiles our files for it, if nobody has: pip does so, uv does not.
 
     Raises:
         ConfigError: It does not run.
     """
     try:
         asked = subprocess.run(  # noqa: S603 - the operator's choice, run isolated from environment and directory
-            [path, "-I", "-c", _QUESTION], capture_output=True, check=True, timeout=_ANSWER_SECONDS, env={}, cwd="/"
+            [path, "-I", "-c", _QUESTION, _GUEST],
+            capture_output=True,
+            check=True,
+            timeout=_ANSWER_SECONDS,
+            env={},
+            cwd="/",
         )
         answer: dict[str, Any] = json.loads(asked.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
