@@ -110,7 +110,7 @@ async def test_no_flood_keeps_the_server_from_others(world_of, api_at, flood, pa
 
 
 async def test_a_few_bytes_that_stand_for_hours_of_work_stop_nobody(world_of, api_at, authority, pauses):
-    """E4, N6: nothing comes of more than half a million empty members in two more layers; and many zeros are not held."""
+    """E4, N6: nothing comes of 600,000 empty members in two more layers; and many zeros are not held."""
     nothing = gzip.compress(gzip.compress(gzip.compress(b"") * 600_000))
     zeros = gzip.compress(gzip.compress(bytes(1 << 24)))
     async with hostile(authority.server("alpha.test", protocols=("http/1.1",))) as server:
