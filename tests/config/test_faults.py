@@ -286,6 +286,8 @@ bash = "/opt/bash"
 [environments.web]
 description = "pages"
 python = ["requests>=2"]
+npm = ["zod@4"]
+languages = ["typescript", "python"]
 allow = ["*"]
 default = true
 [packages]
@@ -293,6 +295,9 @@ allow = ["six"]
 ask = ["*"]
 deny = ["numpy"]
 indexes = ["https://index.test/simple"]
+npm_registry = "https://npm.test"
+npm_scopes = { "@acme" = "https://acme.test" }
+advisories = "https://osv.test"
 cooldown_days = 3
 environment_bytes = "1GiB"
 environment_files = 1000
@@ -390,6 +395,8 @@ prefix = "Token "
             "web": {
                 "description": "pages",
                 "python": ["requests>=2"],
+                "npm": ["zod@4"],
+                "languages": ["python", "typescript"],
                 "lock": None,
                 "allow": ["*"],
                 "default": True,
@@ -400,6 +407,9 @@ prefix = "Token "
             "ask": ["*"],
             "deny": ["numpy"],
             "indexes": ["https://index.test/simple"],
+            "npm_registry": "https://npm.test",
+            "npm_scopes": {"@acme": "https://acme.test"},
+            "advisories": "https://osv.test",
             "cooldown_days": 3,
             "environment_bytes": 1 << 30,
             "environment_files": 1000,

@@ -24,6 +24,8 @@ FULL = {
     "author": "Jane Doe <jane@example.com>",
     "toolchains": (Path("/opt/go"),),
     "auto_toolchains": False,
+    "environment": "web",
+    "ports": False,
     "caches": False,
     "hooks": ({"files": ("*.py",), "command": "ruff format", "seconds": 5.0},),
     "programs": "none",

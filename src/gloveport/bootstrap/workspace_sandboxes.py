@@ -15,8 +15,11 @@ from gloveport import patch_text
 from gloveport.bootstrap.build import whole_grant
 from gloveport.config import Config, find_toolchains, state_directory
 from gloveport.engine.execution import Engine
-from gloveport.errors import SandboxError
-from gloveport.model import SCRATCH, Mount, Program, Symlink
+from gloveport.engine.run_context import RunContext
+from gloveport.engine.run_environments import ENVIRONMENT_PYTHON, RunEnvironment
+from gloveport.errors import ConfigError, Denied, SandboxError
+from gloveport.guard import Guard
+from gloveport.model import SCRATCH, Grant, Mount, Program, Symlink
 from gloveport.runtimes import data
 from gloveport.sandbox.plan import MOST_CONNECTORS, Kept, Network, Plan, make_plan
 from gloveport.sandbox.pool.makers import ForkServer
@@ -46,6 +49,7 @@ _PATCH_TEXT: Final = Mount(source=str(Path(patch_text.__file__).parent.resolve()
 """What the command ``apply_patch`` is made of."""
 
 _OS_RELEASE: Final = "/usr/lib/os-release"
+_OS_RELEASE_LINK: Final = Symlink(path="/etc/os-release", target=_OS_RELEASE)
 
 # The least of all that git reads, so whatever the repository says counts. The workspace belongs to whom it belongs.
 _GITCONFIG: Final = """\
@@ -102,7 +106,9 @@ async def open_sandboxes(
         reach = engine.reach
         has_ports = settings.ports and lone is None  # what runs alone its owner looks at as it is
         network = reach.way_out.model_copy(update={"connectors": _connectors() if has_ports else ()})
-        plan = _plan(engine, network, config, root, _directory(state, "cache") if settings.caches else None, environ)
+        environment = await _open_environment(engine, config)
+        cache = _directory(state, "cache") if settings.caches else None
+        plan = _plan(engine, network, config, root, cache, environ, environment)
         if lone is not None and lone.home:
             plan = _with_home(plan, _directory(_directory(state, "homes"), lone.home))
         server = ForkServer(backend=engine.backend, plan=plan, program=Program(name="command"), forks=config.pool.forks)
@@ -123,14 +129,37 @@ async def open_sandboxes(
                     reach=reach,
                     state=state,
                     owners_path=environ.get("PATH", ""),
+                    variables={} if environment is None else environment.variables(plan.env["PATH"]),
                 )
             finally:
                 with anyio.CancelScope(shield=True):
                     await commands.end()
 
 
+async def _open_environment(engine: Engine, config: Config) -> RunEnvironment | None:
+    """The environment of its commands, which is built where it is not there.
+
+    Raises:
+        ConfigError: It can't be.
+    """
+    name = config.workspace.environment
+    if name is None:
+        return None
+    guard = Guard(grant=Grant(), audit=engine.audit, caller="workspace", run_id=RunContext().run_id)
+    try:
+        return await engine.environments.open_named(name, guard)
+    except Denied as error:
+        raise ConfigError(f"workspace.environment: {error.reason}", hint=error.hint) from error
+
+
 def _plan(
-    engine: Engine, network: Network, config: Config, root: Path, cache: Path | None, environ: Mapping[str, str]
+    engine: Engine,
+    network: Network,
+    config: Config,
+    root: Path,
+    cache: Path | None,
+    environ: Mapping[str, str],
+    environment: RunEnvironment | None,
 ) -> Plan:
     """The plan of its sandboxes. Programs see the directory under its own path, where that is free in a sandbox."""
     # A project brings its own packages, and no command has ours on its path; our tools find theirs there.
@@ -141,11 +170,16 @@ def _plan(
     targets = {path: _target(number, path) for number, path in enumerate(toolchains.shown)}
     headers = {path: path for path in _headers()}
     binds = {**headers, **{str(path): target for path, target in targets.items()}}
+    names = ("python", "python3") if environment is not None else ()
+    links = [Symlink(path=f"{ENVIRONMENT_PYTHON}/{one}", target=system.python) for one in names]
     name, _, address = config.workspace.author.partition(" <")
     program = Program(
         name="command",
-        binds=tuple(Mount(source=source, target=target) for source, target in binds.items()),
-        symlinks=(Symlink(path="/etc/os-release", target=_OS_RELEASE),) if Path(_OS_RELEASE).exists() else (),
+        binds=(
+            *(Mount(source=source, target=target) for source, target in binds.items()),
+            *(environment.mounts if environment is not None else ()),
+        ),
+        symlinks=(*([_OS_RELEASE_LINK] if Path(_OS_RELEASE).exists() else []), *links),
         files={"gitconfig": _GITCONFIG.format(name=name, address=address.removesuffix(">"))},
         path=tuple(_inside(path, targets) for path in toolchains.path),
         env={} if cache is None else {name: f"{_CACHE}/{place}" for name, place in _CACHES.items()},

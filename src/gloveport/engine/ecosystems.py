@@ -37,6 +37,8 @@ class Ecosystem(Protocol):
         platform: What trees are built for, as ``EnvironmentStore`` calls it.
         target: Where programs see them.
         env: What programs are told about it.
+        commands_env: What commands of a workspace are told about it.
+        programs: Where its programs lie.
         builder: Makes locks and trees; None where this host can't.
         missing: Why it can't, and what to do, where it can't.
     """
@@ -45,6 +47,8 @@ class Ecosystem(Protocol):
     platform: str
     target: str
     env: Mapping[str, str]
+    commands_env: Mapping[str, str]
+    programs: str
     builder: Builder | None
     missing: str
 
@@ -103,6 +107,8 @@ class PythonPackages:
     missing: str = "uv is not there, which comes with Gloveport: pip install uv"
     languages: tuple[Language, ...] = ("python", "shell")
     target: str = PACKAGES
+    programs: str = f"{PACKAGES}/python/bin"
+    commands_env: Mapping[str, str] = field(default_factory=lambda: {"PYTHONPATH": f"{PACKAGES}/python"})
     env: Mapping[str, str] = field(default_factory=lambda: _OF_PYTHON)
 
     def read_request(
@@ -175,6 +181,8 @@ class NpmPackages:
     languages: tuple[Language, ...] = ("typescript", "javascript")
     platform: str = PLATFORM
     target: str = NPM_PACKAGES
+    programs: str = f"{NPM_PACKAGES}/node_modules/.bin"
+    commands_env: Mapping[str, str] = field(default_factory=lambda: {"NODE_PATH": f"{NPM_PACKAGES}/node_modules"})
     env: Mapping[str, str] = field(default_factory=dict)
 
     def read_request(self, language: Language, code: str, default: Environment | None) -> tuple[str, ...]:

@@ -25,6 +25,9 @@ from gloveport.runtimes import Runtime
 from gloveport.untrusted_text import one_line
 
 INLINE: Final = "inline"
+ENVIRONMENT_PYTHON: Final = "/opt/environment-python"
+"""Where commands of a workspace find the interpreter that their environment is for."""
+
 _HOLD_SECONDS: Final = 0.05
 
 
@@ -76,6 +79,16 @@ class RunEnvironment:
     def env(self) -> Mapping[str, str]:
         """What programs are told about it."""
         return {name: text for one in self.trees for name, text in one.ecosystem.env.items()}
+
+    def variables(self, path: str) -> Mapping[str, str]:
+        """What commands of a workspace are told about it.
+
+        Args:
+            path: Where they find programs without it. Its own come behind those, so that none of them is shadowed.
+        """
+        found = {name: text for one in self.trees for name, text in one.ecosystem.commands_env.items()}
+        programs = ":".join(one.ecosystem.programs for one in self.trees)
+        return {**found, "PATH": f"{ENVIRONMENT_PYTHON}:{path}:{programs}"}
 
     def runtimes(self, runtimes: Mapping[Language, Runtime]) -> Mapping[Language, Runtime]:
         """The languages as its programs have them."""

@@ -57,7 +57,7 @@ class CommandSessions:
             raise WorkspaceError("COMMAND_SPAWN_FAILED", f"there is no shell here: {engine.missing['shell']}")
         grant = Grant(limits=limits)
         setup = {**(shell.setup_session(grant) or {})}
-        setup |= {"variables": {**variables}, "directory": self.sandboxes.inside(directory)}
+        setup |= {"variables": {**self.sandboxes.variables, **variables}, "directory": self.sandboxes.inside(directory)}
         program = Program(name="command", session=SessionSetup(first="shell", file_bytes=0, shell=setup))
         seconds = math.ceil(engine.sessions.limits.life_seconds * limits.cpus)
         before = self.sandboxes.prefetch.server.plan

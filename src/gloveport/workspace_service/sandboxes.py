@@ -4,7 +4,7 @@ import contextlib
 import functools
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,6 +66,7 @@ class WorkspaceSandboxes:
         state: Directory of ours for what belongs to it: caches, and the journal of writes.
         owners_path: Where the owner finds programs.
         ports: Of its commands, which the owner may open to a browser.
+        variables: What commands are told besides what their caller says: of their environment.
     """
 
     engine: Engine
@@ -79,6 +80,7 @@ class WorkspaceSandboxes:
     state: Path
     owners_path: str = ""
     ports: SandboxPorts = field(default_factory=SandboxPorts)
+    variables: Mapping[str, str] = field(default_factory=dict)
     _known: protected_paths.ProtectedPaths = protected_paths.NOTHING
     _running: int = 0
     """How many commands may write to it."""
@@ -150,7 +152,7 @@ class WorkspaceSandboxes:
             name="command",
             argv=tuple(argv),
             directory=self.inside(request.action.workdir),
-            variables=request.variables,
+            variables={**self.variables, **request.variables},
             terminal=request.terminal,
         )
 

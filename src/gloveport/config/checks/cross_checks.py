@@ -6,7 +6,7 @@ Each rule looks at values that have the right shape by themselves, so that one p
 """
 
 import pwd
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,7 @@ def rule_faults(data: Table, *, own: Sequence[Path]) -> Iterator[Fault]:
     yield from api_faults(data)
     yield from server_faults(data)
     yield from sampling_faults(data)
+    yield from _environment_faults(data)
     if data.get("packages") or data.get("environments"):  # to compare versions takes a library
         yield from package_faults(data)
     audit = _sound(data, _AUDIT)
@@ -61,6 +62,17 @@ def rule_faults(data: Table, *, own: Sequence[Path]) -> Iterator[Fault]:
     mounts = _sound_mounts(data)
     yield from mount_faults(mounts, own=private)
     yield from toolchain_faults(_sound_toolchains(data), mounts, own=private)
+
+
+def _environment_faults(data: Table) -> Iterator[Fault]:
+    workspace, there = data.get("workspace"), data.get("environments")
+    name = workspace.get("environment") if isinstance(workspace, Mapping) else None
+    if isinstance(name, str) and name not in (there if isinstance(there, Mapping) else ()):
+        yield Fault(
+            keys=(("workspace", "environment"),),
+            problem=f"there is no environment {printable(name)}",
+            hint=f"write [environments.{printable(name)}], or leave it out",
+        )
 
 
 def _wall_faults(data: Table) -> Iterator[Fault]:

@@ -9,6 +9,7 @@ from gloveport.config.schema.keys import AbsolutePath
 from gloveport.model import MIB, Limits, Seconds, Value
 from gloveport.model.described import Described
 from gloveport.model.egress import ApiName, PlaceholderName
+from gloveport.model.packages import EnvironmentName
 from gloveport.model.workspace import HostPattern, WorkspacePolicy
 from gloveport.policy.decisions.protected_names import protected_part
 from gloveport.user_directories import is_canonical
@@ -118,6 +119,10 @@ class Workspace(WorkspacePolicy):
     ports: bool = True
     """Whether `gloveport ports` can open a port of a command, or of its session, to a browser on this host. None is
     open until you say so there."""
+    environment: EnvironmentName | None = None
+    """The environment whose packages commands have: `python` and `python3` are the interpreter that it is for, and its
+    own programs are found where the system has none of that name. It is built when the workspace is opened.
+    Default: none, for a project brings its packages."""
 
     caches: bool = True
     """Whether what package managers download is kept from command to command, in the state directory."""
