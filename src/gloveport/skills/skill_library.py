@@ -4,9 +4,10 @@ Of two with one name the own one counts: a repository that brings a skill can't 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from gloveport.errors import Denied
 from gloveport.model.skill import SkillRights, SkillState
@@ -14,7 +15,10 @@ from gloveport.skills.frontmatter import check_name
 from gloveport.skills.skill_files import Skill, parse_skill
 from gloveport.skills.skill_records import Approval, SkillRecord, SkillRecords, Staleness
 from gloveport.skills.skill_store import SkillStore
-from gloveport.skills.snapshot import unknown_skill
+from gloveport.skills.snapshot import Snapshot, unknown_skill
+
+_MOST_PARSED: Final = 32
+_SMALL_BYTES: Final = 64 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +64,8 @@ class SkillLibrary:
     own: SkillStore
     records: SkillRecords
     others: tuple[SkillStore, ...] = ()
+    _parsed: dict[str, Skill] = field(default_factory=dict, init=False, compare=False)
+    """What the last small ones say, by the digest of all that they are: to parse one takes as long as to read it."""
 
     @property
     def is_empty(self) -> bool:
@@ -76,9 +82,20 @@ class SkillLibrary:
         check_name(name)
         for store in (self.own, *self.others):
             if store.has(name):
-                skill = parse_skill(store.read(name))
+                skill = self._parse(store.read(name))
                 return KeptSkill(skill=skill, store=store, record=self.records.get(store.directory, name))
         raise unknown_skill(name)
+
+    def _parse(self, snapshot: Snapshot) -> Skill:
+        known = self._parsed.get(snapshot.sha256)
+        if known is not None:
+            return known
+        skill = parse_skill(snapshot)
+        if sum(map(len, snapshot.files.values())) <= _SMALL_BYTES:
+            for oldest in [*self._parsed][: 1 - _MOST_PARSED]:  # another thread may do the same just now
+                self._parsed.pop(oldest, None)
+            self._parsed[snapshot.sha256] = skill
+        return skill
 
     def places(self) -> Iterator[tuple[str, SkillStore]]:
         """Every name that may be a skill's, with the store that counts for it, sorted."""

@@ -115,7 +115,7 @@ class SkillRecords:
 
     def _path(self, place: Path, name: str) -> Path:
         # One directory is one store, by whatever name a configuration calls it.
-        where = hashlib.sha256(os.fsencode(place.resolve())).hexdigest()[:16]
+        where = hashlib.sha256(os.fsencode(os.path.realpath(place))).hexdigest()[:16]
         return self.directory / f"{name}.{where}.json"
 
     def _unwritable(self, error: OSError) -> ConfigError:
