@@ -101,7 +101,7 @@ async def test_programs_of_every_language_and_sessions_call_skills(host):
     await host.engine.sessions.end_of("me", "the test is over")
 
 
-async def test_what_goes_wrong_is_a_typed_error_with_words_that_help(host):
+async def test_what_goes_wrong_is_a_typed_error_with_words_that_help(host, monkeypatch):
     host.save("sales-report", REPORT)
     host.save("broken", "1 / 0")
     host.save("odd", "object()")
@@ -123,6 +123,8 @@ def fails(call, *given, **named):
     assert (signature, names) == ("(*, month: int = Ellipsis, name: str = Ellipsis)", "broken\nodd\nsales-report")
     assert "def sales_report(\n    *,\n    month: int = ...,\n    name: str = ...,\n) -> Any:" in shown
     assert listed == ["broken", "odd", "sales_report"]
+    monkeypatch.setattr(skill_calls, "_MOST_NAMED", 2)
+    assert await host.value("import skills\nrepr(skills)") == "broken\nodd\nand 1 more"
     script = "try { await skills.broken() } catch (error) { [error instanceof SkillError, error.skill, error.code] }"
     returned = f"return await (async () => {{ {script.replace('{ [', '{ return [')} }})()"
     assert await host.value(returned, "typescript") == [True, "broken", "skill_error"]

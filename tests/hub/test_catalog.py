@@ -37,6 +37,14 @@ def found(catalog, query, limit=10, visible=lambda _: True):
     return [tool.name for tool in tools], total
 
 
+def test_who_says_a_word_again_and_again_does_not_come_first(catalog):
+    """A server writes its own descriptions."""
+    stuffed = "issue new repository open comment " * 60
+    catalog.replace("stuffed", "", [tool("anything", stuffed, server="stuffed")])
+    for query in ("issue", "new issue", "open a new issue in a repository", "comment"):
+        assert found(catalog, query)[0][0] != "anything", query
+
+
 def test_what_has_the_words_in_its_name_comes_first(catalog):
     """H4: ranked."""
     names, total = found(catalog, "create an issue")
