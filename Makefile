@@ -31,7 +31,7 @@ conformance: setup ## the official MCP conformance suite against this server (ne
 	@$(BIN)/python tests/conformance/run.py
 
 bench: setup ## measure, each figure against a named baseline of the same run
-	@$(BIN)/python -m bench $(BENCH)
+	@$(BIN)/python -m bench $(BENCH) $(if $(RUNS),--runs $(RUNS))
 
 surface: setup ## what a client loads of Gloveport and reads of its answers, in tokens, within budgets
 	@$(BIN)/python -m bench.surface

@@ -15,7 +15,7 @@ from bench.memory import (
 from bench.programs import PANDAS, PYTHON, SHELL, TYPESCRIPT
 from bench.subjects import COLD, WARM, engine, over_http, over_stdio
 
-_CALLERS = {1: None, 4: ">= 1.2", 16: None}
+_CALLERS = {1: None, 4: ">= 1.4", 16: None}
 
 
 def every_case() -> list[Case]:
@@ -40,8 +40,8 @@ def _one_call() -> list[Case]:
     bare = f"{interpreter()} -c"
     python = bare_python(PYTHON)
     return [
-        Duel(name="python", subject=engine(PYTHON, WARM), baseline=bare, opponent=python, goal="<= 0.20"),
-        Duel(name="python-stdio", subject=over_stdio(PYTHON), baseline=bare, opponent=python, goal="<= 0.50"),
+        Duel(name="python", subject=engine(PYTHON, WARM), baseline=bare, opponent=python, goal="<= 0.16"),
+        Duel(name="python-stdio", subject=over_stdio(PYTHON), baseline=bare, opponent=python, goal="<= 0.35"),
         Duel(name="python-http", subject=over_http(PYTHON), baseline=bare, opponent=python),
         Duel(
             name="pandas",
@@ -55,7 +55,7 @@ def _one_call() -> list[Case]:
             subject=engine(TYPESCRIPT, WARM),
             baseline="deno run",
             opponent=bare_deno(TYPESCRIPT),
-            goal="<= 0.30",
+            goal="<= 0.25",
         ),
         Duel(
             name="shell",
@@ -75,8 +75,13 @@ def _cold() -> list[Case]:
             subject=engine(program, COLD),
             baseline=f"bubblewrap, {inside}",
             opponent=bubblewrap(program),
+            goal=goal,
         )
-        for program, inside in ((PYTHON, "python3"), (TYPESCRIPT, "deno"), (SHELL, "bash"))
+        for program, inside, goal in (
+            (PYTHON, "python3", "<= 2.0"),
+            (TYPESCRIPT, "deno", None),
+            (SHELL, "bash", "<= 3.0"),
+        )
     ]
 
 

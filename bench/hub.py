@@ -195,7 +195,7 @@ CASES: Final[tuple[Case, ...]] = (
         subject=from_a_sandbox(_SINGLE, _SDK_SERVER),
         baseline=_SDK,
         opponent=by_the_sdk(_SDK_SERVER, parallel=False),
-        goal="<= 1.6",
+        goal="<= 1.4",
     ),
     Duel(
         name="tool-call-bare",

@@ -46,7 +46,9 @@ class Figure:
         ratio: With ``ratio_of`` "time", our median over the baseline's: less is better. With "runs/s", our runs per
             second over the baseline's: more is better.
         goal: "<= 0.20" or ">= 1.2", about the ratio; "<= +1.5 ms", about ``added_ms``; None where there is none.
-        holds: Whether the goal is reached; None where there is none.
+        holds: Whether the goal is reached, in every run; None where there is none, or it can't be judged.
+        runs: Of how many this is the worst.
+        others: The share of the processors that others took before or after, where it is too much to judge.
     """
 
     name: str
@@ -60,6 +62,8 @@ class Figure:
     ratio_of: Literal["time", "runs/s"]
     goal: str | None
     holds: bool | None
+    runs: int = 1
+    others: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +74,7 @@ class Footprint:
     mib: float
     goal: str | None
     holds: bool | None
+    runs: int = 1
 
 
 class Case(Protocol):

@@ -19,6 +19,7 @@ _FIGURES = (
     "case",
     "baseline",
     "samples",
+    "runs",
     "median ms",
     "p95 ms",
     "baseline ms",
@@ -28,7 +29,7 @@ _FIGURES = (
     "goal",
     "holds",
 )
-_FOOTPRINTS = ("case", "MiB", "goal", "holds")
+_FOOTPRINTS = ("case", "runs", "MiB", "goal", "holds")
 
 
 @dataclass(kw_only=True)
@@ -55,11 +56,16 @@ class Report:
         return [line for line in self.lines if isinstance(line, Footprint)]
 
     def faults(self) -> list[str]:
-        """A line for each case that does not work or whose goal is not reached."""
+        """A line for each case that does not work, or whose goal is not reached or can't be judged."""
         missed = [
             f"{line.name}: {_measured(line)}, the goal is {line.goal}" for line in self.lines if line.holds is False
         ]
-        return [*missed, *(f"{name}: {fault}" for name, fault in self.broken.items())]
+        busy = [
+            f"{line.name}: not judged, for others took {line.others:.0%} of the processors before or after it"
+            for line in self.figures
+            if line.goal is not None and line.holds is None
+        ]
+        return [*missed, *busy, *(f"{name}: {fault}" for name, fault in self.broken.items())]
 
     def as_json(self) -> str:
         """One object: ``machine``, ``cases``, ``memory``, ``skipped``, ``broken``."""
@@ -96,6 +102,7 @@ class Report:
                 figure.name,
                 figure.baseline,
                 str(figure.samples),
+                str(figure.runs),
                 f"{figure.median_ms:.2f}",
                 f"{figure.p95_ms:.2f}",
                 f"{figure.baseline_median_ms:.2f}",
@@ -110,7 +117,7 @@ class Report:
 
     def _footprint_rows(self) -> list[list[str]]:
         return [
-            [footprint.name, f"{footprint.mib:.2f}", footprint.goal or "", _verdict(footprint)]
+            [footprint.name, str(footprint.runs), f"{footprint.mib:.2f}", footprint.goal or "", _verdict(footprint)]
             for footprint in self.footprints
         ]
 
@@ -149,6 +156,8 @@ def _measured(line: Figure | Footprint) -> str:
 
 
 def _verdict(line: Figure | Footprint) -> str:
+    if line.goal is not None and line.holds is None:
+        return "not judged"
     return {None: "", True: "yes", False: "NO"}[line.holds]
 
 

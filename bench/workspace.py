@@ -188,7 +188,7 @@ _TASKS: Final = {
             arguments=lambda _: {"cmd": "true"},
             is_right=lambda told: (told["status"], told["exit_code"]) == ("exited", 0),
         ),
-        "<= 0.25",
+        "<= 0.20",
     ),
     "workspace-read": (
         Task(
@@ -196,7 +196,7 @@ _TASKS: Final = {
             arguments=lambda _: {"path": "warehouse/shelf_07.py"},
             is_right=lambda told: "class Shelf7:" in told["content"] and not told["truncated"],
         ),
-        "<= 1.0",
+        "<= 0.9",
     ),
     "workspace-search": (
         Task(
@@ -207,7 +207,7 @@ _TASKS: Final = {
                 == [f"warehouse/shelf_{number:02}.py" for number in range(14, 21)]
             ),
         ),
-        "<= 1.0",
+        "<= 0.9",
     ),
     "workspace-patch": (
         Task(
@@ -215,7 +215,7 @@ _TASKS: Final = {
             arguments=_patch,
             is_right=lambda told: (told["additions"], told["removals"], told["already_applied"]) == (1, 1, False),
         ),
-        "<= 1.0",
+        "<= 0.9",
     ),
     "workspace-git": (
         Task(
@@ -223,7 +223,7 @@ _TASKS: Final = {
             arguments=lambda _: {},
             is_right=lambda told: [entry["path"] for entry in told["entries"]] == ["README.md", "notes.txt"],
         ),
-        "<= 1.0",
+        "<= 0.6",
     ),
 }
 
