@@ -1,6 +1,6 @@
-"""The part of the demo about packages: an environment from the index, packages that a program asks for, a typo-squat.
+"""The part of the demo about packages: environments from the index, packages that a program asks for, a typo-squat.
 
-The index is that of this user's own uv or pip. Where it can't be reached, nothing is shown.
+The indexes are those of this user's own uv or pip, and npm. Where one can't be reached, nothing is shown.
 """
 
 import ipaddress
@@ -14,11 +14,15 @@ from typing import Any
 import anyio
 from mcp import Client, StdioServerParameters
 
-from gloveport.environments.indexes import Indexes, find_indexes
+from gloveport.environments.indexes import find_indexes
+from gloveport.environments.registries import find_registries
 
 CONFIGURATION = """\
 [environments.small]
 python = ["six", "humanize", "tabulate"]
+
+[environments.checks]
+npm = ["zod"]
 
 [packages]
 ask = ["*"]
@@ -26,6 +30,10 @@ ask = ["*"]
 IN_AN_ENVIRONMENT = """\
 import humanize, six, tabulate
 print(tabulate.tabulate([["a gigabyte", humanize.naturalsize(10**9)]]))
+"""
+IN_TYPESCRIPT = """\
+import { z } from "zod";
+z.object({ size: z.coerce.number() }).parse({ size: "3" })
 """
 ASKS = """\
 # /// script
@@ -45,11 +53,11 @@ import reqeusts
 async def shown(gloveport: Sequence[str], directory: Path, state: str) -> bool | None:
     """Show it; tell whether all was as it should be, or None where the index can't be reached."""
     print("\n── Packages: an environment, packages that a program asks for, a typo-squat (examples/packages.py) ──")
-    config, places = directory / "packages.toml", _find_places(find_indexes((), os.environ))
+    config, places = directory / "packages.toml", _find_places(_list_hosts())
     if places is None:
         return None
     config.write_text(CONFIGURATION + places)
-    # What its own uv and pip are configured with, the server looks up as they do.
+    # What its own uv, pip and npm are configured with, the server looks up as they do.
     server = StdioServerParameters(
         command=gloveport[0],
         args=[*gloveport[1:], "serve", "--config", str(config)],
@@ -59,6 +67,7 @@ async def shown(gloveport: Sequence[str], directory: Path, state: str) -> bool |
         built = await _call(client, "execute_code", language="python", code=IN_AN_ENVIRONMENT, environment="small")
         if built.get("error", {}).get("type") == "packages_unresolved":
             return None
+        checked = await _call(client, "execute_code", language="typescript", code=IN_TYPESCRIPT, environment="checks")
         asked = await _call(client, "execute_code", language="python", code=ASKS)
         for command in (["list"], ["approve", "--yes", *asked.get("approvals", ())]):
             print(f"  $ gloveport approvals {' '.join(command)}")
@@ -69,6 +78,7 @@ async def shown(gloveport: Sequence[str], directory: Path, state: str) -> bool |
         squatted = await _call(client, "execute_code", language="python", code=SQUATS)
     return (
         "1.0 GB" in built.get("stdout", {}).get("text", "")
+        and checked.get("value") == {"size": 3}
         and asked.get("status") == "waiting"
         and ended.get("value") == "ask-first-then-install"
         and squatted.get("error", {}).get("type") == "package_resembles"
@@ -83,10 +93,14 @@ async def _call(client: Client, tool: str, **arguments: object) -> dict[str, Any
     return told
 
 
-def _find_places(indexes: Indexes) -> str | None:
-    """The index as the owner of one that is not public grants it; nothing to say of one that is."""
+def _list_hosts() -> tuple[str, ...]:
+    return (*find_indexes((), os.environ).hosts, *find_registries(None, {}, os.environ).hosts)
+
+
+def _find_places(listed: Sequence[str]) -> str | None:
+    """The indexes as the owner of some that are not public grants them; nothing to say of those that are."""
     networks = []
-    for host in indexes.hosts:
+    for host in listed:
         name, _, port = host.rpartition("://")[2].partition(":")
         try:
             found = {address[4][0] for address in socket.getaddrinfo(name, int(port or 443), socket.AF_INET)}
@@ -95,5 +109,5 @@ def _find_places(indexes: Indexes) -> str | None:
         networks += [f"{address}/32" for address in found if not ipaddress.ip_address(address).is_global]
     if not networks:
         return ""
-    hosts, rules = json.dumps(indexes.hosts), '[{ action = "allow", methods = ["GET", "HEAD"] }]'
+    hosts, rules = json.dumps(listed), '[{ action = "allow", methods = ["GET", "HEAD"] }]'
     return f"\n[api.index]\nhosts = {hosts}\nnetworks = {json.dumps(sorted(set(networks)))}\nrules = {rules}\n"
