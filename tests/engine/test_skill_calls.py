@@ -201,8 +201,25 @@ async def test_a_skill_ends_with_its_caller_and_costs_its_time_and_memory(host):
     eaten = await host.run(eats.format(200), memory_bytes=256 << 20)
     assert (eaten.status, eaten.error.type) == ("error", "SkillError")
     assert "memory_bytes" in eaten.error.message
+    host.save("burner", "while True: pass")
+    calls = "import skills\nfor _ in range(9):\n    try: skills.burner()\n"
+    burnt = await host.value(f"{calls}    except skills.SkillError as error: last = str(error)\nlast", cpu_seconds=1)
+    assert "too little processor time left" in burnt
+    burns = [one["cpu_ms"] for one in host.records("execute.ended")[-9:] if one.get("limits_hit") == ["cpu_seconds"]]
+    assert len(burns) > 1
+    assert sum(filter(None, burns)) < 1500, burns  # what one run may, and what passes before anybody looks
     little = await host.run("from skills import eater\neater()", memory_bytes=48 << 20)
     assert "too little memory left" in little.error.message
+
+
+async def test_what_a_skill_returns_and_how_it_fails_tells_no_secret(host):
+    host.engine.gateway.vault.remember("KEY", "s3cret-of-the-owner")
+    host.save("leak", "'-'.join(['s3cret', 'of', 'the', 'owner'])")
+    host.save("burst", "raise ValueError('-'.join(['s3cret', 'of', 'the', 'owner']))")
+    code = "import skills\ntry: skills.burst()\nexcept skills.SkillError as error: said = str(error)[::-1]\n"
+    for backwards in await host.value(f"{code}[skills.leak()[::-1], said]"):
+        assert "renwo-eht" not in backwards
+        assert "YEK" in backwards  # what stands in its place names it
 
 
 async def test_an_approved_skill_calls_only_skills_it_was_seen_to_call_and_that_are_approved(host):

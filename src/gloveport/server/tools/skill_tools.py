@@ -83,7 +83,7 @@ class SkillTools:
     async def run_skill(
         self, ctx: Context[Any, Any], given: RunSkillArguments
     ) -> wire.CallToolResult | wire.InputRequiredResult:
-        """Run a skill; search_tools finds them."""
+        """Run a skill; search_tools finds them. Programs import it: `from skills import my_skill`."""
         if ctx.request_state is not None:
             return await self.tools.again(ctx)
         caller = caller_of(ctx, self.tools.transport)
