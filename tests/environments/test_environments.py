@@ -12,8 +12,10 @@ import pytest
 from tests import shared_host
 from tests.egress.world import World
 from tests.environments.index import YOUNG, Index, link, make_wheel, serve
+from typer.testing import CliRunner
 
 from gloveport.approvals.question import Verdict
+from gloveport.cli.env import app
 from gloveport.config import Config
 from gloveport.engine.run_context import RunContext
 from gloveport.model import Request
@@ -283,6 +285,17 @@ async def test_two_builds_at_once_make_one_and_a_killed_one_leaves_nothing_that_
         assert results == ["helper"] * 3
         assert [one.fields["built"] for one in world.records("install.ended")].count(True) == 1
         assert [*(store.root / "work").glob("build-*")] == []
+    for words, exit_code, said in (
+        ("list", 0, "one 1 packages"),
+        ("show one", 0, "helper 1.0 2020-01-01"),
+        ("verify", 0, "one: as it was built"),
+        ("verify two", 2, "there is no environment 'two'"),
+        ("remove one", 0, "one: removed"),
+        ("verify one", 0, "one: not built"),
+        ("gc --days 0", 0, "removed 0 environments"),
+    ):
+        told = CliRunner().invoke(app, [*words.split(), "--config", str(config)], env={"GLOVEPORT_STATE": str(state)})
+        assert (told.exit_code, said in " ".join(told.output.split())) == (exit_code, True), (words, told.output)
 
 
 async def test_a_directory_of_this_host_is_an_index_and_needs_no_network(tmp_path):
