@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup run check test escape agents conformance bench surface soak kills siege vm docs clean
+.PHONY: help setup run check test escape agents projects conformance bench surface soak kills siege vm docs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -26,6 +26,9 @@ escape: setup ## the hostile programs alone, as a table
 
 agents: setup ## real coding agents from npm in gloveport exec, against a provider that demands the key
 	@$(BIN)/python -m tests.agents
+
+projects: setup ## real projects by the tools of a workspace alone: installed, tested, watched, served; a table
+	@$(BIN)/python -m tests.projects $(NAMES) $(foreach one,$(TOOLCHAINS),--toolchain $(one))
 
 conformance: setup ## the official MCP conformance suite against this server (needs npm)
 	@$(BIN)/python tests/conformance/run.py

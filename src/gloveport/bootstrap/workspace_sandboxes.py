@@ -48,6 +48,9 @@ _PILLOW: Final = frozenset({"PIL", "pillow.libs"})
 _PATCH_TEXT: Final = Mount(source=str(Path(patch_text.__file__).parent.resolve()), target=f"{data.PLACE}/patch_text")
 """What the command ``apply_patch`` is made of."""
 
+_UNTRACED: Final = {"LSAN_OPTIONS": "detect_leaks=0"}
+"""A program with AddressSanitizer looks for leaks at its end by tracing itself, and fails where it may not."""
+
 _OS_RELEASE: Final = "/usr/lib/os-release"
 _OS_RELEASE_LINK: Final = Symlink(path="/etc/os-release", target=_OS_RELEASE)
 
@@ -173,6 +176,7 @@ def _plan(
     names = ("python", "python3") if environment is not None else ()
     links = [Symlink(path=f"{ENVIRONMENT_PYTHON}/{one}", target=system.python) for one in names]
     name, _, address = config.workspace.author.partition(" <")
+    caching = {} if cache is None else {name: f"{_CACHE}/{place}" for name, place in _CACHES.items()}
     program = Program(
         name="command",
         binds=(
@@ -182,7 +186,7 @@ def _plan(
         symlinks=(*([_OS_RELEASE_LINK] if Path(_OS_RELEASE).exists() else []), *links),
         files={"gitconfig": _GITCONFIG.format(name=name, address=address.removesuffix(">"))},
         path=tuple(_inside(path, targets) for path in toolchains.path),
-        env={} if cache is None else {name: f"{_CACHE}/{place}" for name, place in _CACHES.items()},
+        env={**caching, **({} if config.policy.ptrace else _UNTRACED)},
     )
     caches = () if cache is None else (Mount(source=str(cache), target=_CACHE),)
 

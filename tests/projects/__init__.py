@@ -1,0 +1,1 @@
+"""Real projects, worked on through the tools of a workspace alone: ``make projects``."""

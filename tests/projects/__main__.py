@@ -1,0 +1,249 @@
+"""``python -m tests.projects [NAME…] [--toolchain DIRECTORY…]``: real projects by the tools of a workspace alone.
+
+Each is unpacked, its dependencies are installed through presets, it is tested, broken, watched while it is mended, its
+server is asked, and it is committed. Prints a table of seconds, and exits with 1 where something did not go through.
+Not part of the tests: it takes what registries serve today. Where a host of a registry leads to an address that is not
+public, a mirror of whoever runs this, that is granted as its owner would grant it.
+"""
+
+import argparse
+import ipaddress
+import os
+import re
+import shutil
+import socket
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import tomlkit
+from mcp import Client, StdioServerParameters, stdio_client
+from mcp_types import Implementation
+
+import gloveport
+
+STEPS: Final = ("unpack", "install", "test", "edit", "watch", "serve", "commit")
+PRESETS: Final = Path(gloveport.__file__).parent / "config/presets"
+GLOVEPORT: Final = str(Path(sys.executable).with_name("gloveport"))
+SECONDS: Final = 600
+
+
+class StepError(Exception):
+    """A step did not go through."""
+
+
+@dataclass
+class Work:
+    """Work on one project.
+
+    Attributes:
+        seconds: What each step took.
+        calls: How many calls of tools it took.
+        read: How many characters of answers.
+    """
+
+    client: Client
+    project: Mapping[str, Any]
+    seconds: dict[str, float] = field(default_factory=dict)
+    calls: int = 0
+    read: int = 0
+
+    async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """What a tool tells."""
+        answer = await self.client.call_tool(tool, arguments)
+        self.calls += 1
+        self.read += sum(len(getattr(block, "text", "")) for block in answer.content)
+        if answer.is_error:
+            raise StepError(answer.content[0].text)
+        return answer.structured_content
+
+    async def run(self, cmd: str, **more: Any) -> dict[str, Any]:
+        """A command, to its end."""
+        told = await self.call("exec_command", cmd=cmd, timeout_ms=SECONDS * 1000, yield_time_ms=30_000, **more)
+        said = told["stdout"] + told["stderr"]
+        while told["status"] == "running":
+            told = await self.call("write_stdin", command_id=told["command_id"], yield_time_ms=30_000)
+            said += told["stdout"] + told["stderr"]
+        return {**told, "said": said}
+
+    async def expect(self, cmd: str, says: str = "", **more: Any) -> None:
+        """A command that says this; one of which nothing is expected ends well."""
+        told = await self.run(cmd, **more)
+        if not re.search(says, told["said"]) if says else told["exit_code"]:
+            diagnostics = "".join(f"\n{one['evidence']}" for one in told.get("diagnostics", ()))
+            raise StepError(f"{cmd}\nexit code {told['exit_code']}: {told['said'][-1500:]}{diagnostics}")
+
+    async def replace(self, path: str, old: str, new: str) -> None:
+        """Edit a file."""
+        await self.call("edit_file", path=path, old_string=old, new_string=new)
+
+    async def unpack(self) -> None:
+        """The files, in a repository."""
+        if files := self.project.get("files"):
+            added = "".join(
+                f"*** Add File: {path}\n" + "".join(f"+{line}\n" for line in text.strip("\n").split("\n"))
+                for path, text in files.items()
+            )
+            await self.call("apply_patch", patch=f"*** Begin Patch\n{added}*** End Patch\n")
+        await self.expect(self.project["unpack"])
+        await self.expect("git add -A && git commit -qm first")
+
+    async def install(self) -> None:
+        """What it depends on."""
+        await self.expect(self.project["install"])
+
+    async def test(self) -> None:
+        """Its tests."""
+        await self.expect(*self.project["test"])
+
+    async def edit(self) -> None:
+        """An edit that its tests notice, and another that takes it back, where nothing watches for that."""
+        await self.replace(*self.project["edit"])
+        await self.expect(self.project["test"][0], self.project["broken"])
+        if "watch" not in self.project:
+            await self._mend()
+            await self.test()
+
+    async def _mend(self) -> None:
+        path, old, new = self.project["edit"]
+        await self.replace(path, new, old)
+
+    async def watch(self) -> None:
+        """What watches its files runs the tests again when the edit is taken back."""
+        told = await self.call("exec_command", cmd=self.project["watch"], yield_time_ms=0, tty=True)
+        told = await self._until(told, self.project["broken"])
+        await self._mend()
+        told = await self._until(told, self.project["watched"])
+        await self.call("kill_command", command_id=told["command_id"], signal="KILL")
+
+    async def _until(self, told: dict[str, Any], says: str) -> dict[str, Any]:
+        said, until = told["stdout"], time.monotonic() + SECONDS / 4
+        while not re.search(says, said):
+            if told["status"] != "running" or time.monotonic() > until:
+                raise StepError(f"{self.project['watch']}\nhas not said {says!r}: {said[-1500:]}")
+            told = await self.call("write_stdin", command_id=told["command_id"], wait_for="output")
+            said += told["stdout"]
+        return told
+
+    async def serve(self) -> None:
+        """A server that answers the next command of its session."""
+        cmd, url, says = self.project["serve"]
+        begun = await self.run(f"{cmd} >/tmp/served 2>&1 &", session="new")
+        ask = f"for i in $(seq 100); do curl -sf {url} && break; sleep 0.2; done || cat /tmp/served"
+        await self.expect(ask, re.escape(says), session=begun["session"]["id"])
+
+    async def commit(self) -> None:
+        """What has changed."""
+        await self.expect("echo done > DONE && git add -A && git commit -qm second && git log --oneline", "second")
+
+
+def has_step(project: Mapping[str, Any], step: str) -> bool:
+    """Whether it is done with this project."""
+    return step in project or step == "commit"
+
+
+def presets_of(project: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The presets that it needs, by name."""
+    names = [host.removeprefix("@") for host in project.get("hosts", ())]
+    return {name: tomllib.loads((PRESETS / f"{name}.toml").read_text())["api"][name] for name in names}
+
+
+def hosts_of(project: Mapping[str, Any]) -> list[str]:
+    """The hosts of the registries that it needs."""
+    return [host for preset in presets_of(project).values() for host in preset["hosts"]]
+
+
+@cache
+def addresses_of(host: str) -> frozenset[str]:
+    """Where a host leads to; nowhere where its name is not known here."""
+    try:
+        return frozenset(str(info[4][0]) for info in socket.getaddrinfo(host, 443))
+    except socket.gaierror:
+        return frozenset()
+
+
+def mirrors(project: Mapping[str, Any]) -> dict[str, Any]:
+    """APIs of the configuration that let registries be reached whose addresses are not public."""
+    found = {}
+    for name, preset in presets_of(project).items():
+        addresses = {one for host in preset["hosts"] for one in addresses_of(host)}
+        private = sorted(one for one in addresses if not ipaddress.ip_address(one).is_global)
+        if private:
+            networks = [f"{one}/{ipaddress.ip_address(one).max_prefixlen}" for one in private]
+            found[name] = {**preset, "networks": networks}
+    return found
+
+
+async def work_on(project: Mapping[str, Any], directory: Path, toolchains: Sequence[str]) -> Work:
+    """Do all of it; what went wrong is raised with the work as it stood."""
+    root, config = directory / "project", directory / "gloveport.toml"
+    root.mkdir()
+    limits = {"memory_bytes": "4GiB"}
+    workspace = {"hosts": project.get("hosts", []), "mode": "trusted", "toolchains": [*toolchains], "limits": limits}
+    config.write_text(tomlkit.dumps({"workspace": workspace, "api": mirrors(project)}))
+    config.chmod(0o600)
+    arguments = ["serve", "--config", str(config), "--workspace", str(root), "--toolsets", "workspace"]
+    environ = {**os.environ, "GLOVEPORT_STATE": str(directory / "state")}
+    server = StdioServerParameters(command=GLOVEPORT, args=arguments, env=environ)
+    # A name whose programs get structured content.
+    async with Client(stdio_client(server), client_info=Implementation(name="mcp", version="1")) as client:
+        work = Work(client, project)
+        for step in STEPS:
+            if has_step(project, step):
+                began = time.monotonic()
+                try:
+                    await getattr(work, step)()
+                except StepError as error:
+                    print(f"\n{project['name']}, {step}: {error}\n", file=sys.stderr)
+                    work.seconds[step] = -1.0
+                    return work
+                work.seconds[step] = time.monotonic() - began
+        return work
+
+
+def cell(work: Work, step: str) -> str:
+    """What the table says of a step."""
+    if not has_step(work.project, step):
+        return "-"
+    seconds = work.seconds.get(step)
+    return "" if seconds is None else "FAILED" if seconds < 0 else f"{seconds:.1f} s"
+
+
+def main() -> int:
+    """See the module."""
+    parser = argparse.ArgumentParser(prog="python -m tests.projects")
+    parser.add_argument("names", nargs="*", help="projects or languages; all by default")
+    parser.add_argument(
+        "--toolchain", action="append", default=[], help="a directory that commands see, as in toolchains"
+    )
+    asked = parser.parse_args()
+    every = tomllib.loads(Path(__file__).with_name("projects.toml").read_text())["projects"]
+    path = os.pathsep.join([*(f"{one}/bin" for one in asked.toolchain), os.environ.get("PATH", "")])
+    wanted = [one for one in every if not asked.names or {one["name"], one["language"]} & {*asked.names}]
+    row = "{:<16}{:<12}" + "{:>10}" * len(STEPS) + "{:>7}{:>9}"
+    print(row.format("project", "language", *STEPS, "calls", "read"))
+    failed = False
+    for project in wanted:
+        lacking = [one for one in project["needs"] if shutil.which(one, path=path) is None]
+        lacking += [one for one in hosts_of(project) if not addresses_of(one)]
+        if lacking:
+            print(f"{project['name']:<16}{project['language']:<12}  not tried: no {', '.join(lacking)} here")
+            continue
+        with tempfile.TemporaryDirectory(prefix="gloveport-projects-") as directory:
+            Path(directory).chmod(0o755)
+            work = anyio.run(work_on, project, Path(directory), asked.toolchain)
+        cells = [cell(work, step) for step in STEPS]
+        failed = failed or "FAILED" in cells
+        print(row.format(project["name"], project["language"], *cells, work.calls, work.read), flush=True)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
