@@ -16,7 +16,7 @@ import anyio
 import pytest
 import uvicorn
 from mcp import Client
-from tests.server.shop import NO, YES, Dialogs, accept
+from tests.server.shop import DISMISS, NO, YES, Dialogs, accept
 from tests.server.workspace.served import opened
 
 from gloveport.approvals import desk
@@ -515,6 +515,17 @@ async def test_who_has_said_no_is_not_asked_by_the_same_call_again(safe, server,
             assert await outcome(client, cmd=cmd) == "destructive_command"
     assert len(dialogs.read) == 3
     assert since(safe, {"permission.granted", "command.admitted"}, count) == []
+
+
+async def test_a_call_whose_dialog_nobody_has_read_tells_of_the_queue(safe, server, era, asks_by_itself):
+    """H8: a client that gives the question back at once, as one without a person does."""
+    async with Client(server.__wrapped__(), mode=era, elicitation_callback=Dialogs([DISMISS])) as client:
+        answer = await client.call_tool("exec_command", {"cmd": f"{RESET} {era}"})
+        told = answer.structured_content
+        assert (told["error"]["code"], told["error"]["retryable"]) == ("PERMISSION_REQUIRED", True)
+        (question,) = safe.engine.desk._pending.values()
+        assert f"gloveport approvals approve {question.question.id}" in answer.content[0].text
+        safe.engine.runs.find(question.question.run, "stdio").cancel()
 
 
 async def test_a_call_that_asks_twice_and_is_refused_once_does_not_run(safe, server, asks_by_itself):

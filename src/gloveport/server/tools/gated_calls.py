@@ -27,10 +27,7 @@ Reply: TypeAlias = wire.CallToolResult | wire.InputRequiredResult
 _MOST_DECLINED: Final = 256
 _MOST_DECLINED_OF_ONE: Final = 3
 """Who is asked often enough says yes: from then on somebody has to call ``request_permissions``."""
-_SAYS: Final = {
-    "denied": "The owner was asked, and has not permitted it: do it another way.",
-    "waiting": "The owner is being asked: make the same call again to wait for the answer.",
-}
+_DECLINED: Final = "The owner was asked, and has not permitted it: do it another way."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +51,7 @@ class GatedCalls:
                 outcome = await self._ask(ctx, name, gate, arguments)
                 if isinstance(outcome, wire.InputRequiredResult):
                     return outcome
-                if outcome != "granted":
+                if not outcome.is_granted:
                     return _say(answer, outcome)
             return await function(ctx, **arguments)
 
@@ -66,22 +63,34 @@ class GatedCalls:
 
     async def _ask(
         self, ctx: Context[Any, Any], name: Target, gate: Gate, arguments: dict[str, Any]
-    ) -> str | wire.InputRequiredResult:
-        """What became of the question, in a word; empty where it is not put."""
+    ) -> "_Outcome | wire.InputRequiredResult":
+        """What became of the question."""
         share = caller_of(ctx, self.permission.service.transport).share
         given = {key: value for key, value in arguments.items() if value is not None}
         call = (share, _digest(name, gate, given))
         if call in self._declined or sum(one == share for one, _ in self._declined) >= _MOST_DECLINED_OF_ONE:
-            return ""
+            return _Outcome()
         answer = await self.permission.ask(ctx, name, gate, given)
         if isinstance(answer, wire.InputRequiredResult):
             return answer
-        status = str((answer.structured_content or {}).get("status", ""))
-        if status == "denied":
+        told = answer.structured_content or {}
+        if told.get("status") == "waiting":  # for the queue: it says how the owner answers there
+            return _Outcome(words=str(told["message"]), is_open=True)
+        if told.get("status") == "denied":
             self._declined[call] = None
             if len(self._declined) > _MOST_DECLINED:
                 self._declined.popitem(last=False)
-        return status
+            return _Outcome(words=_DECLINED)
+        return _Outcome(is_granted=told.get("status") == "granted")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Outcome:
+    """What became of a question: what the caller is told of it, and whether there may still be an answer."""
+
+    is_granted: bool = False
+    words: str = ""
+    is_open: bool = False
 
 
 def _digest(name: Target, gate: Gate, arguments: dict[str, Any]) -> str:
@@ -97,16 +106,15 @@ def _gates_of(answer: wire.CallToolResult) -> list[Gate]:
     return [gate for gate in GATES if gate in error["details"].get("permissions", ())]
 
 
-def _say(answer: wire.CallToolResult, outcome: str) -> wire.CallToolResult:
+def _say(answer: wire.CallToolResult, outcome: _Outcome) -> wire.CallToolResult:
     """The refusal, with what became of the question in the place of its hint."""
-    words = _SAYS.get(outcome)
-    if words is None:
+    if not outcome.words:
         return answer
     error: dict[str, JsonValue] = (answer.structured_content or {})["error"]
-    error["retryable"] = outcome == "waiting"
-    error["details"] = {**cast("dict[str, JsonValue]", error["details"]), "retry_hint": words}
+    error["retryable"] = outcome.is_open
+    error["details"] = {**cast("dict[str, JsonValue]", error["details"]), "retry_hint": outcome.words}
     for block in answer.content:
         if isinstance(block, wire.TextContent):
             kept = [line for line in block.text.split("\n") if not line.startswith(("Hint: ", "Category: "))]
-            block.text = "\n".join([*kept, words])
+            block.text = "\n".join([*kept, outcome.words])
     return answer
