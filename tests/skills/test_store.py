@@ -1,5 +1,6 @@
 """Saving, approving and removing skills: whole or not at all, and bound to every byte. P42."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from skills_ref.validator import validate
 
 from gloveport.errors import Denied
 from gloveport.model.skill import GrantedRequests, SkillGrant
+from gloveport.skills import snapshot
 from gloveport.skills.skill_files import Example, make_files, parse_skill, with_code
 from gloveport.skills.skill_library import make_library
 
@@ -168,3 +170,39 @@ def test_a_record_that_is_damaged_or_a_place_that_can_not_be_written_is_an_error
     blocked = make_library(record, library.records.directory, None)
     with pytest.raises(Exception, match="make the directory writable"):
         blocked.save("a", make_files("a", "x", "shell", "true", grant=SkillGrant()), owner="")
+
+
+def test_what_is_remembered_of_a_skill_is_used_only_while_no_byte_of_it_has_changed(library, save, monkeypatch):
+    """What ran is what was hashed; a size and a time of writing that are as before hide no change."""
+    kept = save()
+    library.approve(kept, uid=0, without_asking=False)
+    assert library.find_to_run("sales-report").rights is not None
+    assert library.find_unchanged("sales-report") is None  # it was written just now: the next change may have its time
+    monkeypatch.setattr(snapshot, "_SETTLED_NS", 0)
+    library.find_to_run("sales-report")
+    assert library.find_unchanged("sales-report").rights is not None
+    library.revoke(kept)
+    assert library.find_unchanged("sales-report").rights is None
+    directory = library.own.directory / "sales-report"
+    program = directory / "scripts/main.py"
+
+    def change_byte():
+        before = program.stat()
+        while program.stat().st_ctime_ns == before.st_ctime_ns:  # the kernel's clock ticks
+            program.write_bytes(program.read_bytes().replace(b"* 2", b"* 3"))
+            os.utime(program, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    for change in (
+        change_byte,
+        (directory / "scripts/more.py").touch,
+        lambda: (directory / "scripts").rename(directory / "other"),
+        lambda: directory.rename(directory.with_name("gone")),
+    ):
+        library.find_to_run("sales-report")
+        assert library.find_unchanged("sales-report") is not None
+        change()
+        assert library.find_unchanged("sales-report") is None, change
+        if (directory / "other").exists():
+            (directory / "other").rename(directory / "scripts")
+    for name in ("../sales-report", "sales-report/scripts", "Sales", ""):
+        assert library.own.fingerprint(name) is None

@@ -6,7 +6,7 @@ for. It takes no place in the queue, for who waits for another while it holds on
 """
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol
@@ -88,16 +88,14 @@ class SkillCalls:
         try:
             self._require_budget()
             async with self._turn:
-                own = await self._find_name(name)
-                prepare = partial(self.requests.prepare, own, arguments, owner=self.run.share)
-                request, skill = await to_thread.run_sync(prepare)
+                request, skill = await self._prepare(name, arguments)
                 result = await self._execute(request, skill)
         except Denied as denial:
             self.run.guard.deny("execute", denial, {"skill": self.clean(quote_sent(name)[1:-1])})
             raise
         except ConfigError as error:
             raise Denied("skill_unreadable", f"The skill {quote_sent(name)} can't be read here.", hint=FINAL) from error
-        value = _value_of(own, result)
+        value = _value_of(skill.name, result)
         self.run.ledger.bytes += len(pydantic_core.to_json(value))
         return {"value": value}
 
@@ -130,16 +128,23 @@ class SkillCalls:
             "typescript": self.clean(typescript_stubs.stub(told, exposed)),
         }
 
+    async def _prepare(self, name: str, arguments: Mapping[str, JsonValue]) -> tuple[Request, SkillRun]:
+        owner = self.run.share
+        for own in _spellings(name):
+            if (prepared := self.requests.prepare_unchanged(own, arguments, owner=owner)) is not None:
+                return prepared
+        prepare = partial(self.requests.prepare, await self._find_name(name), arguments, owner=owner)
+        return await to_thread.run_sync(prepare)
+
     async def _find_name(self, name: str) -> str:
-        """The skill that a program means, in whose language names have no hyphens.
+        """The skill that a program means.
 
         Raises:
             Denied: There is none.
         """
-        spelled = dict.fromkeys((name, name.replace("_", "-"), _HUMP.sub("-", name).replace("_", "-").lower()))
         stores = (self.requests.library.own, *self.requests.library.others)
         found = await to_thread.run_sync(
-            lambda: next((one for one in spelled if any(store.has(one) for store in stores)), None)
+            lambda: next((one for one in _spellings(name) if any(store.has(one) for store in stores)), None)
         )
         if found is None:
             hint = f"In Python `import skills; print(skills)` lists them, in a shell `skill`. {FINAL}"
@@ -236,6 +241,11 @@ def _nested_grant(outer: Execution, default_seconds: float) -> Grant:
         "output_bytes": ByteSize(max(limits.output_bytes, min(_RETURNED_BYTES, limits.stored_output_bytes))),
     }
     return grant.model_copy(update={"limits": limits.model_copy(update=changes)})
+
+
+def _spellings(name: str) -> Iterable[str]:
+    """What a skill may be called that a program calls so: in its language names have no hyphens."""
+    return dict.fromkeys((name, name.replace("_", "-"), _HUMP.sub("-", name).replace("_", "-").lower()))
 
 
 def _skill_asked(asked: Asked) -> str:

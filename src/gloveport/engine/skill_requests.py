@@ -111,8 +111,21 @@ class SkillRequests:
             Denied: There is none that runs, it is another caller's candidate, or the arguments do not fit.
             ConfigError: What is known of it can't be read.
         """
-        kept = self.library.find(name)
-        skill, rights = kept.skill, kept.rights
+        return self._bind(self.library.find_to_run(name), arguments, owner)
+
+    def prepare_unchanged(
+        self, name: str, arguments: Mapping[str, JsonValue], *, owner: str
+    ) -> tuple[Request, SkillRun] | None:
+        """The same at once, where nothing of the skill has changed since that; else None. May be called in a loop.
+
+        Raises:
+            Denied, ConfigError: As ``prepare``.
+        """
+        kept = self.library.find_unchanged(name)
+        return None if kept is None else self._bind(kept, arguments, owner)
+
+    def _bind(self, kept: KeptSkill, arguments: Mapping[str, JsonValue], owner: str) -> tuple[Request, SkillRun]:
+        skill, rights, name = kept.skill, kept.rights, kept.skill.name
         if rights is None:
             _require_owner(kept, owner)
         if skill.language is None:

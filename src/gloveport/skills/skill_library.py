@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from gloveport.errors import Denied
 from gloveport.model.skill import SkillRights, SkillState
@@ -15,7 +15,7 @@ from gloveport.skills.frontmatter import check_name
 from gloveport.skills.skill_files import Skill, parse_skill
 from gloveport.skills.skill_records import Approval, SkillRecord, SkillRecords, Staleness
 from gloveport.skills.skill_store import SkillStore
-from gloveport.skills.snapshot import Snapshot, unknown_skill
+from gloveport.skills.snapshot import Fingerprint, Snapshot, unknown_skill
 
 _MOST_PARSED: Final = 32
 _SMALL_BYTES: Final = 64 * 1024
@@ -67,6 +67,9 @@ class SkillLibrary:
     _parsed: dict[str, Skill] = field(default_factory=dict, init=False, compare=False)
     """What the last small ones say, by the digest of all that they are: to parse one takes as long as to read it."""
 
+    _unchanged: dict[str, tuple[Fingerprint, Skill]] = field(default_factory=dict, init=False, compare=False)
+    """The last small ones of our own that ran, by their names."""
+
     @property
     def is_empty(self) -> bool:
         """Whether there is no skill at all, without a look at each."""
@@ -86,14 +89,33 @@ class SkillLibrary:
                 return KeptSkill(skill=skill, store=store, record=self.records.get(store.directory, name))
         raise unknown_skill(name)
 
+    def find_to_run(self, name: str) -> KeptSkill:
+        """As ``find``; and it is remembered for ``find_unchanged`` how it was."""
+        fingerprint = self.own.fingerprint(name)  # before it is read: what changes meanwhile has another
+        kept = self.find(name)
+        if fingerprint is not None and kept.store is self.own and kept.skill.snapshot.bytes <= _SMALL_BYTES:
+            _make_room(self._unchanged)
+            self._unchanged[name] = fingerprint, kept.skill
+        return kept
+
+    def find_unchanged(self, name: str) -> KeptSkill | None:
+        """The skill of this name as it was read before, where nothing of it has changed since. Takes little time.
+
+        Raises:
+            ConfigError: What is known of it can't be read.
+        """
+        fingerprint, skill = self._unchanged.get(name, (None, None))
+        if skill is None or self.own.fingerprint(name) != fingerprint:
+            return None
+        return KeptSkill(skill=skill, store=self.own, record=self.records.get(self.own.directory, name))
+
     def _parse(self, snapshot: Snapshot) -> Skill:
         known = self._parsed.get(snapshot.sha256)
         if known is not None:
             return known
         skill = parse_skill(snapshot)
-        if sum(map(len, snapshot.files.values())) <= _SMALL_BYTES:
-            for oldest in [*self._parsed][: 1 - _MOST_PARSED]:  # another thread may do the same just now
-                self._parsed.pop(oldest, None)
+        if snapshot.bytes <= _SMALL_BYTES:
+            _make_room(self._parsed)
             self._parsed[snapshot.sha256] = skill
         return skill
 
@@ -169,6 +191,11 @@ class SkillLibrary:
 
     def _change(self, kept: KeptSkill, **fields: object) -> None:
         self.records.change(kept.store.directory, kept.skill.name, lambda known: known.model_copy(update=fields))
+
+
+def _make_room(known: dict[str, Any]) -> None:
+    for oldest in [*known][: 1 - _MOST_PARSED]:  # another thread may do the same just now
+        known.pop(oldest, None)
 
 
 def make_library(own: Path, records: Path, workspace: Path | None) -> SkillLibrary:

@@ -21,7 +21,7 @@ from gloveport.atomic_file import EXCHANGE, NOREPLACE, rename
 from gloveport.errors import ConfigError, Denied
 from gloveport.openat2 import closing, open_beneath
 from gloveport.skills.frontmatter import FILE, check_name
-from gloveport.skills.snapshot import Snapshot, check_files, read_snapshot, unknown_skill
+from gloveport.skills.snapshot import Fingerprint, Snapshot, check_files, read_fingerprint, read_snapshot, unknown_skill
 
 MOST_SKILLS: Final = 20_000
 
@@ -70,6 +70,12 @@ class SkillStore:
         with contextlib.suppress(OSError), self._open() as directory:
             return read_snapshot(directory, name)
         raise unknown_skill(name)
+
+    def fingerprint(self, name: str) -> Fingerprint | None:
+        """See ``read_fingerprint``; None also where there is no such skill."""
+        with contextlib.suppress(OSError), self._open() as directory:
+            return read_fingerprint(directory, name) if _is_name(name) else None
+        return None
 
     def has(self, name: str) -> bool:
         """Whether there may be one of this name."""

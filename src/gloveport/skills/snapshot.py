@@ -8,10 +8,11 @@ import errno
 import hashlib
 import os
 import stat
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeAlias
 
 from gloveport.errors import Denied
 from gloveport.openat2 import closing, open_beneath
@@ -23,6 +24,10 @@ MOST_FILES: Final = 256
 MOST_BYTES: Final = 4 << 20
 """Of all files together."""
 
+Fingerprint: TypeAlias = tuple[tuple[str, int, int, int], ...]
+"""Path, inode, size and time of the last change of each file and directory."""
+
+_SETTLED_NS: Final = 2_000_000_000
 _DEPTH: Final = 6
 _NAME_BYTES: Final = 200
 _SHOWN: Final = 80
@@ -36,6 +41,11 @@ class Snapshot:
 
     name: str
     files: Mapping[str, bytes]
+
+    @property
+    def bytes(self) -> int:
+        """Size of all files together."""
+        return sum(map(len, self.files.values()))
 
     @cached_property
     def digests(self) -> Mapping[str, str]:
@@ -84,6 +94,23 @@ def read_snapshot(root: int, name: str) -> Snapshot:
     return Snapshot(name, files)
 
 
+def read_fingerprint(root: int, name: str) -> Fingerprint | None:
+    """What is another when anything of a skill may be, without reading it; None where that can't be told.
+
+    The kernel sets the time of a change, which nobody else can. But two changes of one moment have one time: of what
+    has changed just now there is none.
+    """
+    found: list[tuple[str, int, int, int]] = []
+    try:
+        with closing(open_beneath(root, os.fsencode(name), _LIST)) as directory:
+            _stat_directory(directory, "", found, _DEPTH)
+    except OSError:
+        return None
+    if len(found) > MOST_FILES or max(changed for *_, changed in found) > time.time_ns() - _SETTLED_NS:
+        return None
+    return tuple(found)
+
+
 def check_files(files: Mapping[str, bytes]) -> None:
     """Refuse what would be no skill when it is read.
 
@@ -101,6 +128,20 @@ def check_files(files: Mapping[str, bytes]) -> None:
 def unknown_skill(name: str) -> Denied:
     """The refusal where there is no skill of a name."""
     return Denied("unknown_skill", f"There is no skill {name!a}.", hint="See `gloveport skills list`.")
+
+
+def _stat_directory(directory: int, path: str, found: list[tuple[str, int, int, int]], depth: int) -> None:
+    status = os.fstat(directory)
+    found.append((path, status.st_ino, status.st_size, status.st_ctime_ns))
+    with os.scandir(directory) as entries:
+        names = sorted(entry.name for entry in entries)
+    for name in names[: MOST_FILES + 1]:
+        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        if stat.S_ISDIR(status.st_mode) and depth > 1 and len(found) <= MOST_FILES:
+            with closing(open_beneath(directory, os.fsencode(name), _LIST)) as below:
+                _stat_directory(below, f"{path}{name}/", found, depth - 1)
+        else:
+            found.append((f"{path}{name}", status.st_ino, status.st_size, status.st_ctime_ns))
 
 
 def _read_directory(directory: int, above: str, files: dict[str, bytes], depth: int) -> None:

@@ -109,9 +109,11 @@ class RunCalls:
         """Begin a run of a skill, read and bound now; or the answer that says why there is none."""
         requests = self.engine.skill_requests
         try:
-            request, skill = await to_thread.run_sync(
-                partial(requests.prepare, given.name, given.arguments or {}, owner=caller.share)
-            )
+            arguments, owner = given.arguments or {}, caller.share
+            prepared = requests.prepare_unchanged(given.name, arguments, owner=owner)
+            if prepared is None:  # to be read, which takes a thread
+                prepared = await to_thread.run_sync(partial(requests.prepare, given.name, arguments, owner=owner))
+            request, skill = prepared
         except GloveportError as error:
             return reply_refusal(error)
         return self._begin(request, caller, can_sample=can_sample, skill=skill)
