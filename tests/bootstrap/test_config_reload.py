@@ -6,6 +6,7 @@ import logging
 import anyio
 import pytest
 from tests import shared_host
+from tests.environments.index import make_wheel, write_index
 
 from gloveport.bootstrap.config_reload import following
 from gloveport.config import load
@@ -54,10 +55,17 @@ async def test_a_sound_change_counts_at_once_and_a_faulty_one_changes_nothing(tm
         assert "what counted before goes on counting" in caplog.text
         assert await address() == "127.64.0.1"
 
+        index = write_index(tmp_path / "simple", "local", make_wheel("local"))
+        packages = f"packages.indexes = ['{index}']\nenvironments.one.python = ['local']\n"
+        file.write_text(f"{packages}[policy]\nlanguages = ['python']\n{SOUND}")
+        await until(lambda: engine.environments.named)
+        asked = Request(language="python", code="import local; local.VERSION", environment="one")
+        assert (await engine.execute(asked, caller="test")).value == "1.0"
+
         with caplog.at_level(logging.WARNING):
             file.write_text("[policy]\nlanguages = ['shell']\n")
             await until(lambda: not engine.reach.egress.apis)
         assert "restart to apply: policy.languages" in caplog.text
         assert await address() is None
     found = kinds(tmp_path / "state" / "audit")
-    assert (found.count("config.changed"), found.count("config.refused")) == (2, 1)
+    assert (found.count("config.changed"), found.count("config.refused")) == (3, 1)

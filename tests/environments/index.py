@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 OLD, YOUNG = "2020-01-01T00:00:00Z", "2100-01-01T00:00:00Z"
 
@@ -41,6 +42,16 @@ def link(name: str) -> zipfile.ZipInfo:
     entry = zipfile.ZipInfo(name)
     entry.external_attr = (stat.S_IFLNK | 0o777) << 16
     return entry
+
+
+def write_index(place: Path, name: str, wheel: bytes) -> str:
+    """Make a directory that is an index with one package; gives its URL."""
+    file = f"{name}-1.0-py3-none-any.whl"
+    (place / name).mkdir(parents=True)
+    (place / name / file).write_bytes(wheel)
+    digest = hashlib.sha256(wheel).hexdigest()
+    (place / name / "index.html").write_text(f'<a href="{file}#sha256={digest}">{file}</a>')
+    return f"file://{place}"
 
 
 def _metadata(wheel: bytes) -> bytes:

@@ -1,7 +1,6 @@
 """Environments, from an index of the test's own to a program that imports from them; and what an index may try."""
 
 import contextlib
-import hashlib
 import os
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ import anyio.to_thread
 import pytest
 from tests import shared_host
 from tests.egress.world import World
-from tests.environments.index import YOUNG, Index, link, make_wheel, serve
+from tests.environments.index import YOUNG, Index, link, make_wheel, serve, write_index
 from typer.testing import CliRunner
 
 from gloveport.approvals.question import Verdict
@@ -299,16 +298,12 @@ async def test_two_builds_at_once_make_one_and_a_killed_one_leaves_nothing_that_
 
 
 async def test_a_directory_of_this_host_is_an_index_and_needs_no_network(tmp_path):
-    wheel, project = make_wheel("local"), tmp_path / "simple/local"
-    project.mkdir(parents=True)
-    (project / "local-1.0-py3-none-any.whl").write_bytes(wheel)
-    place = f"local-1.0-py3-none-any.whl#sha256={hashlib.sha256(wheel).hexdigest()}"
-    (project / "index.html").write_text(f'<a href="{place}">local-1.0-py3-none-any.whl</a>')
+    index = write_index(tmp_path / "simple", "local", make_wheel("local"))
     config = {
         "policy": {"languages": ["python"]},
         "pool": {"forked": 0, "booted": 0},
         "environments": {"one": {"python": ["local"]}},
-        "packages": {"indexes": [f"file://{tmp_path}/simple"]},
+        "packages": {"indexes": [index]},
     }
     state = {"GLOVEPORT_STATE": str(tmp_path / "state")}
     async with shared_host.assemble(Config.model_validate(config), state) as engine:

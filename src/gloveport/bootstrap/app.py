@@ -147,7 +147,9 @@ async def assemble_on(
                     system=host.system,
                     runtimes=host.runtimes,
                     missing=host.missing,
-                    environments=open_environments(config, host, environ, gateway),
+                    environments=open_environments(
+                        config, host.init, environ, backend=host.backend, system=host.system, gateway=gateway
+                    ),
                     make_stock=functools.partial(stock_of, config, host.backend),
                     spool=_spool(),
                     audit=audit,

@@ -12,7 +12,9 @@ from pathlib import Path
 from anyio import to_thread
 
 from gloveport.bootstrap import app
-from gloveport.config import Loaded
+from gloveport.bootstrap.build import init_of
+from gloveport.bootstrap.environment_setup import open_environments
+from gloveport.config import Config, Loaded
 from gloveport.config.loading.reload import Reloaded, reload
 from gloveport.config.loading.watch import changes
 from gloveport.engine.execution import Engine
@@ -55,7 +57,20 @@ async def _follow(engine: Engine, loaded: Loaded, given: Path | None, environ: M
             if found.loaded.config != loaded.config:
                 engine.audit.append("config.changed", {"files": [str(file) for file in found.loaded.files]})
                 app.adopt(engine, found.loaded.config)
+                await _adopt_environments(engine, found.loaded.config, environ)
             loaded = found.loaded
+
+
+async def _adopt_environments(engine: Engine, config: Config, environ: Mapping[str, str]) -> None:
+    """Let programs have the environments of ``config``, which are built with the APIs that it has."""
+    try:
+        init = await to_thread.run_sync(init_of, config)
+    except ConfigError as error:
+        _log.warning("the environments stay as they were: %s", error)
+        return
+    engine.adopt_environments(
+        open_environments(config, init, environ, backend=engine.backend, system=engine.system, gateway=engine.gateway)
+    )
 
 
 def _log_postponed(found: Reloaded) -> None:

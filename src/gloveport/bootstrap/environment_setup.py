@@ -7,7 +7,6 @@ from pathlib import Path
 
 from uv import find_uv_bin
 
-from gloveport.bootstrap.build import Host
 from gloveport.config import Config, state_directory
 from gloveport.egress.outbound_session import Gateway
 from gloveport.engine.advisories import PUBLIC_ADVISORIES, AdvisoryService
@@ -25,26 +24,37 @@ from gloveport.model.packages import PackageRules
 from gloveport.policy.npm_requests import NPM
 from gloveport.runtimes import typescript
 from gloveport.runtimes.python import Python
+from gloveport.sandbox.launch.spawn import Bubblewrap
+from gloveport.sandbox.plan import System
 
 
-def open_environments(config: Config, host: Host, environ: Mapping[str, str], gateway: Gateway) -> Environments:
-    """What programs can import besides what their languages have, and what builds it."""
+def open_environments(
+    config: Config, init: Python, environ: Mapping[str, str], *, backend: Bubblewrap, system: System, gateway: Gateway
+) -> Environments:
+    """What programs can import besides what their languages have, and what builds it.
+
+    Args:
+        config: What the operator says of them.
+        init: The interpreter of programs, as ``init_of`` finds it.
+        environ: Where the indexes of this user's tools are looked up.
+        backend: Builds the sandboxes of builds.
+        system: What those see of this host.
+        gateway: Their way out.
+    """
     settings, store = config.packages, _store_of(environ)
     build = BuildHost(
         store=store,
         bounds=TreeBounds(bytes=int(settings.environment_bytes), files=settings.environment_files),
         cooldown_days=settings.cooldown_days,
         gateway=gateway,
-        backend=host.backend,
-        system=host.system,
+        backend=backend,
+        system=system,
         egress=config.way_out,
     )
-    python, npm = _python_of(config, host.init, environ), _npm_of(config, environ)
+    python, npm = _python_of(config, init, environ), _npm_of(config, environ)
     indexes = find_indexes(settings.indexes, environ)
     with contextlib.suppress(FileNotFoundError):
-        python.builder = PythonBuilder(
-            host=build, indexes=indexes, uv=str(Path(find_uv_bin()).resolve()), python=host.init
-        )
+        python.builder = PythonBuilder(host=build, indexes=indexes, uv=str(Path(find_uv_bin()).resolve()), python=init)
     with contextlib.suppress(ConfigError):
         deno = typescript.find(str(config.runtimes.deno) if config.runtimes.deno else None, "typescript")
         npm.builder = NpmBuilder(host=build, registries=npm.registries, deno=deno)

@@ -137,6 +137,11 @@ class Engine:
         self.sandbox = sandbox
         self._granted = self._make_cache(mount)
 
+    def adopt_environments(self, environments: Environments) -> None:
+        """Let programs that begin from now on have these."""
+        self.environments = environments
+        self._granted = self._make_cache(self._granted.writable)
+
     def _make_cache(self, writable: Mount | None = None) -> GrantCache:
         seconds = self.sessions.limits.life_seconds
         return GrantCache(

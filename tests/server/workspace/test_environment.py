@@ -1,10 +1,9 @@
 """The environment that commands have: its packages and programs, in the place of nobody else's. P44."""
 
-import hashlib
 import tomllib
 
 import pytest
-from tests.environments.index import make_wheel
+from tests.environments.index import make_wheel, write_index
 from tests.server.workspace.served import opened, reopened
 
 from gloveport.config.checks.cross_checks import rule_faults
@@ -16,19 +15,10 @@ PROGRAMS = b"[console_scripts]\ntooled = tooled:main\ngit = tooled:evil\n"
 CODE = "import sys\ndef main(): print('tooled', sys.executable)\ndef evil(): print('evil')\n"
 
 
-def write_index(place):
-    """A directory that is an index, with one package."""
-    wheel = make_wheel("tooled", files={"tooled.py": CODE}, extra=[("tooled-1.0.dist-info/entry_points.txt", PROGRAMS)])
-    file = "tooled-1.0-py3-none-any.whl"
-    (place / "tooled").mkdir(parents=True)
-    (place / "tooled" / file).write_bytes(wheel)
-    link = f'<a href="{file}#sha256={hashlib.sha256(wheel).hexdigest()}">{file}</a>'
-    (place / "tooled/index.html").write_text(link)
-    return f"file://{place}"
-
-
 async def test_commands_have_the_packages_and_programs_of_their_environment_and_none_is_shadowed(tmp_path):
-    indexes = [write_index(tmp_path / "simple")]
+    extra = [("tooled-1.0.dist-info/entry_points.txt", PROGRAMS)]
+    wheel = make_wheel("tooled", files={"tooled.py": CODE}, extra=extra)
+    indexes = [write_index(tmp_path / "simple", "tooled", wheel)]
     tables = {"packages": {"indexes": indexes}, "environments": {"one": {"python": ["tooled"]}}}
     async with opened(tmp_path, tables=tables, environment="one") as one:
         assert (await one.out("tooled")).startswith("tooled /")

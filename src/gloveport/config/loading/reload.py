@@ -12,7 +12,7 @@ from gloveport.config.toml_text import printable, spell_key
 from gloveport.errors import ConfigError
 from gloveport.model import Value
 
-_LIVE = frozenset({"api", "egress"})
+_LIVE = frozenset({"api", "egress", "environments", "packages"})
 """Tables that are looked up for each run. What is made of the others at the start stays as it is."""
 
 
@@ -20,7 +20,7 @@ class Reloaded(Value):
     """What counts from now on."""
 
     loaded: Loaded
-    """The old configuration with the new tables ``api`` and ``egress``."""
+    """The old configuration with those new tables that count at once."""
 
     postponed: tuple[str, ...]
     """Other keys whose value has changed, and servers of which anything has: they count after a restart."""

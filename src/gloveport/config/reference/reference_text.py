@@ -41,9 +41,10 @@ that is set) for others.
 ## What changes while the server runs
 
 The server looks at these files when they change. A new configuration that is valid counts from the
-next run on, as far as `[api.*]` and `[egress]` go; what else has changed is named in the log and
-counts after a restart. One that has a fault changes nothing: the old one goes on counting, and the
-faults are logged.
+next run on, as far as `[api.*]`, `[egress]`, `[environments.*]` and `[packages]` go; what else has
+changed is named in the log and counts after a restart. Descriptions of tools name new environments
+then, too. One that has a fault changes nothing: the old one goes on counting, and the faults are
+logged.
 
 ## Values
 
