@@ -1,4 +1,5 @@
 """Processes that have nothing to import any more, for they are forked from one that has imported all of Gloveport.
+It has asked the interpreter of programs, too, what it is.
 
 ``gloveport`` itself, and scripts that would import the SDK. Each has descriptors, a directory, an environment, signals
 and an end of its own as if it were executed. That the installed command starts is proven where tests execute it.
@@ -172,12 +173,15 @@ def _serve(listener: socket.socket, owner: socket.socket) -> bool:
 
 if __name__ == "__main__":
     import gloveport as package
+    from gloveport.runtimes import python
 
     for module in pkgutil.walk_packages(package.__path__, "gloveport."):
         if not module.name.startswith("gloveport.guest"):
             importlib.import_module(module.name)
     for name in _LATE:
         importlib.import_module(name)
+    python._query = functools.cache(python._query)
+    python.find(None)
     gc.freeze()  # else what is shared would be copied when it is looked through
     if _serve(*(socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[1:])):
         if sys.argv[0] == "gloveport":
