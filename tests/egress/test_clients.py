@@ -1,10 +1,12 @@
 """Clients as they are, in a real sandbox, by both doors, to a real HTTPS server with a private authority."""
 
+import base64
 import functools
 import hashlib
 import os
 
 import pytest
+from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 from tests.far_side import git
 from tests.far_side.listening import listening
 from tests.far_side.web import web
@@ -250,15 +252,18 @@ async def test_every_runtime_trusts_the_door_and_nobody_else(world):
     value = await world.value(
         "python",
         """
-        import os, ssl, subprocess
+        import base64, os, ssl, subprocess
         names = ("SSL_CERT_FILE REQUESTS_CA_BUNDLE CURL_CA_BUNDLE GIT_SSL_CAINFO DENO_CERT NODE_EXTRA_CA_CERTS PIP_CERT"
                  " AWS_CA_BUNDLE").split()
         bundle = open(os.environ["SSL_CERT_FILE"]).read()
         trusted = ssl.create_default_context().get_ca_certs()
-        return [[os.environ.get(name) for name in names], bundle.count("BEGIN"), [c["subject"] for c in trusted]]
+        java = base64.b64encode(open("/etc/ssl/certs/java/cacerts", "rb").read()).decode()
+        return [[os.environ.get(name) for name in names], bundle.count("BEGIN"), [c["subject"] for c in trusted], java]
         """,
     )
-    paths, certificates, trusted = value
+    paths, certificates, trusted, java = value
+    (stored,) = load_pkcs12(base64.b64decode(java), None).additional_certs
+    assert stored.certificate.subject.rfc4514_string() == "CN=Gloveport"
     assert set(paths) == {"/etc/ssl/certs/ca-certificates.crt"}
     assert certificates == 1
     assert trusted == [[[["commonName", "Gloveport"]]]]

@@ -1,7 +1,13 @@
 """Describes the network of a sandbox: its doors, the granted names, and the authority to trust. Pure."""
 
+import base64
 from collections.abc import Mapping
+from functools import lru_cache
 from ipaddress import IPv4Address
+
+from cryptography.hazmat.primitives.serialization import NoEncryption
+from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12Certificate, serialize_java_truststore
+from cryptography.x509 import load_pem_x509_certificates
 
 from gloveport.model.egress import Egress, Placeholder
 from gloveport.policy.hosts.authorities import DEFAULT_PORTS, exact_places
@@ -16,6 +22,9 @@ STAND_IN = "added-by-gloveport"
 _FIRST_NAME = IPv4Address("127.64.0.1")
 _ANY = "0.0.0.0"  # noqa: S104 - of the sandbox's own namespace, where there is nothing but its loopback
 _BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
+_JAVA_STORE = "/etc/ssl/certs/java/cacerts"
+"""Where the Java of Debian and its like looks; that of others does so when it is told to."""
+
 # aiohttp opens a WebSocket by a proxy of its own scheme alone.
 _PROXIED = (
     *("HTTP_PROXY", "HTTPS_PROXY", "WS_PROXY", "WSS_PROXY"),
@@ -27,6 +36,8 @@ _TRUST = (
     *("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "DENO_CERT", "NODE_EXTRA_CA_CERTS"),
     *("PIP_CERT", "AWS_CA_BUNDLE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "CARGO_HTTP_CAINFO"),
 )
+# JAVA_TOOL_OPTIONS would be for all of Java, which says at each start that it has seen them.
+_JAVA_OPTIONS = ("MAVEN_OPTS", "GRADLE_OPTS")
 
 
 def network_of(egress: Egress, certificate: str) -> Network:
@@ -47,11 +58,20 @@ def network_of(egress: Egress, certificate: str) -> Network:
             **dict.fromkeys(_PROXIED, f"http://{PROXY[0]}:{PROXY[1]}"),
             **dict.fromkeys(_NOT_PROXIED, "localhost,127.0.0.1,::1"),
             **dict.fromkeys(_TRUST, _BUNDLE),
+            **dict.fromkeys(_JAVA_OPTIONS, f"-Djavax.net.ssl.trustStore={_JAVA_STORE}"),
             **{name: STAND_IN for api in active.values() for name in api.stand_ins},
         },
-        files=(TextFile(path=_BUNDLE, text=certificate),),
+        files=(TextFile(path=_BUNDLE, text=certificate), _java_store(certificate)),
         placeholders=tuple(auth.name for api in active.values() for auth in api.auth if isinstance(auth, Placeholder)),
     )
+
+
+@lru_cache(maxsize=4)
+def _java_store(certificate: str) -> TextFile:
+    """What Java reads instead of a certificate: a store of its own, without a password."""
+    trusted = [PKCS12Certificate(one, b"gloveport") for one in load_pem_x509_certificates(certificate.encode())]
+    store = base64.b64encode(serialize_java_truststore(trusted, NoEncryption()))
+    return TextFile(path=_JAVA_STORE, text=store.decode(), is_base64=True)
 
 
 def leads_out(egress: Egress) -> bool:

@@ -73,6 +73,8 @@ class TextFile(Value):
 
     path: str
     text: str
+    is_base64: bool = False
+    """Whether the text stands for bytes that are none."""
 
 
 Door: TypeAlias = tuple[str, Annotated[int, Field(ge=1, le=65535)]]

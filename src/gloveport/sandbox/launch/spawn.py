@@ -4,6 +4,7 @@ Whatever happens, leaving a context of these means that every process of the san
 uid free again.
 """
 
+import base64
 import contextlib
 import json
 import os
@@ -24,7 +25,7 @@ from gloveport.sandbox.cgroups.kernel_memory import free_leftovers
 from gloveport.sandbox.launch import bubblewrap, uid_lease
 from gloveport.sandbox.launch.bubblewrap_process import BubblewrapProcess
 from gloveport.sandbox.launch.launcher import Launcher
-from gloveport.sandbox.plan import Door, Plan
+from gloveport.sandbox.plan import Door, Plan, TextFile
 from gloveport.sandbox.reaper import launch, reaper
 from gloveport.sandbox.run import frames
 from gloveport.sandbox.run.confined import Confined, Streams, check_ready, pipe
@@ -158,7 +159,7 @@ class Bubblewrap:
             diagnosis, stderr = pipe(stack)
             info, info_end = pipe(stack)
             with stderr, info_end, contextlib.ExitStack() as passed:
-                files = [_memory(passed, file.text.encode()) for file in plan.files]
+                files = [_memory(passed, _content_of(file)) for file in plan.files]
                 seccomp_filter = _memory(passed, compile_filter(os.uname().machine, plan.families, ptrace=plan.ptrace))
                 inherited = [seccomp_filter, info_end.fileno(), theirs.fileno(), *files]
                 if far_network:
@@ -206,6 +207,10 @@ class Bubblewrap:
             spec |= {"network": descriptors.network, "doors": plan.doors, "connectors": plan.connectors}
             spec["sysctls"] = dict(plan.sysctls)
         return _memory(stack, json.dumps(spec).encode())
+
+
+def _content_of(file: TextFile) -> bytes:
+    return base64.b64decode(file.text) if file.is_base64 else file.text.encode()
 
 
 def new_name(kind: str) -> str:
