@@ -9,20 +9,18 @@ Each is a line. Who is at the other end is known from the kernel.
 
 import contextlib
 import json
-import logging
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
-from anyio.abc import SocketAttribute, SocketListener, SocketStream, UNIXSocketStream
+from anyio.abc import SocketStream, UNIXSocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from gloveport.cli import run_protocol, server_sockets
+from gloveport.cli.server_sockets import serve_commands
 from gloveport.errors import GloveportError
-from gloveport.task_group import open_task_group
-from gloveport.untrusted_text import printable_lines
 from gloveport.user_directories import state_directory
 from gloveport.workspace_service.sandbox_ports import PortError, SandboxPorts
 
@@ -31,8 +29,6 @@ if TYPE_CHECKING:
 
 _LINE_BYTES: Final = 4096
 _ASK_SECONDS: Final = 5.0
-
-_log = logging.getLogger(__name__)
 
 
 def port_directory(environ: Mapping[str, str]) -> Path:
@@ -44,19 +40,12 @@ def port_directory(environ: Mapping[str, str]) -> Path:
     return state_directory(environ) / "ports"
 
 
-@contextlib.asynccontextmanager
-async def answer_ports(ports: SandboxPorts, audit: "AuditLog", environ: Mapping[str, str]) -> AsyncIterator[None]:
+def answer_ports(
+    ports: SandboxPorts, audit: "AuditLog", environ: Mapping[str, str]
+) -> AbstractAsyncContextManager[None]:
     """Connect whoever asks until the context is left; then their connections end."""
-    async with contextlib.AsyncExitStack() as stack:
-        try:
-            listener = stack.enter_context(server_sockets.listen(port_directory(environ), str(os.getpid())))
-        except OSError as error:  # a server is good without it
-            _log.warning("gloveport ports will not find this server: %s", error)
-        else:
-            served = await stack.enter_async_context(await SocketListener.from_socket(listener))
-            tasks = await stack.enter_async_context(open_task_group())
-            tasks.start_soon(served.serve, _PortService(ports, audit).answer)
-        yield
+    service = _PortService(ports, audit)
+    return serve_commands(port_directory(environ), str(os.getpid()), "gloveport ports", service.answer)
 
 
 class _PortService:
@@ -67,19 +56,12 @@ class _PortService:
 
     async def answer(self, connection: SocketStream) -> None:
         """Answer whoever has connected."""
-        async with connection:
-            raw = connection.extra(SocketAttribute.raw_socket)  # noqa: S610 - no SQL
-            if not isinstance(connection, UNIXSocketStream) or not run_protocol.is_of_this_user(raw):
-                return
-            try:
-                await self._answer(connection)
-            except (anyio.BrokenResourceError, anyio.EndOfStream, anyio.IncompleteRead, anyio.DelimiterNotFound):
-                pass  # it has gone, or speaks of something else
-            except GloveportError as error:
-                with contextlib.suppress(anyio.BrokenResourceError):
-                    await connection.send(_line({"error": str(error.args[0]), "hint": error.hint}))
-            except Exception as error:  # noqa: BLE001 - it ends this connection, and not the server
-                _log.warning("a connection to the socket of gloveport ports failed: %s", printable_lines(repr(error)))
+        if not isinstance(connection, UNIXSocketStream):
+            return
+        try:
+            await self._answer(connection)
+        except GloveportError as error:
+            await connection.send(_line({"error": str(error.args[0]), "hint": error.hint}))
 
     async def _answer(self, connection: UNIXSocketStream) -> None:
         with anyio.move_on_after(_ASK_SECONDS) as time:

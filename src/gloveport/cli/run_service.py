@@ -7,22 +7,22 @@ line says more than the configuration does not offer it.
 import codecs
 import contextlib
 import json
-import logging
 import math
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import typer
-from anyio.abc import SocketAttribute, SocketListener, SocketStream
+from anyio.abc import SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from gloveport.cli import exit_codes, run_protocol
 from gloveport.cli.printer import Printer
 from gloveport.cli.run_printing import read_request, run_program
-from gloveport.cli.server_sockets import listen
+from gloveport.cli.server_sockets import serve_commands
 from gloveport.errors import GloveportError
 from gloveport.task_group import open_task_group
 from gloveport.untrusted_text import printable_lines
@@ -35,27 +35,17 @@ _USAGE: Final = 2
 _REQUEST_BYTES: Final = 1 << 20
 """Of what stands in a request besides the program."""
 
-_log = logging.getLogger(__name__)
 
-
-@contextlib.asynccontextmanager
-async def answer_runs(engine: "Engine", limits: "Limits", mark: str, environ: Mapping[str, str]) -> AsyncIterator[None]:
+def answer_runs(
+    engine: "Engine", limits: "Limits", mark: str, environ: Mapping[str, str]
+) -> AbstractAsyncContextManager[None]:
     """Take programs until the context is left; then those that run are ended.
 
     ``limits`` is what the owner's policy gives at most, ``mark`` the fingerprint of the configuration that the engine
     was made from. The state directory is looked up in ``environ``.
     """
-    async with contextlib.AsyncExitStack() as stack:
-        try:
-            listening = listen(run_protocol.socket_directory(environ), f"{mark}-{os.getpid()}")
-            listener = stack.enter_context(listening)
-        except OSError as error:  # a server is good without it
-            _log.warning("no program of gloveport run will be taken: %s", error)
-        else:
-            served = await stack.enter_async_context(await SocketListener.from_socket(listener))
-            tasks = await stack.enter_async_context(open_task_group())
-            tasks.start_soon(served.serve, _RunService(engine, limits).answer)
-        yield
+    path, name = run_protocol.socket_directory(environ), f"{mark}-{os.getpid()}"
+    return serve_commands(path, name, "gloveport run", _RunService(engine, limits).answer)
 
 
 class _RunService:
@@ -65,17 +55,6 @@ class _RunService:
 
     async def answer(self, connection: SocketStream) -> None:
         """Run one program for whoever has connected."""
-        async with connection:
-            if not run_protocol.is_of_this_user(connection.extra(SocketAttribute.raw_socket)):  # noqa: S610 - no SQL
-                return
-            try:
-                await self._answer(connection)
-            except (anyio.BrokenResourceError, anyio.EndOfStream, anyio.IncompleteRead):
-                pass  # it has gone
-            except Exception as error:  # noqa: BLE001 - it ends this connection, and not the server
-                _log.warning("a connection to the socket of gloveport run failed: %s", printable_lines(repr(error)))
-
-    async def _answer(self, connection: SocketStream) -> None:
         await connection.send(run_protocol.pack({"code_bytes": self._limits.code_bytes}))
         told = await self._receive(connection)
         encoding = codecs.lookup(told["encoding"]).name

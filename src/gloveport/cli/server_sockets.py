@@ -2,19 +2,64 @@
 
 import contextlib
 import fcntl
+import logging
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
+
+import anyio
+from anyio.abc import SocketAttribute, SocketListener, SocketStream
 
 from gloveport.cli import run_protocol
+from gloveport.task_group import open_task_group
+from gloveport.untrusted_text import printable_lines
+
+Answer: TypeAlias = Callable[[SocketStream], Awaitable[None]]
+"""Answers one command of this user, until it has gone."""
 
 _BACKLOG: Final = 64
 
+_log = logging.getLogger(__name__)
+
+
+@contextlib.asynccontextmanager
+async def serve_commands(path: Path, name: str, command: str, answer: Answer) -> AsyncIterator[None]:
+    """Answer each command that connects, and nobody else, until the context is left.
+
+    Args:
+        path: The directory of the sockets.
+        name: Of this one.
+        command: What connects, for the log. Where there can be no socket, that is a warning: a server is good without.
+        answer: What fails in it ends its connection, and not the server.
+    """
+
+    async def answer_user(connection: SocketStream) -> None:
+        async with connection:
+            if not run_protocol.is_of_this_user(connection.extra(SocketAttribute.raw_socket)):  # noqa: S610 - no SQL
+                return
+            try:
+                await answer(connection)
+            except (anyio.BrokenResourceError, anyio.EndOfStream, anyio.IncompleteRead, anyio.DelimiterNotFound):
+                pass  # it has gone, or speaks of something else
+            except Exception as error:  # noqa: BLE001 - see above
+                _log.warning("a connection to the socket of %s failed: %s", command, printable_lines(repr(error)))
+
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            listener = stack.enter_context(_listen(path, name))
+        except OSError as error:
+            _log.warning("%s will not find this server: %s", command, error)
+        else:
+            served = await stack.enter_async_context(await SocketListener.from_socket(listener))
+            tasks = await stack.enter_async_context(open_task_group())
+            tasks.start_soon(served.serve, answer_user)
+        yield
+
 
 @contextlib.contextmanager
-def listen(path: Path, name: str) -> Iterator[socket.socket]:
+def _listen(path: Path, name: str) -> Iterator[socket.socket]:
     """A socket in the directory, which is made where it is not there. Those that nobody listens at are removed.
 
     Raises:
