@@ -197,7 +197,7 @@ async def test_null_is_not_given_in_the_tools_of_a_workspace(served):
     asked = {"tool_name": "exec_command", "permission": "network", "reason": "x", "scope": None, "ttl_seconds": None}
     said = await words(served, "request_permissions", arguments={"cmd": "true", **command}, **asked)
     assert said.startswith("granted: ")
-    assert (await served.refused("read_file", path=None))["message"].endswith("- path: is missing")
+    assert (await served.refused("read_file", path=None))["message"].endswith("path: is missing")
 
 
 async def test_one_tool_reads_output_of_runs_and_of_commands(served):
