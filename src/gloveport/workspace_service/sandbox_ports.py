@@ -83,6 +83,10 @@ class SandboxPorts:
         free = tuple((address, _FreeSockets(each, anyio.Semaphore(len(each)))) for address, each in alike if each)
         self._sandboxes[name] = _Reachable(what=what, connectors=every, free=free)
 
+    def remove(self, name: str) -> None:
+        """Let no port of a sandbox be reached any more."""
+        self._sandboxes.pop(name, None)
+
     def names(self) -> dict[str, str]:
         """What runs where, the latest last."""
         return {name: one.what for name, one in self._sandboxes.items() if one.is_there}

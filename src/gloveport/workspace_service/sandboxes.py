@@ -105,7 +105,10 @@ class WorkspaceSandboxes:
 
         async def run(child: Confined) -> Outcome:
             self.ports.add(command.id, command.line, child.connectors)
-            return await self._run(child, program, guard, command)
+            try:
+                return await self._run(child, program, guard, command)
+            finally:
+                self.ports.remove(command.id)  # what is left of its sandbox goes away a little later
 
         async with guard.admit(request.action) as ending:
             try:

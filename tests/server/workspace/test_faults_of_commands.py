@@ -404,6 +404,7 @@ async def test_a_command_has_these_variables_and_no_others(served, target, monke
         "LOGNAME": "agent",
         "SHELL": "/bin/bash",
         "NO_COLOR": "1",
+        "LSAN_OPTIONS": "detect_leaks=0",
         "PWD": target,
         "SHLVL": "0",
         "_": "/usr/bin/env",
