@@ -1,6 +1,7 @@
 """First process in every sandbox built for one program: closes the inner walls, says so, runs the program, reports.
 
-    host → init   {"landlock": [[path, kind]…], "mounts": [path…], "python": whether a Python program will come}
+    host → init   {"landlock": [[path, kind]…], "mounts": [path…], "python": whether a Python program will come}, with
+                                       descriptors of the cgroups that we move into by ourselves, if there are some
     init → host   {"ready": …}         what is in force, as the kernel tells it; carries our pid as credentials, and
                                        descriptors of the directories of ``DIRECTORIES``
     host → init   {"program": …}       with descriptors of stdout and stderr, and of "inputs" of an interpreter that
@@ -30,7 +31,7 @@ from types import ModuleType
 
 F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_WRITE = 1033, 1, 2, 4, 8
 HEAD_BYTES, MAX_FRAME_BYTES = 4, 16 << 20
-ANCILLARY_BYTES = _socket.CMSG_SPACE(4 * 4)
+ANCILLARY_BYTES = _socket.CMSG_SPACE(8 * 4)
 CAPABILITY_LINES = [b"\nCap%s:\t%016x\n" % (kind, 0) for kind in (b"Inh", b"Prm", b"Eff", b"Bnd", b"Amb")]
 IUTF8 = 0o40000  # of <asm-generic/termbits.h>
 CHANNEL, MAX_DESCRIPTOR = 3, (1 << 31) - 1
@@ -354,7 +355,10 @@ def main():
     host = open_channel(int(sys.argv[1]))
     with open("/dev/null", "rb") as null:  # the sandbox's own, in place of the one inherited from the host
         os.dup2(null.fileno(), 0)
-    setup, _ = receive(host)
+    setup, groups = receive(host)
+    for group in groups:
+        os.write(group, b"0")
+        os.close(group)
     mounts = identities(setup["mounts"])
     version, calls = load("landlock", "landlock.py").calls(setup["landlock"], CHANNEL + 1, CHANNEL + 2)
     perform(calls)

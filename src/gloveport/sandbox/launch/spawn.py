@@ -78,20 +78,23 @@ class Bubblewrap:
         if plan.writable:
             raise SandboxError("nothing of the host can be written in a sandbox that no fork server makes")
         with contextlib.ExitStack() as stack:
-            group = stack.enter_context(self.tree.group(new_name("run"), plan.limits)) if self.tree else None
             async with (
-                free_leftovers(group),
+                contextlib.AsyncExitStack() as leftovers,
                 self.spawn(plan, f"{GUEST}/init.py", bubblewrap.arguments, plan.doors) as spawned,
             ):
-                with spawned.report_failures():
+                with spawned.report_failures(), contextlib.ExitStack() as opened:
+                    # Made while bubblewrap starts.
+                    group = stack.enter_context(self.tree.group(new_name("run"), plan.limits)) if self.tree else None
+                    await leftovers.enter_async_context(free_leftovers(group))
+                    entrances = opened.enter_context(group.open_entrances()) if group else ()
                     mounts = [mount.target for mount in plan.mounts]
                     setup = {"landlock": plan.landlock, "mounts": mounts, "python": bool(plan.preload)}
-                    await frames.send(spawned.channel, setup)
+                    await frames.send(spawned.channel, setup, entrances)
                     ready, pid, directories = await frames.expect_ready(spawned.channel, stack)
                     walls = check_ready(ready.get("ready"), landlock_abi=self.landlock_abi, shown=spawned.shown)
                     inner = await spawned.find_inner()
                     network = await spawned.prepare_network(plan.doors, plan.connectors, stack)
-                    if group is not None:
+                    if group is not None and not entrances:
                         group.attach(pid)
                     streams = stack.enter_context(Streams.open(spawned.uid))
                 child = Confined(
