@@ -118,13 +118,13 @@ class Work:
     async def watch(self) -> None:
         """What watches its files runs the tests again when the edit is taken back."""
         told = await self.call("exec_command", cmd=self.project["watch"], yield_time_ms=0, tty=True)
-        told = await self._until(told, self.project["broken"])
+        told = await self._until(told, self.project["broken"], told["stdout"])
         await self._mend()
         told = await self._until(told, self.project["watched"])
         await self.call("kill_command", command_id=told["command_id"], signal="KILL")
 
-    async def _until(self, told: dict[str, Any], says: str) -> dict[str, Any]:
-        said, until = told["stdout"], time.monotonic() + SECONDS / 4
+    async def _until(self, told: dict[str, Any], says: str, said: str = "") -> dict[str, Any]:
+        until = time.monotonic() + SECONDS / 4
         while not re.search(says, said):
             if told["status"] != "running" or time.monotonic() > until:
                 raise StepError(f"{self.project['watch']}\nhas not said {says!r}: {said[-1500:]}")
