@@ -4,6 +4,7 @@ Everything received is hostile: a frame is bounded before it is read and parsed 
 """
 
 import contextlib
+import errno
 import json
 import os
 import socket
@@ -193,7 +194,10 @@ async def receive_descriptors(channel: socket.socket, count: int) -> tuple[int, 
     descriptors = tuple(number for payload in payloads for (number,) in _DESCRIPTOR.iter_unpack(payload))
     if len(descriptors) != count or flags & socket.MSG_CTRUNC:  # room is rounded up: one more may have found some
         _close_all(descriptors)
-        raise GuestError(f"it sent {len(descriptors) or 'no'} descriptors where {count} were to come")
+        # Cut short though there was room in the message: there was none here.
+        is_used_up = flags & socket.MSG_CTRUNC and len(descriptors) < count
+        cause = OSError(errno.EMFILE, os.strerror(errno.EMFILE)) if is_used_up else None
+        raise GuestError(f"it sent {len(descriptors) or 'no'} descriptors where {count} were to come") from cause
     return descriptors
 
 
