@@ -29,6 +29,9 @@ _WORTH_A_SERVER = 3
 
 _MOST_SERVERS = 8
 
+_MOST_MEMORY = 1 << 40
+"""Of a sandbox that waits: more than any test asks for, since what is asked for can only be lowered."""
+
 
 @functools.cache
 def _host() -> Host:
@@ -83,7 +86,8 @@ class Forks:
         if fork is None:
             if self._asked[plan.walls] < _WORTH_A_SERVER:
                 return None
-            server = ForkServer(backend=self.backend, plan=plan, program=Program(name="any"), forks=1_000_000)
+            roomy = plan.model_copy(update={"limits": plan.limits.model_copy(update={"memory_bytes": _MOST_MEMORY})})
+            server = ForkServer(backend=self.backend, plan=roomy, program=Program(name="any"), forks=1_000_000)
             fork = _Fork(server, asyncio.create_task(server.maintain()))
         self._forks[plan.walls] = fork
         for walls, other in [*self._forks.items()][:-_MOST_SERVERS]:
