@@ -222,6 +222,19 @@ def test_who_says_nothing_or_nonsense_is_let_go(start, state):
     assert start("-c", "6 * 7").communicate(timeout=60)[0] == "42\n"
 
 
+def test_who_asks_for_more_than_the_command_line_has_does_not_get_it(start, state, records):
+    asked = {"language": "python", "code": "6 * 7", "limits": {}, "environment": None, "session": "new"}
+    said = {"request": asked, "json": False, "encoding": "utf-8", "terminals": []}
+    with socket.socket(socket.AF_UNIX) as connection:
+        with run_protocol.open_directory(state / "serving") as directory:
+            connection.connect(run_protocol.address(directory, *run_protocol.names(directory)))
+        connection.sendall(run_protocol.pack(said))
+        told = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+    assert b"42\n" in told
+    (ended,) = [record for record in records() if record.kind == "execute.ended"][-1:]
+    assert not ended.fields.get("session")
+
+
 def test_a_server_that_is_killed_loses_the_program_and_its_client_says_so(gloveport, config, tmp_path):
     server = serving(gloveport, config, tmp_path / "state")
     environ = {**os.environ, "GLOVEPORT_STATE": str(tmp_path / "state")}

@@ -9,8 +9,9 @@ import threading
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+from tests.environments.http_stand_in import WholeAnswers, answering
 
 OLD, YOUNG = "2020-01-01T00:00:00Z", "2100-01-01T00:00:00Z"
 
@@ -111,10 +112,8 @@ class Index:
 def serve(index: Index) -> Iterator[Index]:
     """Serve it on a port of the loopback interface."""
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
+    class Handler(WholeAnswers):
+        def do_GET(self) -> None:  # noqa: N802 - as http.server calls it
             index.asked.append(self.path)
             kind, _, rest = self.path.strip("/").partition("/")
             if kind == "files" and not self.path.endswith(".metadata"):
@@ -127,23 +126,7 @@ def serve(index: Index) -> Iterator[Index]:
             elif kind == "files" and (data := index.files.get(name, {}).get(file.removesuffix(".metadata"))):
                 found = _metadata(data) if file.endswith(".metadata") else data, "application/octet-stream"
             body, content = found or (b"", "text/plain")
-            self.send_response(200 if found else 404)
-            self.send_header("Content-Type", content)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(body, content, 200 if found else 404)
 
-        def log_message(self, *_args) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    index.port = server.server_address[1]
-    try:
+    with answering(Handler) as index.port:
         yield index
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

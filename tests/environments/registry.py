@@ -6,11 +6,11 @@ import hashlib
 import io
 import json
 import tarfile
-import threading
 import urllib.parse
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from tests.environments.http_stand_in import WholeAnswers, answering
 
 OLD, YOUNG = "2020-01-01T00:00:00.000Z", "2100-01-01T00:00:00.000Z"
 
@@ -79,10 +79,8 @@ class Registry:
 def serve(registry: Registry, host: str = "registry0.test") -> Iterator[Registry]:
     """Serve it on a port of the loopback interface, under this name."""
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
+    class Handler(WholeAnswers):
+        def do_GET(self) -> None:  # noqa: N802 - as http.server calls it
             path = urllib.parse.unquote(self.path).strip("/")
             registry.asked.append(path)
             name, _, file = path.partition("/-/")
@@ -91,23 +89,8 @@ def serve(registry: Registry, host: str = "registry0.test") -> Iterator[Registry
             else:
                 known = registry.packages[name]
                 body = known[file.removesuffix(".tgz")][1] if file else registry.document(name)
-            self.send_response(200 if body else 404)
-            self.send_header("Content-Type", "application/octet-stream" if file else "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(body, "application/octet-stream" if file else "application/json", 200 if body else 404)
 
-        def log_message(self, *_args) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    registry.port, registry.host = server.server_address[1], host
-    try:
+    with answering(Handler) as registry.port:
+        registry.host = host
         yield registry
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -2,12 +2,11 @@
 
 import contextlib
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from tests import shared_host
 from tests.egress.world import World
+from tests.environments.http_stand_in import WholeAnswers, answering
 from tests.environments.index import Index, serve
 
 from gloveport.config import Config
@@ -23,8 +22,8 @@ pytestmark = pytest.mark.anyio
 def advisories(known, asked):
     """A service with OSV's interface. ``known``: ids by ecosystem and name; ``asked`` gets what it is asked."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
+    class Handler(WholeAnswers):
+        def do_POST(self) -> None:  # noqa: N802 - as http.server calls it
             queries = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["queries"]
             asked.extend(queries)
             results = []
@@ -35,31 +34,16 @@ def advisories(known, asked):
                 results.append(
                     {"vulns": [{"id": one} for one in told], **({"next_page_token": "2"} if ids and not page else {})}
                 )
-            self.answer({"results": results})
+            self.answer(json.dumps({"results": results}).encode())
 
-        def do_GET(self) -> None:
+        def do_GET(self) -> None:  # noqa: N802 - as http.server calls it
             name = self.path.rpartition("/")[2]
-            self.answer({"id": name, "summary": f"About {name}\x1b[31m", "aliases": [f"CVE-{name}"]})
+            self.answer(
+                json.dumps({"id": name, "summary": f"About {name}\x1b[31m", "aliases": [f"CVE-{name}"]}).encode()
+            )
 
-        def answer(self, told) -> None:
-            body = json.dumps(told).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_args) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield server.server_address[1]
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with answering(Handler) as port:
+        yield port
 
 
 async def test_what_is_known_about_packages_is_told_and_malware_is_not_installed(tmp_path):

@@ -30,11 +30,13 @@ from gloveport.user_directories import FILE_NAME, config_directory, state_direct
 
 HEAD: Final = struct.Struct("!BI")
 JSON: Final = 0
-MAX_FRAME_BYTES: Final = 64 << 20
+ASKED: Final = ("language", "code", "limits", "environment")
+"""All that a request can say: a server takes no more than the command line has."""
+
 _MOST_FILES: Final = 256
 _MOST_BYTES: Final = 1 << 20
 
-CREDENTIALS: Final = struct.Struct("3i")  # struct ucred: pid, uid, gid
+_CREDENTIALS: Final = struct.Struct("3i")  # struct ucred: pid, uid, gid
 
 
 def pack(message: Mapping[str, object]) -> bytes:
@@ -126,5 +128,5 @@ def address(directory: int, name: str) -> str:
 
 def is_of_this_user(connection: socket.socket) -> bool:
     """Whether who is at the other end is this user, as the kernel tells it."""
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
-    return bool(CREDENTIALS.unpack(credentials)[1] == os.geteuid())
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return bool(_CREDENTIALS.unpack(credentials)[1] == os.geteuid())

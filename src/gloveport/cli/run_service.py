@@ -82,7 +82,7 @@ class _RunService:
     async def _run(self, told: Mapping[str, Any], printer: Printer) -> Mapping[str, object]:
         """The last frame."""
         try:
-            request = read_request(told["request"])
+            request = read_request({name: told["request"].get(name) for name in run_protocol.ASKED})
         except typer.BadParameter as error:
             return {"error": printable_lines(error.message), "exit_code": _USAGE}
         try:

@@ -8,7 +8,7 @@ import sys
 from types import ModuleType
 
 from gloveport_tools.results import SkillError
-from gloveport_tools.tree import check_name, merge_arguments, signature_of, text_or_error
+from gloveport_tools.tree import check_name, documentation_of, merge_arguments, parameters_of, text_or_error
 
 
 class SkillsFinder:
@@ -71,14 +71,8 @@ class Skill:
         """All that is known of it, its schema and whether it is approved among that."""
         return self._host.ask(self.__name__, "describe_skill", skill=self.__name__)
 
-    @property
-    def __doc__(self):
-        told = self.describe()
-        return f"{told['description']}\n\n{told['python']}".strip()
-
-    @property
-    def __signature__(self):
-        return signature_of(self.describe()["input_schema"])
+    __doc__ = property(documentation_of)
+    __signature__ = property(parameters_of)
 
     def __repr__(self):
         return text_or_error(f"skills.{self.__name__}", declaration_of, self)

@@ -15,6 +15,17 @@ from gloveport_tools.results import ToolError, ToolResult
 TYPES = {"string": str, "boolean": bool, "integer": int, "number": float, "array": list, "object": dict}
 
 
+def documentation_of(called):
+    """The ``__doc__`` of what a program may call: what it says of itself, and its typed declaration."""
+    told = called.describe()
+    return f"{told['description']}\n\n{told['python']}".strip()
+
+
+def parameters_of(called):
+    """Its ``__signature__``, by its schema."""
+    return signature_of(called.describe()["input_schema"])
+
+
 class ToolsModule(ModuleType):
     """Servers by attribute, such as ``tools.github``, or by their own name, such as ``tools["my-server"]``."""
 
@@ -96,14 +107,8 @@ class Tool:
         """All that is known of it, its schemas among that."""
         return self._host.ask(self._label, "describe", server=self._server, tool=self.__name__)
 
-    @property
-    def __doc__(self):
-        told = self.describe()
-        return f"{told['description']}\n\n{told['python']}".strip()
-
-    @property
-    def __signature__(self):
-        return signature_of(self.describe()["input_schema"])
+    __doc__ = property(documentation_of)
+    __signature__ = property(parameters_of)
 
     def __repr__(self):
         return text_or_error(f"tools.{self._server}.{self.__name__}", declaration_of, self)
