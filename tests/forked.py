@@ -3,7 +3,7 @@ It has asked the interpreter of programs, too, what it is.
 
 ``gloveport`` itself, and scripts that would import the SDK. Each has descriptors, a directory, an environment, signals
 and an end of its own as if it were executed. That the installed command starts is proven where tests execute it.
-``python -m tests.forked LISTENER OWNER`` (descriptors) is what forks.
+``python -m tests.forked STATE LISTENER OWNER`` is what forks: a state directory for packages, and two descriptors.
 """
 
 import atexit
@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests import fork
+from tests import fork, remembered
 
 _ROOT = Path(__file__).parents[1]
 _FORK = Path(__file__).with_name("fork.py")
@@ -115,7 +115,7 @@ def gloveport() -> Iterator[Gloveport]:
             listener.bind(str(place))
             listener.listen(128)
             passed = [listener.fileno(), theirs.fileno()]
-            command = [sys.executable, "-m", "tests.forked", *map(str, passed)]
+            command = [sys.executable, "-m", "tests.forked", str(remembered.packages_state()), *map(str, passed)]
             process = subprocess.Popen(command, cwd=_ROOT, pass_fds=passed)
         theirs.close()
         yield Gloveport(place)
@@ -181,9 +181,10 @@ if __name__ == "__main__":
     for name in _LATE:
         importlib.import_module(name)
     python._query = functools.cache(python._query)
+    remembered.share_packages(Path(sys.argv[1]))
     python.find(None)
     gc.freeze()  # else what is shared would be copied when it is looked through
-    if _serve(*(socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[1:])):
+    if _serve(*(socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[2:])):
         if sys.argv[0] == "gloveport":
             from gloveport.cli.main import main
 

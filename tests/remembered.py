@@ -1,29 +1,49 @@
 """Remembers what does not change between tests of one process, and takes longer to make than all else of an engine."""
 
+import atexit
 import copy
 import functools
 import inspect
 import os
+import shutil
 import ssl
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpcore2
 from mcp.server.mcpserver.tools import Tool
 
+from gloveport.bootstrap import build
 from gloveport.runtimes import python
 
 _make_context = functools.cache(lambda trust_env, *_: _default_ssl_context(_trust_env=trust_env))
 _default_ssl_context = httpcore2.default_ssl_context
 _from_function = Tool.from_function
 _tools: dict[str, Tool] = {}
+with_packages = build.with_packages
 
 
 def remember() -> None:
     """Do so from now on."""
     python._query = functools.cache(python._query)  # what an interpreter says of itself
+    share_packages(packages_state())
     httpcore2.default_ssl_context = _share_context
     Tool.from_function = _describe
+
+
+@functools.cache
+def packages_state() -> Path:
+    """A state directory for the packages that programs get, which are thousands of files. It ends with this process."""
+    state = Path(tempfile.mkdtemp(prefix="gloveport-packages-"))
+    atexit.register(shutil.rmtree, state, ignore_errors=True)
+    return state
+
+
+def share_packages(state: Path) -> None:
+    """Have them put together there, whatever the state directory of a test is."""
+    build.with_packages = lambda init, _: with_packages(init, {"GLOVEPORT_STATE": str(state)})
 
 
 def _share_context(*, _trust_env: bool = True) -> ssl.SSLContext:

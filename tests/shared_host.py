@@ -37,7 +37,7 @@ _MOST_MEMORY = 1 << 40
 def _host() -> Host:
     context = contextlib.ExitStack()
     atexit.register(context.close)
-    return context.enter_context(open_host(Config()))
+    return context.enter_context(open_host(Config(), {}))
 
 
 @dataclass

@@ -5,6 +5,7 @@
 
 import os
 import re
+import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,6 +52,15 @@ def config_directory() -> Path:
     if os.geteuid() == 0:
         return Path("/etc/gloveport")
     return _of_user("XDG_CONFIG_HOME", lambda: platformdirs.user_config_path("gloveport"))
+
+
+def is_ours(directory: Path) -> bool:
+    """Whether a path is a directory of this user in which nobody else can change what there is."""
+    try:
+        status = directory.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
 
 def _of_user(variable: str, find: Callable[[], Path]) -> Path:

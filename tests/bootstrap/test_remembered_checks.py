@@ -24,7 +24,7 @@ def state(environ):
 
 @pytest.fixture(scope="module")
 def host():
-    with open_host(Config()) as found:
+    with open_host(Config(), {}) as found:
         yield found
 
 
@@ -33,7 +33,7 @@ def test_what_was_found_sound_is_recalled_for_the_same_and_for_nothing_else(host
     assert recall_checks(host, Config(), environ) is None
     remember_checks(host, Config(), environ, SOUND)
     assert list(recall_checks(host, Config(), environ)) == SOUND
-    with open_host(Config()) as again:
+    with open_host(Config(), environ) as again:
         assert list(recall_checks(again, Config(), environ)) == SOUND
     other = Config(sandbox={"landlock_abi": 3})
     assert recall_checks(host, other, environ) is None

@@ -66,7 +66,7 @@ def serve_here(tmp_path, environ):
         root = make_workspace(tmp_path)
         config = Config.model_validate({"pool": NOTHING_WAITS, "workspace": {"root": str(root), **settings}})
         async with contextlib.AsyncExitStack() as stack:
-            host = stack.enter_context(open_host(config))
+            host = stack.enter_context(open_host(config, environ))
             config = with_view(config, host.system, environ)
             engine = await stack.enter_async_context(app.assemble_on(host, config, environ, connect_servers))
             service = await stack.enter_async_context(open_workspace(engine, config, environ, "stdio"))

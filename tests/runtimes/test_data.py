@@ -12,6 +12,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import pytest
+from tests import remembered
 
 from gloveport.bootstrap import app
 from gloveport.bootstrap.inspection import inspect, require
@@ -63,20 +64,20 @@ def test_the_extra_is_what_is_looked_for():
     assert {requirement.partition(">")[0] for requirement in extra} == set(data.NAMES)
 
 
-def test_what_is_mounted_are_the_extras_packages_and_what_they_require_and_nothing_else(site):
-    """P1: no package of the server, no start-up file, no script, nothing outside site-packages."""
+def test_what_is_shown_are_the_extras_packages_and_what_they_require_and_nothing_else(site):
+    """P1: no package of the server, no start-up file, no script, nothing outside site-packages, no path of the host."""
     found = data.find(GUEST, OURS, [])
-    assert {mount.target: mount.source for mount in found.mounts} == {
-        f"/opt/data/{name}": f"{site}/{name}"
-        for name in ("numpy", "numpy.libs", "pandas", "matplotlib", "pylab.py", "dates")
-    }
+    packages = ("numpy", "numpy.libs", "pandas", "matplotlib", "pylab.py", "dates")
+    metadata = [f"{name}-1.0.dist-info/METADATA" for name in ("numpy", "pandas", "matplotlib", "date_thing")]
+    assert found.sources == {name: f"{site}/{name}" for name in (*packages, *metadata)}
     assert found.modules == ("numpy", "pandas", "matplotlib")
     assert found.env["PYTHONPATH"] == "/opt/data"
 
 
-def test_packages_are_one_place_of_a_sandbox(site):
+def test_packages_are_one_place_of_a_sandbox(site, environ):
     """E9: Landlock lets a program list that place, and no mount of the operator's lies in it."""
-    found = data.find(GUEST, OURS, [])
+    found = shown(environ)
+    assert [mount.target for mount in found.mounts] == ["/opt/data"]
     system = host.read_system(GUEST, (), found.mounts, found.env, counts_memory=True)
     plan = make_plan(Program(name="x"), Grant(), system)
     assert [rule for rule in plan.landlock if rule[0].startswith("/opt/data")] == [("/opt/data", "run")]
@@ -86,14 +87,38 @@ def test_packages_are_one_place_of_a_sandbox(site):
         make_plan(Program(name="x"), Grant(mounts=(Mount(source="/srv", target="/opt/data/x"),)), system)
 
 
-def test_sources_are_named_without_symbolic_links(site, tmp_path, monkeypatch):
-    """A virtual environment may lie beneath a link; the launcher opens no path in which one stands."""
-    (tmp_path / "link").symlink_to(site)
-    monkeypatch.setattr(sys, "path", [str(tmp_path / "link")])
-    found = data.find(GUEST, OURS, [])
-    assert found.mounts
-    for mount in found.mounts:
-        os.close(open_plain(mount.source))
+def shown(environ):
+    """What programs of the system's Python get, put together in this state directory."""
+    init = python.Python(executable=GUEST, version=(3, 11), binds=(), data=data.find(GUEST, OURS, []))
+    return remembered.with_packages(init, environ).data
+
+
+def test_the_tree_is_named_without_symbolic_links(site, tmp_path):
+    """The state directory may lie beneath a link; the launcher opens no path in which one stands."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    (mount,) = shown({"GLOVEPORT_STATE": f"{tmp_path}/link/state"}).mounts
+    os.close(open_plain(mount.source))
+    assert {"dates", "date_thing-1.0.dist-info"} <= {path.name for path in Path(mount.source).iterdir()}
+
+
+def test_another_version_or_what_was_compiled_since_is_another_tree(site, environ):
+    first = shown(environ)
+    assert shown(environ) == first
+    py_compile.compile(f"{site}/numpy/__init__.py")
+    compiled = shown(environ)
+    assert compiled.mounts != first.mounts
+    (site / "numpy-1.0.dist-info/RECORD").write_text("numpy/__init__.py,sha256=other,\n")
+    assert shown(environ).mounts not in (first.mounts, compiled.mounts)
+    assert Path(first.mounts[0].source, "numpy").exists(), "a server may still show it"
+
+
+def test_without_a_place_for_the_tree_programs_have_no_packages_and_are_told(site, tmp_path):
+    (tmp_path / "state").touch()
+    found = shown({"GLOVEPORT_STATE": f"{tmp_path}/state"})
+    assert (found.modules, found.mounts, found.env) == ((), (), {})
+    assert found.unusable.startswith("numpy, pandas and matplotlib can't be shown to programs: ")
+    assert "state directory" in found.repair
 
 
 def test_packages_without_bytecode_are_usable_and_the_command_that_compiles_them_is_named(site):
@@ -107,7 +132,7 @@ def test_packages_without_bytecode_are_usable_and_the_command_that_compiles_them
 
 def test_an_interpreter_of_another_kind_gets_nothing_and_the_repair_names_one_that_would(site):
     found = data.find(GUEST, ".cpython-399-x86_64-linux-gnu.so", [])
-    assert (found.modules, found.mounts, found.env) == ((), (), {})
+    assert (found.modules, found.sources, found.env) == ((), {}, {})
     assert f"installed for {OURS}, but programs run on {GUEST}: .cpython-399" in found.detail
     base = found.repair.removeprefix("set runtimes.python to ").partition(",")[0]
     assert python.find(base).executable == base
@@ -149,7 +174,7 @@ def test_without_the_whole_extra_its_installation_is_named(site, monkeypatch, wh
     (site / what).rename(site.parent / "away")
     monkeypatch.setattr(sys, "path", [str(site)])
     found = data.find(GUEST, OURS, [])
-    assert (found.modules, found.mounts, found.env) == ((), (), {})
+    assert (found.modules, found.sources, found.env) == ((), {}, {})
     assert found.detail == "programs have no numpy, pandas or matplotlib"
     assert found.repair == "pip install 'gloveport[data]'"
 
@@ -179,7 +204,7 @@ def test_an_environment_with_packages_of_its_own_is_not_mixed_with_others(enviro
     (site / "numpy").mkdir()
     (site / "numpy/__init__.py").touch()
     found = python.find(interpreter).data
-    assert (found.modules, found.mounts) == (("numpy",), ())
+    assert (found.modules, found.sources) == (("numpy",), {})
     assert "PYTHONPATH" not in found.env
     assert found.detail == f"{interpreter} has numpy itself, and no pandas and matplotlib"
     assert "install pandas and matplotlib for it too" in found.repair
@@ -188,12 +213,12 @@ def test_an_environment_with_packages_of_its_own_is_not_mixed_with_others(enviro
 def test_an_environment_without_them_gets_them(environment):
     found = python.find(environment[0]).data
     assert found.modules == data.NAMES
-    assert found.mounts
+    assert found.sources
 
 
 def test_no_package_has_the_name_of_a_module_of_the_standard_library():
     """In a Python process of a program PYTHONPATH comes first: it must not change what it finds there."""
-    names = {Path(mount.target).stem for mount in python.find(None).data.mounts}
+    names = {Path(name).stem for name in python.find(None).data.sources}
     assert names >= {"numpy", "pandas", "matplotlib", "PIL"}
     assert not names & sys.stdlib_module_names
 

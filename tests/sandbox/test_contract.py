@@ -379,7 +379,7 @@ import importlib.util
 found = {{name: spec.origin for name in {names} if (spec := importlib.util.find_spec(name))}}
 sorted(name for name, origin in found.items() if origin and origin.startswith("/opt"))
 """
-    mounted = {Path(mount.target).stem for mount in python.find(None).data.mounts}
+    mounted = {Path(name).stem for name in python.find(None).data.sources}
     found = (await run("python", code)).value
     assert {"numpy", "pandas", "matplotlib"} <= set(found) <= mounted
     assert {"anyio", "gloveport", "mcp", "pydantic"} <= set(names) - mounted

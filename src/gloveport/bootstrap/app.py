@@ -92,7 +92,7 @@ async def assemble(
         SandboxError: This host lacks a layer that the configuration demands.
         AuditError: The audit log can't be written.
     """
-    with open_host(config) as host:
+    with open_host(config, environ) as host:
         async with assemble_on(host, config, environ, connected) as engine:
             yield engine
 

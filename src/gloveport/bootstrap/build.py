@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gloveport.audit.retention import RetentionBounds
-from gloveport.config import Config
+from gloveport.config import Config, state_directory
 from gloveport.egress.outbound_session import Gateway
 from gloveport.egress.sandbox_network import leads_out
 from gloveport.engine.reach import Reach
+from gloveport.environments.environment_store import EnvironmentStore
+from gloveport.environments.installed_tree import assemble_installed
 from gloveport.errors import ConfigError, SandboxError
-from gloveport.model import LANGUAGES, Grant, Language, Program
+from gloveport.model import LANGUAGES, Grant, Language, Mount, Program
 from gloveport.model.hub import DOOR
 from gloveport.policy.decisions.tools import toolbox_of
-from gloveport.runtimes import RUNTIMES, Runtime, python
+from gloveport.runtimes import RUNTIMES, Runtime, data, python
 from gloveport.runtimes.session_program import prepare_session
 from gloveport.sandbox.cgroups import cgroup, delegation
 from gloveport.sandbox.cgroups.host_share import limit_share
@@ -57,23 +59,24 @@ class Interpreters:
     missing: Mapping[Language, str]
 
 
-def find_interpreters(config: Config) -> Interpreters:
-    """Ask them what they are; may be called in a thread.
+def find_interpreters(config: Config, environ: Mapping[str, str]) -> Interpreters:
+    """Ask them what they are; may be called in a thread. ``environ`` says where the state directory is.
 
     Raises:
         ConfigError: None runs the init process of sandboxes.
     """
-    init = init_of(config)
+    init = with_packages(init_of(config), environ)
     runtimes, missing = runtimes_of(config, init)
     return Interpreters(init=init, runtimes=runtimes, missing=missing)
 
 
 @contextlib.contextmanager
-def open_host(config: Config, interpreters: Interpreters | None = None) -> Iterator[Host]:
+def open_host(config: Config, environ: Mapping[str, str], interpreters: Interpreters | None = None) -> Iterator[Host]:
     """Find it, as configured; on leaving, nothing is left of what it has started.
 
     Args:
         config: What the operator has configured.
+        environ: Says where the state directory is.
         interpreters: Those of ``find_interpreters``, where they were asked before.
 
     Raises:
@@ -82,7 +85,7 @@ def open_host(config: Config, interpreters: Interpreters | None = None) -> Itera
     """
     with Launcher.open() as launcher:
         tree = cgroups(config, launcher)
-        found = interpreters or find_interpreters(config)
+        found = interpreters or find_interpreters(config, environ)
         system = system_of(found.init, tree)
         backend = bubblewrap(config, launcher, tree)
         yield Host(backend=backend, system=system, **vars(found))
@@ -239,8 +242,8 @@ def _refuse_uids_of_accounts(uids: range) -> None:
 
 def system_of(init: python.Python, tree: cgroup.CgroupTree | None) -> System:
     """What every sandbox takes from this host. ``init`` runs the init process of each."""
-    data = init.data
-    return host.read_system(init.executable, init.binds, data.mounts, data.env, counts_memory=tree is not None)
+    packages = init.data
+    return host.read_system(init.executable, init.binds, packages.mounts, packages.env, counts_memory=tree is not None)
 
 
 def init_of(config: Config) -> python.Python:
@@ -250,6 +253,25 @@ def init_of(config: Config) -> python.Python:
         ConfigError: There is none that does.
     """
     return python.find(_path_text(config.runtimes.python))
+
+
+def with_packages(init: python.Python, environ: Mapping[str, str]) -> python.Python:
+    """The interpreter with the tree of the packages for data work, which the first start on a host puts together."""
+    found = init.data
+    if not found.sources:
+        return init
+    try:
+        tree = assemble_installed(store_of(environ), found.digest, found.sources)
+    except OSError as error:
+        found = data.without_tree(error)
+    else:
+        found = found.model_copy(update={"mounts": (Mount(source=str(tree.resolve()), target=data.PLACE),)})
+    return init.model_copy(update={"data": found})
+
+
+def store_of(environ: Mapping[str, str]) -> EnvironmentStore:
+    """Where environments are kept."""
+    return EnvironmentStore(state_directory(environ) / "environments")
 
 
 def runtimes_of(config: Config, init: python.Python) -> tuple[dict[Language, Runtime], dict[Language, str]]:

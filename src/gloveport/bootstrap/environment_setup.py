@@ -7,7 +7,8 @@ from pathlib import Path
 
 from uv import find_uv_bin
 
-from gloveport.config import Config, state_directory
+from gloveport.bootstrap.build import store_of
+from gloveport.config import Config
 from gloveport.egress.outbound_session import Gateway
 from gloveport.engine.advisories import PUBLIC_ADVISORIES, AdvisoryService
 from gloveport.engine.build_host import BuildHost
@@ -41,7 +42,7 @@ def open_environments(
         system: What those see of this host.
         gateway: Their way out.
     """
-    settings, store = config.packages, _store_of(environ)
+    settings, store = config.packages, store_of(environ)
     build = BuildHost(
         store=store,
         bounds=TreeBounds(bytes=int(settings.environment_bytes), files=settings.environment_files),
@@ -67,7 +68,7 @@ def open_environments(
 
 def environments_of(config: Config, init: Python, environ: Mapping[str, str]) -> Environments:
     """The same without what builds them."""
-    return _make(config, _store_of(environ), _python_of(config, init, environ), _npm_of(config, environ), ())
+    return _make(config, store_of(environ), _python_of(config, init, environ), _npm_of(config, environ), ())
 
 
 def _make(
@@ -81,10 +82,6 @@ def _make(
         ecosystems=(python, npm),
         warnings=(*warnings, *npm.registries.warnings),
     )
-
-
-def _store_of(environ: Mapping[str, str]) -> EnvironmentStore:
-    return EnvironmentStore(state_directory(environ) / "environments")
 
 
 def _python_of(config: Config, init: Python, environ: Mapping[str, str]) -> PythonPackages:

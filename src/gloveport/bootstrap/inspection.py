@@ -50,7 +50,7 @@ async def inspect(config: Config, environ: Mapping[str, str]) -> list[Check]:
         checks += _cgroup_checks(tree)
         backend = bubblewrap(config, launcher, tree)
         checks.append(await anyio.to_thread.run_sync(probe.bubblewrap_version, backend))
-        found = await anyio.to_thread.run_sync(find_interpreters, config)
+        found = await anyio.to_thread.run_sync(find_interpreters, config, environ)
         system = await anyio.to_thread.run_sync(system_of, found.init, tree)
         host = Host(backend=backend, system=system, **vars(found))
         async with open_task_group() as tasks:

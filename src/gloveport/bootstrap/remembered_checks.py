@@ -22,6 +22,7 @@ from gloveport.atomic_file import replace_file
 from gloveport.bootstrap.build import Host, whole_grant
 from gloveport.config import Config, state_directory
 from gloveport.sandbox.detection.probe import Check
+from gloveport.user_directories import is_ours
 
 _FILE: Final = "host.json"
 _MOST_BYTES: Final = 1 << 17
@@ -48,7 +49,7 @@ def recall_checks(host: Host, config: Config, environ: Mapping[str, str]) -> Seq
 def remember_checks(host: Host, config: Config, environ: Mapping[str, str], checks: Sequence[Check]) -> None:
     """Keep what was found, where nothing is missing. What can't be kept is looked for again."""
     directory = state_directory(environ)
-    if any(check.state == "missing" for check in checks) or not _is_ours(directory):
+    if any(check.state == "missing" for check in checks) or not is_ours(directory):
         return
     known = {**_read(environ), _key(host, config): [check.model_dump(mode="json") for check in checks]}
     try:
@@ -65,21 +66,12 @@ def _read(environ: Mapping[str, str]) -> Mapping[str, object]:
         return {}
     with FileIO(descriptor) as file:
         status = os.fstat(descriptor)
-        is_ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
-        data = file.read(_MOST_BYTES) if is_ours and _is_ours(state_directory(environ)) else b""
+        is_private = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
+        data = file.read(_MOST_BYTES) if is_private and is_ours(state_directory(environ)) else b""
     try:
         return _KNOWN.validate_json(data)
     except ValidationError:
         return {}
-
-
-def _is_ours(directory: Path) -> bool:
-    """Whether nobody but its owner can change what is in a directory."""
-    try:
-        status = directory.lstat()
-    except OSError:
-        return False
-    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
 
 def _key(host: Host, config: Config) -> str:

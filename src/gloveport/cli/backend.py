@@ -106,7 +106,7 @@ async def open_backend(
     from gloveport.server.process.watchdog import watch_loop
 
     async with contextlib.AsyncExitStack() as stack:
-        host = stack.enter_context(open_host(config, interpreters))
+        host = stack.enter_context(open_host(config, os.environ, interpreters))
         configured, config = config, _with_view(config, host, found)
         if startup is not None:
             startup.set_offer(_offer(config, host))
@@ -149,7 +149,7 @@ def _import_and_find(config: "Config", transport: "Transport") -> "Interpreters"
     from gloveport.late_module import import_now
 
     with ThreadPoolExecutor(1) as executor:
-        interpreters = executor.submit(find_interpreters, config)
+        interpreters = executor.submit(find_interpreters, config, os.environ)
         import_now(*_MODULES)
         from gloveport.bootstrap.app import modules_of
 

@@ -7,6 +7,7 @@
     trees/ADDRESS       sealed, read-only; ADDRESS is a digest of the lock, the interpreter and the platform
     trees/ADDRESS.files digest of each file of it
     trees/ADDRESS.json  what packages are in it. Without it a tree is none
+    installed/ADDRESS   what is installed with Gloveport for programs, see ``installed_tree``
     work/               what is being built; of a build that was killed, what the next one removes
 
 Whoever makes a lock or a tree holds a lock file by its name meanwhile, so two at once make one.
@@ -98,7 +99,7 @@ class EnvironmentStore:
             OSError: They can't be made.
         """
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for name in ("locks", "wheels", "files", "trees", "work"):
+        for name in ("locks", "wheels", "files", "trees", "installed", "work"):
             (self.root / name).mkdir(mode=0o700, exist_ok=True)
 
     # -- Locks
@@ -227,6 +228,9 @@ class EnvironmentStore:
         ]
         for one in removed:
             self.remove(one)
+        for path in (self.root / "installed").iterdir():
+            if now - path.stat().st_mtime >= unused_seconds:
+                remove_directory(path)
         with self.hold("files"):  # what is being sealed is not linked yet
             freed = 0
             for path in [*(self.root / "files").glob("*/*"), *(self.root / "wheels").iterdir()]:

@@ -1,15 +1,16 @@
 """Finds the packages of the extra ``data``: which of the server's site-packages programs get, and what these need.
 
-The server never imports them, and a program gets nothing else that is installed with the server: each entry of
-site-packages that belongs to one of these distributions, or to one they require, is a mount of its own.
+The server never imports them, and a program gets nothing else that is installed with the server: a tree of its own
+holds what of site-packages belongs to these distributions, or to those they require.
 """
 
 import csv
 import functools
+import hashlib
 import importlib.util
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
@@ -40,8 +41,14 @@ class Data(Value):
     modules: tuple[str, ...] = ()
     """Those that they can import."""
 
+    sources: Mapping[str, str] = {}
+    """What they get besides what the interpreter has itself: path below ``PLACE`` → path on the host."""
+
+    digest: str = ""
+    """Of ``sources`` and what lies there."""
+
     mounts: tuple[Mount, ...] = ()
-    """What is mounted for it; nothing where the interpreter has packages of its own."""
+    """The tree of it, once it is put together."""
 
     env: Mapping[str, str] = {}
     detail: str
@@ -70,8 +77,8 @@ def find(interpreter: str, extension: str, own: Sequence[str]) -> Data:
             detail=f"{interpreter} has {join_names(own)} itself" + (f", and no {lacking}" if lacking else ""),
             repair=f"install {lacking} for it too, or let runtimes.python name another" if lacking else "",
         )
-    installed, mounts = _find_installed(tuple(sys.path))
-    if any(f"{PLACE}/{name}" not in mounts for name in NAMES):  # or by a distributor who does not say which files
+    installed, sources = _find_installed(tuple(sys.path))
+    if any(name not in sources for name in NAMES):  # or by a distributor who does not say which files
         return Data(detail=f"programs have no {join_names(NAMES, last='or')}", repair=_INSTALL)
     if extension != EXTENSION_SUFFIXES[0]:
         return Data(
@@ -79,10 +86,11 @@ def find(interpreter: str, extension: str, own: Sequence[str]) -> Data:
             repair=f"set runtimes.python to {base()}, or install Gloveport with {interpreter}",
             unusable=f"{join_names(NAMES)} are installed for another version of Python (gloveport doctor)",
         )
-    compiled = Path(importlib.util.cache_from_source(f"{mounts[f'{PLACE}/{NAMES[0]}'].source}/__init__.py")).exists()
+    compiled = Path(importlib.util.cache_from_source(f"{sources[NAMES[0]]}/__init__.py")).exists()
     return Data(
         modules=NAMES,
-        mounts=tuple(mounts.values()),
+        sources=sources,
+        digest=_digest(installed.values(), compiled=compiled),
         env={"PYTHONPATH": PLACE, **_SETTINGS},
         detail=join_names([f"{name} {next(_read_headers(installed[name], 'Version'), '')}" for name in NAMES])
         + ("" if compiled else "; not compiled, so that each program that imports them takes a second more"),
@@ -90,11 +98,25 @@ def find(interpreter: str, extension: str, own: Sequence[str]) -> Data:
     )
 
 
+def without_tree(why: OSError) -> Data:
+    """What programs have where it can't be put together."""
+    told = f"{join_names(NAMES)} can't be shown to programs: {why}"
+    return Data(detail=told, repair="make the state directory writable for this user alone", unusable=told)
+
+
 @functools.lru_cache(maxsize=1)  # forty files are read and parsed for it
-def _find_installed(_path: tuple[str, ...]) -> tuple[Mapping[str, Distribution], Mapping[str, Mount]]:
-    """The extra's distributions by name, and what is mounted of them by place, when this was first asked for."""
+def _find_installed(_path: tuple[str, ...]) -> tuple[Mapping[str, Distribution], Mapping[str, str]]:
+    """The extra's distributions by name, and what is shown of them, when this was first asked for."""
     installed = _closure()
-    return installed, {mount.target: mount for one in installed.values() for mount in _mounts(one)}
+    return installed, {name: source for one in installed.values() for name, source in _sources(one)}
+
+
+def _digest(installed: Iterable[Distribution], *, compiled: bool) -> str:
+    """Of what is in these distributions: their records have a digest of each file, but for what Python compiles."""
+    told = hashlib.sha256(str(compiled).encode())
+    for record in sorted(one.read_text("RECORD") or "" for one in installed):
+        told.update(f"{len(record)} {record}".encode())
+    return told.hexdigest()
 
 
 def _closure() -> dict[str, Distribution]:
@@ -130,17 +152,17 @@ def _read_headers(one: Distribution, name: str) -> Iterator[str]:
             yield line.removeprefix(f"{name}: ")
 
 
-def _mounts(one: Distribution) -> Iterator[Mount]:
-    """What can be imported of what a distribution has put directly into site-packages. Links are resolved.
-
-    Not its metadata: each mount takes a sixth of a millisecond in every sandbox that is built.
-    """
+def _sources(one: Distribution) -> Iterator[tuple[str, str]]:
+    """What can be imported of what a distribution has put directly into site-packages, and its name and version."""
     rows = csv.reader((one.read_text("RECORD") or "").splitlines())
     for name in sorted({row[0].partition("/")[0] for row in rows if row}):
         path = Path(str(one.locate_file(name)))
-        # Scripts lie outside, and the bytecode of single modules beside that of others.
-        if name not in {"", "..", "__pycache__"} and path.suffix not in {".dist-info", ".pth"} and path.exists():
-            yield Mount(source=str(path.resolve()), target=f"{PLACE}/{name}")
+        # Scripts lie outside, and the bytecode of single modules beside that of others. Of what says how it was
+        # installed, paths of the host may be a part.
+        if path.suffix == ".dist-info":
+            yield f"{name}/METADATA", str(path / "METADATA")
+        elif name not in {"", "..", "__pycache__"} and path.suffix != ".pth" and path.exists():
+            yield name, str(path)
 
 
 def base() -> Path:

@@ -111,7 +111,7 @@ class System(Value):
     """System directories, the guest files, and what the init process's interpreter needs."""
 
     packages: tuple[Mount, ...] = ()
-    """Python packages besides the interpreter's own, side by side in one directory."""
+    """Python packages besides the interpreter's own."""
 
     env: Mapping[str, str] = {}
     """What programs are told about them."""
@@ -208,7 +208,7 @@ def make_plan(program: Program, grant: Grant, system: System, network: Network =
         SandboxError: Two mounts of the plan collide.
     """
     limits = grant.limits
-    shown = (*system.binds, *program.binds)
+    shown = (*system.binds, *program.binds, *system.packages)
     shared = limits.scratch_bytes if system.counts_memory else min(_SHARED_MEMORY_BYTES, limits.scratch_bytes)
     tmpfs = (
         Tmpfs(path="/dev/shm", size=shared),  # noqa: S108 - as SCRATCH
@@ -218,8 +218,7 @@ def make_plan(program: Program, grant: Grant, system: System, network: Network =
     )
     # No mount point beneath anything else that is mounted: bubblewrap before 0.12 creates it through a symlink planted
     # there, on the host (CVE-2026-87766). The operator's mounts come last, and flat.
-    # Packages count as the one place that they lie in: Python lists it to find one.
-    places = (*(bind.target for bind in shown), *{str(PurePosixPath(one.target).parent) for one in system.packages})
+    places = tuple(bind.target for bind in shown)
     shares = [mount.target for mount in (*grant.mounts, *grant.writable)]
     _refuse_nesting([*places, *shares], [*(t.path for t in tmpfs), "/proc", "/dev"])
     # Ours last, so that it shadows nothing; and no link in /usr/local/bin, where an interpreter may be mounted.
@@ -242,7 +241,7 @@ def make_plan(program: Program, grant: Grant, system: System, network: Network =
             **program.env,
             **network.env,
         },
-        binds=(*shown, *system.packages, *grant.mounts),
+        binds=(*shown, *grant.mounts),
         writable=grant.writable,
         symlinks=(*system.symlinks, *program.symlinks, *_out_links([*places, *shares])),
         masked=system.masked,
@@ -338,7 +337,7 @@ def _rlimits(limits: Limits, program: Program, system: System) -> dict[str, tupl
 
 
 def _refuse_nesting(targets: Sequence[str], writable: Sequence[str]) -> None:
-    """Looks at each target once: each package that programs get is one, and this is done for every program."""
+    """Looks at each target once: this is done for every program."""
     taken, above = set[tuple[str, ...]](), dict[tuple[str, ...], str]()
 
     def take(path: str, parts: tuple[str, ...]) -> None:
