@@ -87,8 +87,12 @@ def time_search(state: Path) -> float:
     """Seconds of a search, its index being there."""
     search = SkillSearch(library=make_library(state / "skills", state / "skill-records", None))
     started = time.perf_counter()
-    search.search("sales", 10)
-    print(f"{(time.perf_counter() - started) * 1000:8.0f} ms  the first search ever")
+    unread = search.search("sales", 10).unread
+    print(
+        f"{(time.perf_counter() - started) * 1000:8.0f} ms  the first search ever, which has left {unread} for others"
+    )
+    while search.search("sales", 10).unread:
+        pass
     another = SkillSearch(library=search.library)
     started = time.perf_counter()
     another.search("sales", 10)
@@ -96,9 +100,9 @@ def time_search(state: Path) -> float:
     times = []
     for number in range(SEARCHES):
         started = time.perf_counter()
-        found, total = search.search(f"{WORDS[number % 10]} of a {WORDS[number // 10 % 10]}", 10)
+        found = search.search(f"{WORDS[number % 10]} of a {WORDS[number // 10 % 10]}", 10)
         times.append(time.perf_counter() - started)
-        assert len(found) == 10, total
+        assert len(found.best) == 10, found.total
     return statistics.median(times)
 
 

@@ -9,6 +9,7 @@ import pytest
 from gloveport.errors import Denied
 from gloveport.skills.frontmatter import read_skill_md
 from gloveport.skills.hidden_text import find_hidden
+from gloveport.skills.parameters import find_parameters
 
 HEAD = "---\nname: {name}\ndescription: {description}\n{more}---\n\nbody\n"
 
@@ -99,6 +100,18 @@ def test_what_does_not_show_is_refused_wherever_it_stands_in_a_text(library):
     with pytest.raises(Denied, match=r"notes\.txt has a character that does not show: U\+E0069 in line 1"):
         library.find("hidden")
     assert find_hidden("Warning \u26a0\ufe0f, 1\ufe0f\u20e3, \U0001f469\u200d\U0001f4bb, d\u00e9j\u00e0 vu") == ""
+
+
+def test_what_is_long_is_read_about_as_fast_as_what_is_short():
+    """All of a hostile workspace's skills are read when somebody searches."""
+    marked = "".join(f"A{number} = 1  # parameter\n" for number in range(60_000))
+    started = time.process_time()
+    with refused("very many parameters"):
+        find_parameters("python", marked)
+    with refused("a long name of a parameter"):
+        find_parameters("python", f"{'A' * 1_000_000} = 1  # parameter\n")
+    assert find_hidden("\u00e9" * 2_000_000) == ""
+    assert time.process_time() - started < 0.5
 
 
 def test_nothing_in_a_directory_is_followed_or_waited_for(library, tmp_path):

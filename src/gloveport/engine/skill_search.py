@@ -4,10 +4,11 @@ has changed.
 
 import json
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from pydantic import ValidationError
 
@@ -16,27 +17,29 @@ from gloveport.errors import ConfigError, Denied
 from gloveport.hub.catalog import Catalog
 from gloveport.hub.definition import Definition
 from gloveport.model import Value
-from gloveport.model.skill import SkillParameter, SkillState
-from gloveport.skills.parameters import schema_of
+from gloveport.model.skill import SkillState
+from gloveport.skills.skill_files import parse_skill
 from gloveport.skills.skill_library import SkillLibrary
 from gloveport.skills.skill_store import SkillStore
+from gloveport.untrusted_text import one_line
 
 Stamp: TypeAlias = tuple[int, int, int]
 
 _FILE: Final = "index.json"
+_DEFAULT_CHARACTERS: Final = 40
 
 
 class IndexedSkill(Value):
     """What a search tells of a skill. Its texts are those of whoever has written it."""
 
     name: str
-    description: str
-    parameters: tuple[SkillParameter, ...] = ()
-    sha256: str = ""
-    """Digest of all of it when it was read."""
+    description: str = ""
+    """Empty where it is no skill that can be used."""
+    takes: Mapping[str, str] = {}
+    """Its parameters: type and default, of what is long the beginning."""
     runs: bool = False
     """Whether it has a program that runs here."""
-    stamp: tuple[int, int, int]
+    stamp: Stamp
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,67 +51,98 @@ class FoundSkill:
     origin: str
 
 
+class FoundSkills(NamedTuple):
+    """What a search comes to."""
+
+    best: Sequence[FoundSkill]
+    total: int
+    unread: int = 0
+    """Skills that were not read yet, so that this search took no longer: the next one goes on with them."""
+
+
 @dataclass(kw_only=True)
 class SkillSearch:
-    """The search over one library. For any thread."""
+    """The search over one library. For any thread.
+
+    Attributes:
+        read_seconds: How long one search may read what it does not know yet, of each place.
+    """
 
     library: SkillLibrary
+    read_seconds: float = 1.0
     _catalog: Catalog = field(default_factory=Catalog, init=False)
     _known: dict[Path, dict[str, IndexedSkill]] = field(default_factory=dict, init=False)
     _seen: dict[Path, int] = field(default_factory=dict, init=False)
     _turn: threading.Lock = field(default_factory=threading.Lock, init=False)
 
-    def search(self, query: str, limit: int) -> tuple[Sequence[FoundSkill], int]:
-        """The best skills for these words, and how many there are; without words, all by name."""
+    def search(self, query: str, limit: int) -> FoundSkills:
+        """The best skills for these words; without words, all by name."""
         with self._turn:
-            self._refresh()
-            ranked, total = self._catalog.search(query, limit, lambda _: True)
+            unread = self._refresh()
+            ranked, total = self._catalog.search(query, limit)
             if self._read_again([tool.name for tool in ranked]):
-                ranked, total = self._catalog.search(query, limit, lambda _: True)
+                ranked, total = self._catalog.search(query, limit)
             found = [self._find(tool.name) for tool in ranked]
-        return [one for one in found if one is not None], total
+        return FoundSkills([one for one in found if one is not None], total, unread)
 
     def _find(self, name: str) -> FoundSkill | None:
-        """A skill, and how what was indexed of it stands. What runs is read anew, and judged by what it is then."""
+        """A skill, and how it stands: of one that was approved or failed once, by all of its bytes."""
         for store in self._stores():
-            one = self._known.get(store.directory, {}).get(name)
-            if one is not None and one.sha256:
-                try:
-                    record = self.library.records.get(store.directory, name)
-                except ConfigError:
-                    return None
-                return FoundSkill(indexed=one, state=record.state(one.sha256), origin=record.origin or store.origin)
+            if (one := self._known.get(store.directory, {}).get(name)) is None:
+                continue
+            try:
+                record = self.library.records.get(store.directory, name)
+                if record.approval is None and record.stale is None:
+                    return FoundSkill(indexed=one, state="candidate", origin=record.origin or store.origin)
+                kept = self.library.find_unchanged(name) or self.library.find_to_run(name)
+                return FoundSkill(indexed=one, state=kept.state, origin=kept.origin)
+            except (ConfigError, Denied):
+                return None
         return None
 
     def _stores(self) -> tuple[SkillStore, ...]:
         return (self.library.own, *self.library.others)
 
-    def _refresh(self) -> None:
-        """Read what has come, gone or been saved anew since the last time, as the directories tell."""
+    def _refresh(self) -> int:
+        """Read what has come, gone or been saved anew since the last time, as the directories tell.
+
+        Returns:
+            How many there was no time for.
+        """
         if not self._seen:
             self._known = self._load()
         changed = {store.directory: store.change_time() for store in self._stores()}
         if changed == self._seen:
-            return
-        is_new = False
+            return 0
+        is_new, unread = False, 0
         for store in self._stores():
             if changed[store.directory] != self._seen.get(store.directory):
-                is_new |= self._read_store(store)
+                read, left = self._read_store(store)
+                is_new |= read
+                unread += left
+                if left:
+                    del changed[store.directory]  # so that the next time goes on
         if is_new or not self._seen:
             self._index()
         if is_new:
             self._save()
         self._seen = changed
+        return unread
 
-    def _read_store(self, store: SkillStore) -> bool:
+    def _read_store(self, store: SkillStore) -> tuple[bool, int]:
+        """Whether anything is new, and how many there was no time for. What was written last is read first."""
         known, stamps = self._known.setdefault(store.directory, {}), store.stamps()
         gone = known.keys() - stamps.keys()
         for name in gone:
             del known[name]
-        stale = [name for name, stamp in stamps.items() if name not in known or known[name].stamp != stamp]
-        for name in stale:
-            known[name] = _read(self.library, store, name, stamps[name])
-        return bool(gone or stale)
+        new = [name for name, stamp in stamps.items() if name not in known or known[name].stamp != stamp]
+        new.sort(key=stamps.__getitem__, reverse=True)
+        deadline = time.monotonic() + self.read_seconds
+        for number, name in enumerate(new):
+            if number and time.monotonic() > deadline:
+                return True, len(new) - number
+            known[name] = _read(store, name, stamps[name])
+        return bool(gone or new), 0
 
     def _read_again(self, names: Sequence[str]) -> bool:
         """Read those of these skills that somebody has changed where they are, which no directory tells."""
@@ -117,7 +151,7 @@ class SkillSearch:
             known = self._known.get(store.directory, {})
             for name, stamp in store.stamps([name for name in names if name in known]).items():
                 if known[name].stamp != stamp:
-                    known[name] = _read(self.library, store, name, stamp)
+                    known[name] = _read(store, name, stamp)
                     is_new = True
         if is_new:
             self._index()
@@ -134,9 +168,13 @@ class SkillSearch:
             "",
             [
                 Definition(
-                    server="skills", name=name, description=one.description, input_schema=schema_of(one.parameters)
+                    server="skills",
+                    name=name,
+                    description=one.description,
+                    input_schema={"properties": {key: {} for key in one.takes}},
                 )
                 for name, one in unique.items()
+                if one.description
             ],
         )
 
@@ -163,18 +201,18 @@ class SkillSearch:
             return  # the next server reads the skills
 
 
-def _read(library: SkillLibrary, store: SkillStore, name: str, stamp: Stamp) -> IndexedSkill:
+def _read(store: SkillStore, name: str, stamp: Stamp) -> IndexedSkill:
     try:
-        kept = library.find(name)
-    except (Denied, ConfigError):
-        return IndexedSkill(name=name, description="", stamp=stamp)
-    if kept.store.directory != store.directory:
-        return IndexedSkill(name=name, description="", stamp=stamp)
+        skill = parse_skill(store.read(name))
+    except Denied:
+        return IndexedSkill(name=name, stamp=stamp)
     return IndexedSkill(
         name=name,
-        description=kept.skill.head.description,
-        parameters=tuple(kept.skill.parameters),
-        sha256=kept.skill.snapshot.sha256,
-        runs=kept.skill.language is not None,
+        description=skill.head.description,
+        takes={
+            one.name: f"{one.type} = {one_line(json.dumps(one.default), _DEFAULT_CHARACTERS)}"
+            for one in skill.parameters
+        },
+        runs=skill.language is not None,
         stamp=stamp,
     )

@@ -7,6 +7,7 @@ The words asked for are only ever words: none of the query language of the index
 """
 
 import heapq
+import json
 import math
 import re
 import sqlite3
@@ -14,7 +15,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from gloveport.hub.definition import Definition
 
@@ -36,7 +37,9 @@ _TABLE = """
     create virtual table tool using
     fts5(name, server, parameters, description, tokenize='porter unicode61', prefix='2 3')
 """
-_FIND = "select rowid from tool where tool match ?"
+_FIND = "select '[' || coalesce(group_concat(rowid), '') || ']' from tool where tool match ?"
+"""All rows in one text: to fetch each alone takes Python three times as long as SQLite takes to find it."""
+
 _ADD = "insert into tool(rowid, name, server, parameters, description) values (?, ?, ?, ?, ?)"
 
 _SAYS_NOTHING: Final = frozenset(
@@ -58,7 +61,7 @@ class Catalog:
         self._tools: dict[int, Definition] = {}
         self._rows: dict[str, range] = {}
         self._lengths: dict[int, int] = {}  # in words
-        self._norms: dict[int, float] = {}  # by which a long text counts less; empty until they are needed
+        self._worth: _Worth | None = None  # None until it is needed
         self._next = 0
 
     def replace(self, server: str, description: str, definitions: Sequence[Definition]) -> None:
@@ -92,56 +95,82 @@ class Catalog:
             self._lengths |= {
                 row: sum(text.count(" ") + 1 for text in texts) for row, texts in zip(rows, told, strict=True)
             }
-            self._norms = {}
+            self._worth = None
             self._rows[server] = rows
             self._next = rows.stop
 
-    def search(self, query: str, limit: int, visible: Callable[[Definition], bool]) -> tuple[list[Definition], int]:
+    def search(
+        self, query: str, limit: int, visible: Callable[[Definition], bool] | None = None
+    ) -> tuple[list[Definition], int]:
         """Find tools.
 
         Args:
             query: Words, each of which may be in a tool, and the beginning of a last one. Without any word, every tool
                 is found, by server and name.
             limit: How many are wanted.
-            visible: Whether a tool may be found.
+            visible: Whether a tool may be found; None where each may.
 
         Returns:
             The best ones, and how many there are.
         """
         with self._turn:
             scores = self._rank(_words(query[:_QUERY_CHARACTERS])[:_QUERY_WORDS])
+            if visible is None:
+                return _best(scores, self._tools, limit), len(scores)
             tools = {row: self._tools[row] for row in scores}
-        found = [row for row, tool in tools.items() if visible(tool)]
-        least = min(heapq.nlargest(limit, map(scores.__getitem__, found)), default=0.0)
-        best = [row for row in found if scores[row] >= least]  # to order all would take as long as to find them
-        best.sort(key=lambda row: (-scores[row], tools[row].server, row))  # rows of a server are in the order of names
-        return [tools[row] for row in best[:limit]], len(found)
+        found = {row: scores[row] for row, tool in tools.items() if visible(tool)}
+        return _best(found, tools, limit), len(found)
 
     def _rank(self, words: Sequence[str]) -> dict[int, float]:
         """How well each row fits that has one of the words: more is better."""
         if not words:
             return dict.fromkeys(self._tools, 0.0)
-        norms = self._norms = self._norms or _norms_of(self._lengths)
+        worth = self._worth = self._worth or _Worth.of(self._lengths)
         # In quotes, a word is a word, also AND and NEAR; what words are made of holds no quote.
         telling = [word for word in words if word.lower() not in _SAYS_NOTHING] or words
         phrases = [f'"{word}"' for word in dict.fromkeys(telling)]
         phrases[-1] += " *"
         scores: dict[int, float] = {}
         for phrase in phrases:
-            named = {row for (row,) in self._index.execute(_FIND, (f"name : {phrase}",))}
-            rows = self._index.execute(_FIND, (phrase,)).fetchall()
-            rarity = math.log((len(norms) - len(rows) + 0.5) / (len(rows) + 0.5))
-            weight = max(rarity, _LEAST_WEIGHT)
-            for (row,) in rows:
-                count = _IN_NAME if row in named else _ELSEWHERE
-                scores[row] = scores.get(row, 0.0) + weight * count / (count + norms[row])
+            rows, named = self._rows_with(phrase), self._rows_with(f"name : {phrase}")
+            rarity = math.log((len(self._tools) - len(rows) + 0.5) / (len(rows) + 0.5))
+            weight, anywhere, in_name = max(rarity, _LEAST_WEIGHT), worth.anywhere, worth.more_in_name
+            if scores:
+                for row in rows:
+                    scores[row] = scores.get(row, 0.0) + weight * anywhere[row]
+            else:
+                scores = {row: weight * anywhere[row] for row in rows}
+            for row in named:
+                scores[row] += weight * in_name[row]
         return scores
 
+    def _rows_with(self, phrase: str) -> list[int]:
+        ((listed,),) = self._index.execute(_FIND, (phrase,))
+        rows: list[int] = json.loads(listed)
+        return rows
 
-def _norms_of(lengths: Mapping[int, int]) -> dict[int, float]:
-    mean = sum(lengths.values()) / max(len(lengths), 1)
-    least, by_length = _SATURATION * (1 - _BY_LENGTH), _SATURATION * _BY_LENGTH / max(mean, 1)
-    return {row: least + by_length * length for row, length in lengths.items()}
+
+class _Worth(NamedTuple):
+    """What a word counts that a tool says, by rows: less in a long text."""
+
+    anywhere: Mapping[int, float]
+    more_in_name: Mapping[int, float]
+    """What is added where the tool's name has it."""
+
+    @classmethod
+    def of(cls, lengths: Mapping[int, int]) -> "_Worth":
+        mean = sum(lengths.values()) / max(len(lengths), 1)
+        least, by_length = _SATURATION * (1 - _BY_LENGTH), _SATURATION * _BY_LENGTH / max(mean, 1)
+        norms = {row: least + by_length * length for row, length in lengths.items()}
+        anywhere = {row: _ELSEWHERE / (_ELSEWHERE + norm) for row, norm in norms.items()}
+        return cls(anywhere, {row: _IN_NAME / (_IN_NAME + norm) - anywhere[row] for row, norm in norms.items()})
+
+
+def _best(scores: Mapping[int, float], tools: Mapping[int, Definition], limit: int) -> list[Definition]:
+    least = min(heapq.nlargest(limit, scores.values()), default=0.0)
+    best = [row for row, score in scores.items() if score >= least]  # to order all takes as long as to find them
+    best.sort(key=lambda row: (-scores[row], tools[row].server, row))  # rows of a server are in the order of names
+    return [tools[row] for row in best[:limit]]
 
 
 def _words(text: str) -> list[str]:

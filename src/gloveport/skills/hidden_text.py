@@ -6,7 +6,7 @@ from typing import Final
 
 from gloveport.untrusted_text import UNSEEN
 
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_HIDDEN: Final = re.compile(rf"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|{UNSEEN.pattern}")
 _JOINER, _EMOJI_STYLE, _TEXT_STYLE = "\u200d", "\ufe0f", "\ufe0e"
 
 
@@ -15,20 +15,17 @@ def find_hidden(text: str) -> str:
 
     The selector and the joiner of an emoji may stand where they make one of it: alone, behind a symbol.
     """
-    if text.isascii() and _CONTROL.search(text) is None:
-        return ""
-    for number, line in enumerate(text.split("\n"), 1):
-        for at, character in enumerate(line):
-            if (_CONTROL.match(character) or UNSEEN.match(character)) and not _is_of_emoji(line, at):
-                return f"U+{ord(character):04X} in line {number}"
+    for found in _HIDDEN.finditer(text):
+        if not _is_of_emoji(text, found.start()):
+            return f"U+{ord(found[0]):04X} in line {text.count(chr(10), 0, found.start()) + 1}"
     return ""
 
 
-def _is_of_emoji(line: str, at: int) -> bool:
-    before, after = line[at - 1 : at], line[at + 1 : at + 2]
-    if line[at] in (_EMOJI_STYLE, _TEXT_STYLE):
+def _is_of_emoji(text: str, at: int) -> bool:
+    before, after = text[at - 1 : at], text[at + 1 : at + 2]
+    if text[at] in (_EMOJI_STYLE, _TEXT_STYLE):
         return _is_symbol(before) or before in tuple("0123456789#*")
-    if line[at] == _JOINER:
+    if text[at] == _JOINER:
         return (_is_symbol(before) or before == _EMOJI_STYLE) and _is_symbol(after)
     return False
 

@@ -26,6 +26,7 @@ from gloveport.untrusted_text import one_line
 MOST_ARGUMENT_BYTES: Final = 256 * 1024
 
 _MOST: Final = 32
+_NAME_CHARACTERS: Final = 64
 _LITERAL_CHARACTERS: Final = 4000
 _MARKS: Final[Mapping[Language, str]] = {
     "python": "# parameter",
@@ -73,9 +74,9 @@ def find_parameters(language: Language, code: str) -> Sequence[Marked]:
             if any(one.parameter.name == marked.parameter.name for one in found):
                 raise bad_skill(f"it has two parameters {marked.parameter.name}")
             found.append(marked)
+            if len(found) > _MOST:
+                raise bad_skill(f"it has more than {_MOST} parameters")
         offset += len(line) + 1
-    if len(found) > _MOST:
-        raise bad_skill(f"it has more than {_MOST} parameters")
     return found
 
 
@@ -130,6 +131,8 @@ def _read_line(language: Language, line: str, offset: int) -> Marked | None:
     head = _HEADS[language].match(before) if found and about[:1] in ("", ":", " ", "\t") else None
     if head is None:
         return None
+    if len(head[1]) > _NAME_CHARACTERS:
+        raise bad_skill(f"a parameter has a name of more than {_NAME_CHARACTERS} characters")
     text = before[head.end() :].rstrip(" \t;" if mark.startswith("/") else " \t")
     start = head.end() + len(text) - len(text.lstrip(" \t"))
     text = text.lstrip(" \t")

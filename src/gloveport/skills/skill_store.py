@@ -14,6 +14,7 @@ import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +25,9 @@ from gloveport.skills.frontmatter import FILE, check_name
 from gloveport.skills.snapshot import Fingerprint, Snapshot, check_files, read_fingerprint, read_snapshot, unknown_skill
 
 MOST_SKILLS: Final = 20_000
+"""That are saved in one directory; and of those that somebody else has put there no more are listed."""
 
+_MOST_ENTRIES: Final = 4 * MOST_SKILLS
 _LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -49,9 +52,11 @@ class SkillStore:
     root: Path | None = None
 
     def names(self) -> list[str]:
-        """Names of what may be skills, sorted."""
+        """Names of what may be skills, sorted; of very many some."""
         with contextlib.suppress(OSError), self._open() as directory, os.scandir(directory) as found:
-            return sorted(one.name for one in found if _is_name(one.name) and one.is_dir(follow_symlinks=False))
+            entries = islice(found, _MOST_ENTRIES)
+            named = (one.name for one in entries if _is_name(one.name) and one.is_dir(follow_symlinks=False))
+            return sorted(islice(named, MOST_SKILLS))
         return []
 
     def is_empty(self) -> bool:

@@ -23,7 +23,7 @@ from starlette.requests import Request as HttpRequest
 from gloveport.engine.caller import Transport
 from gloveport.engine.execution import Engine
 from gloveport.engine.runs import Run
-from gloveport.engine.skill_search import SkillSearch
+from gloveport.engine.skill_search import FoundSkills, SkillSearch
 from gloveport.hub.discovery import Detail, search
 from gloveport.model import Result
 from gloveport.model.egress import ApiName
@@ -149,8 +149,8 @@ class Tools:
         """
         hub, toolbox = self.engine.hub, self.engine.reach.toolbox
         found = await search(hub, toolbox, query, limit)
-        skills = await to_thread.run_sync(self.skills.search, query, limit) if self.skills is not None else ((), 0)
-        text = await to_thread.run_sync(lambda: self.engine.clean(found_text(hub, found, detail, *skills)))
+        skills = await to_thread.run_sync(self.skills.search, query, limit) if self.skills else FoundSkills((), 0)
+        text = await to_thread.run_sync(lambda: self.engine.clean(found_text(hub, found, detail, skills)))
         return wire.CallToolResult(content=[wire.TextContent(type="text", text=text)])
 
     async def list_apis(self, name: ApiName | None = None) -> wire.CallToolResult:

@@ -121,7 +121,7 @@ class SkillListing:
         result = await call_next(ctx)
         if ctx.method != "resources/list" or not isinstance(result, dict):
             return result
-        found, _ = await to_thread.run_sync(partial(self.search.search, "", 200))
+        found = await to_thread.run_sync(partial(self.search.search, "", 200))
         listed = [
             {
                 "uri": f"{SCHEME}{one.indexed.name}/{FILE}",
@@ -129,7 +129,7 @@ class SkillListing:
                 "description": one_line(one.indexed.description, 1024),
                 "mimeType": "text/markdown",
             }
-            for one in found
+            for one in found.best
         ]
         return {**result, "resources": [*result["resources"], *listed]}
 
