@@ -51,10 +51,10 @@ SUBPACKAGES = {
         {"file_contents", "file_listing"},
     ],
     "workspace/protected": [
-        {"descent", "git_directory", "mount_plan"},
+        {"config_text", "descent", "git_directory", "mount_plan"},
         {"protected_scan"},
         {"protected_paths"},
-        {"protected_state"},
+        {"config_copies", "protected_state"},
     ],
     "workspace/search": [{"engines", "file_types", "matches"}, {"answer"}],
     "workspace/git": [{"invocation", "patches"}, {"blame", "diff", "log", "show", "status", "tracked"}],
@@ -170,7 +170,7 @@ SUBPACKAGES = {
     "policy": [{"npm_requests", "wildcards", "wording"}, {"hosts", "package_requests", "shell_text"}, {"decisions"}],
     "policy/hosts": [{"addresses", "authorities", "headers", "url_paths"}],
     "policy/decisions": [
-        {"command_variables", "conditions", "input_files", "modes", "protected_names", "subjects"},
+        {"command_variables", "conditions", "git_config_keys", "input_files", "modes", "protected_names", "subjects"},
         {"command_gates", "outbound", "sampling", "skill_grant", "tools"},
         {"gate_decisions"},
         {"decide", "grant"},

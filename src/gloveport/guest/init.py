@@ -36,7 +36,7 @@ CAPABILITY_LINES = [b"\nCap%s:\t%016x\n" % (kind, 0) for kind in (b"Inh", b"Prm"
 IUTF8 = 0o40000  # of <asm-generic/termbits.h>
 CHANNEL, MAX_DESCRIPTOR = 3, (1 << 31) - 1
 HERE = os.path.dirname(os.path.abspath(__file__))
-DIRECTORIES = ("/out", "/tmp")  # where the host reads what a program has left, and writes what comes in with it
+DIRECTORIES = ("/out", "/tmp", "/run/gloveport")  # where the host reads what was left, and writes what comes in
 ENVIRONMENT = "/opt/environment/python"  # packages that belong together, and were built for this interpreter
 TOOLS_DOOR = "GLOVEPORT_HUB"  # the environment variable that says where the host answers calls of tools
 

@@ -80,9 +80,11 @@ REHEARSAL_SECONDS = 0.02  # where a program is waited for less than that, nobody
 OPENAT2, OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 437, 428, 429, 442
 RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_BENEATH = 0x02, 0x04, 0x08
 AT_EMPTY_PATH, AT_RECURSIVE, OPEN_TREE_CLONE, MOVE_MOUNT_EMPTY_PATHS = 0x1000, 0x8000, 1, 0x44
+THIS_LINK = 0x100  # AT_SYMLINK_NOFOLLOW: what a path names, though that be a link
 THIS_TREE = AT_EMPTY_PATH | AT_RECURSIVE  # what is open, and what is mounted below it
 MOUNT_ATTR_RDONLY, MOUNT_ATTR_NOSUID, MOUNT_ATTR_NODEV = 1, 2, 4
-KEPT = {"pinned": 0, "read-only": MOUNT_ATTR_RDONLY}
+KEPT = {"pinned": 0, "read-only": MOUNT_ATTR_RDONLY, "copied": MOUNT_ATTR_RDONLY}
+COPIES = "/run/gloveport/git"
 
 # Descriptors of a child: the standard three, its channel, the cgroups it enters, and then two to work with. The zygote
 # has none of its own below OWN, so that they can be put there.
@@ -244,24 +246,46 @@ def mount_calls(profile, first):
 def protect_calls(places, first):
     """Mount each place over itself: so it can be neither replaced nor, where it is to be read-only, written.
 
-    ``places``: pairs of a path in a directory that programs may write, and a word of ``KEPT``; what lies above another
-    comes first. The path is walked through no link, for those who write there may turn it elsewhere at any time, and
-    what is mounted is what was opened. One that is not there, or not so, is an error.
+    ``places``: a path in a directory that programs may write, and a word of ``KEPT``; what lies above another comes
+    first. The path is walked through no link, for those who write there may turn it elsewhere at any time, and what is
+    mounted is what was opened. One that is not there, or not so, is an error.
+
+    In place of what is "copied" a link is mounted, to a file of the sandbox's own with the text that is the third word:
+    git writes beside what a link leads to, and renames there, which nothing does that is a mount.
     """
     root, place, cloned = first, first + 1, first + 2
     how = struct.pack("QQQ", os.O_PATH | os.O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
     calls = [(os.open, ("/", os.O_PATH | os.O_CLOEXEC))]
-    for path, kind in places:
+    copies = []
+    for path, kind, *text in places:
+        source, flags = b"", THIS_TREE
+        if text:
+            directory = f"{COPIES}/{len(copies)}"
+            copies += copy_calls(directory, text[0].encode("latin-1"), first)
+            source, flags = os.fsencode(f"{directory}/link"), THIS_LINK
         attributes = struct.pack("QQQQ", KEPT[kind] | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, 0, 0, 0)  # mount_attr
         calls += [
             (_libc.syscall, (OPENAT2, root, os.fsencode(path.lstrip("/")), how, len(how))),
-            (_libc.syscall, (OPEN_TREE, place, b"", THIS_TREE | OPEN_TREE_CLONE | os.O_CLOEXEC)),
+            (_libc.syscall, (OPEN_TREE, place, source, flags | OPEN_TREE_CLONE | os.O_CLOEXEC)),
             (_libc.syscall, (MOUNT_SETATTR, cloned, b"", THIS_TREE, attributes, len(attributes))),
             (_libc.syscall, (MOVE_MOUNT, cloned, b"", place, b"", MOVE_MOUNT_EMPTY_PATHS)),
             (os.close, (cloned,)),
             (os.close, (place,)),
         ]
-    return [*calls, (os.close, (root,))] if places else []
+    made = [(os.mkdir, (COPIES, 0o700)), *copies] if copies else []
+    return [*made, *calls, (os.close, (root,))] if places else []
+
+
+def copy_calls(directory, text, first):
+    """Make a directory with a file of this text, and a link to it. ``first``: the next free descriptor."""
+    file = f"{directory}/config"
+    return [
+        (os.mkdir, (directory, 0o700)),
+        (os.open, (file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o644)),
+        (os.write, (first, text)),
+        (os.close, (first,)),
+        (os.symlink, (file, f"{directory}/link")),
+    ]
 
 
 def door_calls(host, addresses, connectors, first):

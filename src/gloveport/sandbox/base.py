@@ -77,13 +77,16 @@ class ExitStatus(NamedTuple):
 
 
 class Directories(NamedTuple):
-    """Descriptors of two directories of a sandbox: they lead there also when all of its processes are dead."""
+    """Descriptors of directories of a sandbox: they lead there also when all of its processes are dead."""
 
     out: int
     """``model.OUT``."""
 
     scratch: int
     """``model.SCRATCH``."""
+
+    private: int
+    """``model.PRIVATE``."""
 
 
 class Child(Protocol):

@@ -57,8 +57,9 @@ _PAGE_BYTES = 4096
 Access: TypeAlias = Literal["read", "run", "write", "write files", "device"]
 
 
-Kept: TypeAlias = tuple[str, Literal["pinned", "read-only"]]
-"""Path, inside, of what is kept in a directory that programs may write: it can't be replaced, or not written either."""
+Kept: TypeAlias = tuple[str, Literal["pinned", "read-only"]] | tuple[str, Literal["copied"], str]
+"""Path, inside, of what is kept in a directory that programs may write: it can't be replaced, or not written either; or
+programs see a copy of it in its place, with this text, each character of which is a byte."""
 
 
 class Tmpfs(Value):

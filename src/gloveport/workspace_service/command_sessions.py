@@ -14,7 +14,7 @@ import shlex
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 import anyio
 
@@ -43,7 +43,7 @@ class CommandSessions:
     """Those of one workspace; the engine's own registry has them, and counts them with the others."""
 
     sandboxes: WorkspaceSandboxes
-    _made: WeakSet[Session] = field(default_factory=WeakSet)
+    _made: WeakKeyDictionary[Session, KeptSandbox] = field(default_factory=WeakKeyDictionary)
 
     def begin(self, owner: str, directory: str, variables: Mapping[str, str]) -> Session:
         """Begin a session whose shell begins in this directory of the workspace, with these variables.
@@ -70,7 +70,7 @@ class CommandSessions:
                 owner, grant, self.sandboxes.reach, sandbox=sandbox, plan=plan, program=program, purpose="commands"
             )
         session.language = "shell"
-        self._made.add(session)
+        self._made[session] = sandbox
         return session
 
     def find(self, session_id: str, owner: str) -> Session:
@@ -119,6 +119,7 @@ class CommandSessions:
                     )
                 for sink in sinks.values():
                     sink.finish()
+                command.warnings += await self._made[session].save_configs(child)
                 self.sandboxes.explain(command, outcome)
                 command.session = engine.session_requests.state_of(session, outcome)
                 ending.fields |= {
@@ -126,6 +127,7 @@ class CommandSessions:
                     "exit_code": outcome.exit_code,
                     "killed_by": outcome.killed_by,
                     "wall_ms": round(outcome.wall_seconds * 1000),
+                    "appeared": [*command.warnings],
                     **{f"{name}_bytes": output.retained.total for name, output in command.outputs.items()},
                 }
         except SandboxError as error:

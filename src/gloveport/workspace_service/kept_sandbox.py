@@ -6,20 +6,22 @@ and what has come into being meanwhile is written down when it ends.
 
 import contextlib
 import functools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from gloveport.errors import AuditError, SandboxError
 from gloveport.sandbox.base import Child
 from gloveport.sandbox.plan import Plan
 from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.protected import config_copies
+from gloveport.workspace.protected.config_copies import ConfigCopy
 from gloveport.workspace.protected.protected_paths import ProtectedPaths
 from gloveport.workspace_service.sandboxes import Take, WorkspaceSandboxes
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class KeptSandbox:
-    """A ``sandbox.base.Sandbox``.
+    """A ``sandbox.base.Sandbox``, of which one sandbox is started.
 
     Attributes:
         take: Where it comes from.
@@ -27,6 +29,8 @@ class KeptSandbox:
 
     sandboxes: WorkspaceSandboxes
     take: Take
+    _copies: Sequence[ConfigCopy] = ()
+    """What it has of git's configurations."""
 
     @contextlib.asynccontextmanager
     async def start(self, plan: Plan) -> AsyncIterator[Child]:
@@ -39,7 +43,9 @@ class KeptSandbox:
             ):
                 child.narrow(plan)
                 child.look_stale = functools.partial(self._look_stale, found)
+                self._copies = config_copies.copies_in(child.kept, self.sandboxes.target)
                 yield child
+                changes += await self.save_configs(child)
         except WorkspaceError as error:
             raise SandboxError(str(error.args[0]), hint=error.hint) from error
         finally:
@@ -48,7 +54,12 @@ class KeptSandbox:
                 if changes:
                     self.sandboxes.engine.audit.append("session.changed", {"appeared": [*changes]})
 
+    async def save_configs(self, child: Child) -> list[str]:
+        """See ``WorkspaceSandboxes``."""
+        return await self.sandboxes.save_configs(child, self._copies)
+
     async def _look_stale(self, found: ProtectedPaths) -> str:
-        if await self.sandboxes.look() == found:
+        now = await self.sandboxes.look()
+        if self.sandboxes.with_own_writes(now) == self.sandboxes.with_own_writes(found):
             return ""
         return "what is protected in the workspace has changed since it began, and it could write to that"

@@ -30,7 +30,9 @@ from gloveport.workspace.commands.command import Command
 from gloveport.workspace.commands.registry import Commands
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.tree import Tree
-from gloveport.workspace.protected import protected_paths, protected_state
+from gloveport.workspace.protected import config_copies, protected_paths, protected_state
+from gloveport.workspace.protected.config_copies import ConfigCopy
+from gloveport.workspace.protected.descent import Mark
 from gloveport.workspace_service.command_types import Attachment, PreparedCommand
 from gloveport.workspace_service.missing_programs import explain_missing
 from gloveport.workspace_service.prefetch import SandboxPrefetch
@@ -84,6 +86,8 @@ class WorkspaceSandboxes:
     _known: protected_paths.ProtectedPaths = protected_paths.NOTHING
     _running: int = 0
     """How many commands may write to it."""
+    _own_writes: dict[Mark, Mark] = field(default_factory=dict)
+    """Of what was written for commands the marks, and those from before: for whom it was protected, it still is."""
     _looking: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
     _looking_seconds: float = math.inf
 
@@ -173,6 +177,7 @@ class WorkspaceSandboxes:
             async with self.notice_changes(warnings) as before:
                 async with self.open_sandbox(limits, before) as child, self.open_doors(child, guard, journal):
                     outcome = await run(child)
+                    warnings += await self.save_configs(child, config_copies.copies_in(child.kept, self.target))
                 ending.fields |= {
                     "exit_code": outcome.exit_code,
                     "killed_by": outcome.killed_by,
@@ -214,9 +219,26 @@ class WorkspaceSandboxes:
         finally:
             with anyio.CancelScope(shield=True):
                 try:
-                    warnings += protected_paths.differences(before, await self.look())
+                    after = await self.look()
+                    warnings += protected_paths.differences(self.with_own_writes(before), self.with_own_writes(after))
                 finally:
                     self._running -= 1
+
+    def with_own_writes(self, found: protected_paths.ProtectedPaths) -> protected_paths.ProtectedPaths:
+        """The same, as if nothing had been written for commands."""
+        return found.with_marks(self._own_writes) if self._own_writes else found
+
+    async def save_configs(self, child: Child, copies: Sequence[ConfigCopy]) -> list[str]:
+        """Write what is permitted of what was written to these copies; what became of it, for people."""
+        changed = config_copies.read_changed(child.directories.private, copies)
+        if not changed:
+            return []
+        with anyio.CancelScope(shield=True):
+            async with self._looking:
+                saved = await to_thread.run_sync(config_copies.save, self.tree, self._known, changed)
+        for mark, before in saved.marks.items():
+            self._own_writes[mark] = self._own_writes.get(before, before)
+        return saved.words
 
     @property
     def egress(self) -> Egress:

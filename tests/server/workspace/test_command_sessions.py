@@ -99,7 +99,7 @@ async def test_a_command_that_is_killed_is_interrupted_and_one_that_runs_refuses
 
 async def test_protected_paths_are_kept_from_sessions_and_from_what_they_leave_running(session, served):
     before = (served.root / ".git/config").read_bytes()
-    told = await session("(while :; do echo x >>.git/config; mv .git .gat; done) 2>/dev/null & echo x >.git/config")
+    told = await session("(while :; do echo x >>.git/config; mv .git .gat; done) 2>/dev/null & rm .git/config")
     assert told["exit_code"] != 0
     await session("sleep 0.05; echo x >.git/hooks/pre-commit; ln -sf /tmp/x .git/config; true")
     assert (served.root / ".git/config").read_bytes() == before

@@ -135,7 +135,7 @@ async def test_a_shell_has_apply_patch_with_the_rights_of_its_command(served):
     assert said == "Success. Updated the following files:\nA shell/made.txt\n"
     assert (served.root / "shell/made.txt").read_text() == "$(id) `id`\n"
     config = (served.root / ".git/config").read_bytes()
-    for protected in ("*** Update File: .git/config\n@@\n-[core]\n+[x]", "*** Add File: /etc/x\n+1"):
+    for protected in ("*** Add File: .git/hooks/x\n+x", "*** Add File: /etc/x\n+1"):
         told = await served.run(patch.format(f"*** Delete File: shell/made.txt\n{protected}"))
         assert (told["exit_code"], "nothing was changed" in told["stderr"]) == (1, True), told
     assert (served.root / ".git/config").read_bytes() == config

@@ -67,8 +67,9 @@ async def works(served, name=""):
         "chmod 755 src; echo more >> src/main.py && echo x > src/new && echo x > src/config/settings && rm src/new"
     )
     assert told["exit_code"] == 0, (name, told)
-    told = await served.run(f"chmod 755 pkg pkg/deep .git; for path in {' '.join(OWNED)}; do echo x >> $path; done")
-    assert told["stderr"].count("Read-only") == len(OWNED), (name, told)
+    writes = "for path in .gitconfig pkg/deep/.envrc; do echo x >> $path; done; rm -f .git/config"
+    told = await served.run(f"echo x >> .git/config; chmod 755 pkg pkg/deep .git; {writes}")
+    assert [told["stderr"].count(why) for why in ("Read-only", "busy")] == [2, 1], (name, told)
 
 
 def prepare(root):

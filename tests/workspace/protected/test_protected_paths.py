@@ -42,8 +42,20 @@ def test_of_a_repository_its_configuration_and_its_hooks_are_kept_and_pinned(rep
     assert one.read_only.keys() >= PARTS
     assert one.repositories == {b".git"}
     assert b".git" in one.pinned
+    text = (repository / ".git/config").read_text()
     kept = one.kept_paths("/w")
-    assert kept.index(("/w/.git", "pinned")) < kept.index(("/w/.git/config", "read-only"))
+    assert kept.index(("/w/.git", "pinned")) < kept.index(("/w/.git/config", "copied", text))
+    assert ("/w/.git/hooks", "read-only") in kept
+
+
+def test_of_a_configuration_that_is_large_there_is_no_copy(repository, tree):
+    """W4: and none of more than a few."""
+    (repository / ".git/config").write_text("[a]\n" + "# x\n" * 5000)
+    for number in range(40):
+        git(repository, "init", "-q", f"r{number}")
+    kept = [one for one in found(tree).kept_paths("/w") if one[0].endswith("/config")]
+    assert ("/w/.git/config", "read-only") in kept
+    assert (len(kept), sum(one[1] == "copied" for one in kept)) == (41, 32)
 
 
 def test_a_repository_gets_the_parts_that_it_lacks_from_whom_it_belongs_to(repository, tree):

@@ -118,6 +118,7 @@ class ZygoteProcess:
                         connectors=network.connectors,
                         uid=self.spawned.uid,
                         directories=directories,
+                        kept=kept,
                         rlimits=_rlimits_of_all(self.plan),
                         over=status,
                         ends_with_report=True,

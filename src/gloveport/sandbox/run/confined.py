@@ -28,7 +28,7 @@ from gloveport.sandbox.cgroups.cpu_throttle import CpuThrottle
 from gloveport.sandbox.cgroups.kernel_memory import KernelMemory
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.console import Console, close
-from gloveport.sandbox.plan import Plan
+from gloveport.sandbox.plan import Kept, Plan
 from gloveport.sandbox.run import frames
 from gloveport.sandbox.run.call_watch import CallWatch
 from gloveport.sandbox.run.limit_watch import LimitWatch
@@ -91,6 +91,7 @@ class Confined:
             does; what goes on after it is killed at that moment, and the answer need not wait until it is dead.
         exit_status: Tells how the program has ended, when it is over.
         look_stale: What ``why_stale`` asks; set by whoever hands it out.
+        kept: What it can't write of what it may write otherwise.
     """
 
     plan: Plan
@@ -109,6 +110,7 @@ class Confined:
     ends_with_report: bool
     exit_status: Callable[[], Awaitable[ExitStatus]]
     look_stale: Callable[[], Awaitable[str]] | None = None
+    kept: tuple[Kept, ...] = ()
     _stdin: FileIO | None = None
     """Where an interpreter waits for its program."""
 

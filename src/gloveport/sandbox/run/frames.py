@@ -151,16 +151,18 @@ async def expect_ready(
     """As ``expect``: what a sandbox says when it is confined, with its directories. ``stack`` closes these.
 
     Raises:
-        GuestError: As ``expect``, or other descriptors come than those of two directories.
+        GuestError: As ``expect``, or other descriptors come than those of its directories.
     """
-    incoming = FrameReader(channel=channel, most_descriptors=2)
+    incoming = FrameReader(channel=channel, most_descriptors=len(Directories._fields))
     stack.callback(_close_all, incoming.descriptors)
     while not incoming.take():
         await anyio.wait_readable(channel)
     if incoming.message is None:
         raise GuestError("its first process died")
-    if [stat.S_IFMT(os.fstat(number).st_mode) for number in incoming.descriptors] != [stat.S_IFDIR] * 2:
-        raise GuestError("it did not send its two directories")
+    if [stat.S_IFMT(os.fstat(number).st_mode) for number in incoming.descriptors] != [stat.S_IFDIR] * len(
+        Directories._fields
+    ):
+        raise GuestError("it did not send its directories")
     return incoming.message, incoming.pid, Directories(*incoming.descriptors)
 
 

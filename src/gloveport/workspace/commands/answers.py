@@ -41,14 +41,7 @@ _WRITE_ELSEWHERE: Final = (
     "of the sandbox (.git/config, .git/hooks, .env and the like); the owner lets a name be written by exempt in "
     "[workspace]"
 )
-_GIT_CONFIG: Final = (
-    "no command writes .git/config, for it names programs that the owner's git runs. user.name and the like: "
-    "git config --global holds for this command, or its session, git -c KEY=VALUE for one call. A branch is made all "
-    "the same, but has no upstream, whatever git says: git push origin HEAD, git pull origin BRANCH. A remote: name "
-    'its URL. To keep more the owner runs it, or sets exempt = [".git"] in [workspace]'
-)
 _REFUSED: Final = {
-    "GIT_CONFIG_REFUSED": (("could not write config file .git", "could not write config file /"), _GIT_CONFIG),
     # Of a protected path, the first of one that they rename to, and of what is shown read-only.
     "WRITE_REFUSED": (("device or resource busy", "read-only file system"), _WRITE_ELSEWHERE),
     "TRACING_REFUSED": (
@@ -286,8 +279,6 @@ def _find_refusals(command: Command, texts: Mapping[Stream, str]) -> Iterator[tu
     said = " ".join(texts.values()).lower()
     errors = texts["stderr"].lower() if command.exit_code == 0 else said  # it may have printed somebody else's words
     for code, (phrases, fix) in _REFUSED.items():
-        if code == "WRITE_REFUSED":  # which git says as well
-            errors = "\n".join(line for line in errors.split("\n") if "could not write config file" not in line)
         if phrase := next((phrase for phrase in phrases if phrase in errors), None):
             yield code, f"it said: {phrase}", fix
     if command.exit_code not in {None, 0} and any(phrase in said for phrase in _DNS):

@@ -16,7 +16,7 @@ that it leaves behind stops the next one, or takes the room of what was there be
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -46,6 +46,7 @@ class ProtectedPaths:
         links: Paths that should be protected, but are symbolic links, which can't be.
         made: Of all these what commands have made.
         repositories: Paths of git directories.
+        configs: What the configuration of a repository says, where commands are shown a copy of it.
         removed: What was removed on the way, how often: git would have taken its configuration from elsewhere for it.
         partial: Whether the workspace is too large to look at all of it.
     """
@@ -57,6 +58,7 @@ class ProtectedPaths:
     made: Mapping[bytes, Mark]
     repositories: AbstractSet[bytes]
     removed: Mapping[bytes, int] = field(compare=False)
+    configs: Mapping[bytes, bytes] = field(default_factory=dict, compare=False)  # as its mark says, which is compared
     partial: bool = field(compare=False)
 
     @cached_property
@@ -71,9 +73,21 @@ class ProtectedPaths:
         mounts = self.mounts
         places: list[tuple[bytes, Kept]] = [
             *((path, (_below(target, path), "pinned")) for path in mounts.pinned),
-            *((path, (_below(target, path), "read-only")) for path in mounts.read_only),
+            *((path, (_below(target, path), "read-only")) for path in mounts.read_only if path not in self.configs),
+            *((path, (_below(target, path), "copied", text)) for path, text in self._copies(mounts)),
         ]
         return tuple(place for _, place in sorted(places))  # what lies above another comes first
+
+    def _copies(self, mounts: mount_plan.Mounts) -> Iterator[tuple[bytes, str]]:
+        return ((path, text.decode("latin-1")) for path, text in self.configs.items() if path in mounts.read_only)
+
+    def with_marks(self, older: Mapping[Mark, Mark]) -> "ProtectedPaths":
+        """The same, where of each mark that is in ``older`` the one is taken that it stands for there."""
+
+        def renew(marks: Mapping[bytes, Mark]) -> dict[bytes, Mark]:
+            return {path: older.get(mark, mark) for path, mark in marks.items()}
+
+        return replace(self, read_only=renew(self.read_only), made=renew(self.made))
 
     def without_made(self) -> "ProtectedPaths":
         """The same without what commands have made: one that still runs may move it about all the time."""
@@ -156,6 +170,7 @@ def find_protected(tree: Tree, known: ProtectedPaths = NOTHING, commands: int = 
         made=search.made,
         repositories=search.repositories,
         removed=Counter(known.removed) + Counter(search.removed),
+        configs=search.configs,
         partial=search.partial or bool(too_many),
     )
 

@@ -25,6 +25,8 @@ _MOST_DIRECTORIES: Final = 4096
 _MOST_NAMES: Final = 100_000
 _MOST_NAMES_OF_ONE: Final = 20_000
 _MOST_TEXT_BYTES: Final = 1 << 20
+_MOST_CONFIGS: Final = 32
+_MOST_CONFIG_BYTES: Final = 1 << 14
 _DEPTH: Final = 4
 _UNINTERESTING: Final = frozenset(
     {".cache", ".mypy_cache", ".nox", ".pytest_cache", ".ruff_cache", ".tox", ".venv", "__pycache__", "build", "dist"}
@@ -59,6 +61,9 @@ class Search:
     made: dict[bytes, Mark] = field(default_factory=dict)
     repositories: set[bytes] = field(default_factory=set)
     removed: set[bytes] = field(default_factory=set)
+    configs: dict[bytes, bytes] = field(default_factory=dict)
+    """What those of repositories say of which commands get copies."""
+
     checkouts: set[bytes] = field(default_factory=set)
     """Working trees that were looked at, since one may name another, and itself."""
 
@@ -149,9 +154,19 @@ class Search:
                 else:
                     self._record(join_path(path, raw), status)
         checkout = dirname(path) if path.rpartition(b"/")[2].lower() == b".git" else path
-        self._protect_named(path, checkout, self._text(git, path, b"config"), _DEPTH)
+        text = self._text(git, path, b"config")
+        self._copy_config(git, join_path(path, b"config"), text)
+        self._protect_named(path, checkout, text, _DEPTH)
         if join_path(path, b"hooks") not in self.made:
             self._protect_targets(join_path(path, b"hooks"))
+
+    def _copy_config(self, git: int, path: bytes, text: bytes) -> None:
+        """Let commands have a copy of a configuration, as far as it is small, and there are few."""
+        size = self.read_only[path][2] if path in self.read_only else _MOST_CONFIG_BYTES + 1
+        if size <= _MOST_CONFIG_BYTES and len(self.configs) < _MOST_CONFIGS:
+            text = text or git_directory.text(git, b"config")  # one that a command has made is not believed, but shown
+            if len(text) == size:
+                self.configs[path] = text
 
     def protect_there(self, path: bytes, *kinds: int) -> None:
         """Keep what lies there, where that is a file, or of these kinds."""

@@ -1,0 +1,224 @@
+"""Keeps what commands have written to their copy of a git configuration: key by key, and only what does no harm.
+
+The copy is the command's own: nothing in it reaches the owner's git. What differs in it from what the command was given
+is read here, as its hostile author may have left it, and decided (``git_config_keys``). What is permitted is written by
+our own hand, in place: a file that is replaced would lose the mounts that keep it from other commands. So it is made
+longer, or padded with empty lines, in one write, before it is cut: it is never half a configuration.
+"""
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from io import FileIO
+from typing import Final
+
+from gloveport.openat2 import open_beneath
+from gloveport.policy.decisions.git_config_keys import ConfigKey, Repository, may_write, resolve_address
+from gloveport.sandbox.plan import Kept
+from gloveport.untrusted_text import printable
+from gloveport.workspace.files.descriptors import read_all
+from gloveport.workspace.files.spelling import shorten, spell_path
+from gloveport.workspace.files.tree import Tree
+from gloveport.workspace.protected import config_text, git_directory
+from gloveport.workspace.protected.config_text import Values
+from gloveport.workspace.protected.descent import Mark, descend, mark_of
+from gloveport.workspace.protected.protected_paths import ProtectedPaths
+
+_MOST_BYTES: Final = 1 << 16
+_MOST_CHANGES: Final = 128
+_MOST_NAMED: Final = 12
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_REFUSED: Final = (
+    "GIT_CONFIG_REFUSED: of what it wrote to {path} this held for it alone, or its session, and is not kept: {keys}. "
+    "Kept are user.name and user.email, the upstream of a branch at a remote that is there, pull.rebase and pull.ff, "
+    "and submodules as .gitmodules has them: what else git does later is the owner's to say"
+)
+
+
+@dataclass(eq=False, kw_only=True)
+class ConfigCopy:
+    """A copy that a sandbox has of the configuration of a repository.
+
+    Attributes:
+        number: Which of them it is, there.
+        path: Of the configuration, in the workspace.
+        given: What the sandbox was given.
+        seen: What the copy held when it was last looked at.
+        agreed: What of it the configuration itself says as well since then.
+    """
+
+    number: int
+    path: bytes
+    given: bytes
+    seen: bytes
+    agreed: Values = field(default_factory=dict)
+
+    @property
+    def expected(self) -> Values:
+        """What the configuration itself says, as far as the sandbox can know. Raises ValueError."""
+        return _without_empty({**config_text.read_values(config_text.decode(self.given)), **self.agreed})
+
+
+@dataclass(kw_only=True)
+class Saved:
+    """What came of it.
+
+    Attributes:
+        words: What was written and what was not, for people.
+        marks: Of each file that was written its mark afterwards, and the one before.
+    """
+
+    words: list[str] = field(default_factory=list)
+    marks: dict[Mark, Mark] = field(default_factory=dict)
+
+
+def copies_in(kept: Sequence[Kept], target: str) -> list[ConfigCopy]:
+    """The copies of a sandbox in which this is kept, with the workspace mounted at ``target``."""
+    copied = [(path, text.encode("latin-1")) for path, _, *texts in kept for text in texts]
+    return [
+        ConfigCopy(number=number, path=os.fsencode(path.removeprefix(f"{target}/")), given=text, seen=text)
+        for number, (path, text) in enumerate(copied)
+    ]
+
+
+def read_changed(private: int, copies: Sequence[ConfigCopy]) -> list[tuple[ConfigCopy, bytes]]:
+    """Those that hold something else than when they were last looked at, and what.
+
+    Args:
+        private: Descriptor of the directory in which they lie.
+        copies: Of this sandbox.
+    """
+    changed = []
+    for copy in copies:
+        text = _read(private, b"git/%d/config" % copy.number)
+        if text != copy.seen:
+            copy.seen = text
+            changed.append((copy, text))
+    return changed
+
+
+def save(tree: Tree, found: ProtectedPaths, changed: Sequence[tuple[ConfigCopy, bytes]]) -> Saved:
+    """Write what is permitted of these to the configurations themselves. A thread's work.
+
+    Args:
+        tree: The workspace.
+        found: What is protected in it by now.
+        changed: What ``read_changed`` has read.
+    """
+    saved = Saved()
+    with tree.open_directory(".") as root:
+        for copy, text in changed:
+            shown = shorten(printable(spell_path(copy.path)))
+            try:
+                _save(root.descriptor, found, copy, text, saved, shown)
+            except (ValueError, OSError) as error:
+                why = error.strerror if isinstance(error, OSError) else error
+                saved.words.append(f"GIT_CONFIG_REFUSED: what it wrote to {shown} is not kept: {why}")
+    return saved
+
+
+def _save(root: int, found: ProtectedPaths, copy: ConfigCopy, text: bytes, saved: Saved, shown: str) -> None:
+    if copy.path not in found.read_only:
+        raise ValueError("it is not there any more")
+    if not text:
+        raise ValueError("it is empty, too large, or no file")
+    expected, wanted = copy.expected, config_text.read_values(config_text.decode(text))
+    keys = [key for key in {**expected, **wanted} if expected.get(key) != wanted.get(key)]
+    if len(keys) > _MOST_CHANGES:
+        raise ValueError(f"it changed {len(keys)} keys")
+    above, _, name = copy.path.rpartition(b"/")
+    with descend(root, above) as git:
+        if git is None:
+            raise ValueError("it is not there any more")
+        with _lock(git, name), FileIO(open_beneath(git, name, _READ | os.O_RDWR), "r+") as file:
+            before = os.fstat(file.fileno())
+            if not stat.S_ISREG(before.st_mode) or before.st_nlink != 1:
+                raise ValueError("it is no file of one name")
+            old = read_all(file.fileno(), _MOST_BYTES)
+            if old is None:
+                raise ValueError("it is too large")
+            there = config_text.read_values(config_text.decode(old))
+            repository = Repository(
+                remotes={key.subsection for key in there if key.section == "remote" and key.subsection},
+                submodules=_read_submodules(root, found, above, there),
+            )
+            asked = {key: wanted.get(key, ()) for key in keys}
+            agreed = {key: values for key, values in asked.items() if there.get(key, ()) == values}
+            new = {
+                key: values
+                for key, values in asked.items()
+                if key not in agreed and there.get(key) == expected.get(key) and may_write(key, values, repository)
+            }
+            if new:
+                edited = config_text.encode(config_text.set_values(config_text.decode(old), new))
+                _overwrite(file.fileno(), old, edited)
+                saved.marks[mark_of(os.fstat(file.fileno()))] = mark_of(before)
+    copy.agreed = {**copy.agreed, **agreed, **new}
+    if new:
+        saved.words.append(f"it wrote to {shown}: {'; '.join(_describe(key, values) for key, values in new.items())}")
+    if refused := [_name(key) for key in keys if key not in agreed and key not in new]:
+        more = [f"and {len(refused) - _MOST_NAMED} more"] if len(refused) > _MOST_NAMED else []
+        saved.words.append(_REFUSED.format(path=shown, keys=", ".join([*refused[:_MOST_NAMED], *more])))
+
+
+def _overwrite(descriptor: int, old: bytes, new: bytes) -> None:
+    """Let a file say something else, and be the same file."""
+    os.pwrite(descriptor, new + b"\n" * (len(old) - len(new)), 0)
+    os.ftruncate(descriptor, len(new))
+    os.fsync(descriptor)
+
+
+@contextlib.contextmanager
+def _lock(git: int, name: bytes) -> Iterator[None]:
+    """Hold git's own lock of a configuration.
+
+    Raises:
+        OSError: Somebody else has it.
+    """
+    lock = name + b".lock"
+    os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600, dir_fd=git))
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(lock, dir_fd=git)
+
+
+def _read_submodules(root: int, found: ProtectedPaths, git: bytes, there: Values) -> dict[str, set[str]]:
+    """What the owner's ``.gitmodules`` of a repository stands for; nothing where a command has made it."""
+    checkout, _, name = git.rpartition(b"/")
+    path = checkout + b"/.gitmodules" if checkout else b".gitmodules"
+    if name != b".git" or path not in found.read_only or path in found.made:
+        return {}
+    with descend(root, checkout) as directory:
+        text = git_directory.text(directory, b".gitmodules") if directory is not None else b""
+    remotes = [values for key, values in there.items() if (key.section, key.name) == ("remote", "url")]
+    addresses: dict[str, set[str]] = {}
+    with contextlib.suppress(ValueError):
+        for key, values in config_text.read_values(config_text.decode(text)).items():
+            if key.section == "submodule" and key.subsection and key.name == "url" and values[-1]:
+                url = values[-1]
+                addresses[key.subsection] = {url, *(resolve_address(url, one[0]) for one in remotes if one[0])}
+    return addresses
+
+
+def _read(directory: int, path: bytes) -> bytes:
+    """A file of the sandbox, as it is left; empty where it is none, or too long to be a configuration."""
+    with contextlib.suppress(OSError), FileIO(open_beneath(directory, path, _READ)) as file:
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return read_all(file.fileno(), _MOST_BYTES) or b""
+    return b""
+
+
+def _without_empty(values: Values) -> Values:
+    return {key: found for key, found in values.items() if found}
+
+
+def _describe(key: ConfigKey, values: Sequence[str | None]) -> str:
+    return f"{_name(key)} = {shorten(printable(str(values[0])))}" if values else f"{_name(key)} removed"
+
+
+def _name(key: ConfigKey) -> str:
+    return shorten(printable(str(key)))

@@ -1,0 +1,160 @@
+"""Reads and edits the text of a git configuration: as strictly as git writes it, so that no two readers differ.
+
+What is not read plainly is an error: a carriage return, a NUL, a section with two kinds of subsection.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from gloveport.policy.decisions.git_config_keys import ConfigKey
+
+_HEADER: Final = re.compile(r'\[([A-Za-z0-9-]+)(?:\.([A-Za-z0-9.-]+)|[ \t]+"((?:[^"\\\n]|\\[^\n])*+)")?\]')
+_ENTRY: Final = re.compile(
+    r'([A-Za-z][A-Za-z0-9-]*+)[ \t]*+(?:=[ \t]*+((?:[^"\\\n#;]|\\(?:[ntb"\\]|\n)|"(?:[^"\\\n]|\\(?:[ntb"\\]|\n))*+")*+)'
+    r"(?:[#;][^\n]*+)?)?(?:\n|\Z)"
+)
+_BLANK: Final = re.compile(r"[ \t\n]*+(?:[#;][^\n]*+(?:\n|\Z)[ \t\n]*+)*+")
+_PIECE: Final = re.compile(r'\\(.|\n)|"|[^"\\]+')
+_ESCAPES: Final = {"n": "\n", "t": "\t", "b": "\b", "\n": ""}
+
+Values: TypeAlias = Mapping[ConfigKey, tuple[str | None, ...]]
+"""Of each key its values, in their order; None is a key that stands alone, which means true."""
+
+
+@dataclass(kw_only=True)
+class _Block:
+    """A section, from its header on."""
+
+    name: tuple[str, str | None]
+    start: int
+    body: int
+    """Where the line after its header begins, or its first entry."""
+    entries: list[tuple[ConfigKey, str | None, int, int]] = field(default_factory=list)
+    """Key, value, and where the lines begin and end."""
+
+
+def decode(text: bytes) -> str:
+    """The text of a file, whatever bytes it has; ``encode`` takes it back."""
+    return text.decode(errors="surrogateescape")
+
+
+def encode(text: str) -> bytes:
+    """The bytes of a text that ``decode`` has made."""
+    return text.encode(errors="surrogateescape")
+
+
+def read_values(text: str) -> Values:
+    """What a configuration says.
+
+    Raises:
+        ValueError: It is not read plainly.
+    """
+    values: dict[ConfigKey, tuple[str | None, ...]] = {}
+    for block in _blocks(text):
+        for key, value, _, _ in block.entries:
+            values[key] = (*values.get(key, ()), value)
+    return values
+
+
+def set_values(text: str, changes: Mapping[ConfigKey, Sequence[str | None]]) -> str:
+    """The text with these keys set; one that has no values is removed, and a section that is empty then.
+
+    Raises:
+        ValueError: It is not read plainly, or what would have to be changed stands in the line of its section.
+    """
+    expected = {**read_values(text), **{key: tuple(values) for key, values in changes.items()}}
+    for key, values in changes.items():
+        text = _set(text, key, "".join(f"\t{key.name} = {_quote(value or '')}\n" for value in values))
+    if read_values(text) != {key: values for key, values in expected.items() if values}:
+        raise ValueError("it would not say what it should")
+    return text
+
+
+def _set(text: str, key: ConfigKey, lines: str) -> str:
+    blocks = [block for block in _blocks(text) if block.name == key[:2]]
+    old = [(start, end) for block in blocks for found, _, start, end in block.entries if found == key]
+    if any(start and text[start - 1] != "\n" for start, _ in old):
+        raise ValueError("a key stands in the line of its section")
+    if old:
+        at = old[0][0]
+    elif blocks:
+        at = max([blocks[-1].body, *(end for _, _, _, end in blocks[-1].entries)])
+    else:
+        at = len(text)
+        section = key.section if key.subsection is None else f'{key.section} "{key.subsection}"'
+        lines = lines and f"[{section}]\n{lines}"
+    if lines and at and text[at - 1] != "\n":
+        lines = "\n" + lines
+    for start, end in reversed(old):
+        text = text[:start] + text[end:]
+    text = text[:at] + lines + text[at:]
+    return text if lines else _drop_empty(text, key[:2])
+
+
+def _drop_empty(text: str, name: tuple[str, str | None]) -> str:
+    blocks = _blocks(text)
+    ends = [*(block.start for block in blocks[1:]), len(text)]
+    for block, end in reversed([*zip(blocks, ends, strict=True)]):
+        if block.name == name and not text[block.body : end].strip() and text[block.start : block.body].endswith("]\n"):
+            text = text[: block.start] + text[end:]
+    return text
+
+
+def _blocks(text: str) -> list[_Block]:
+    if "\r" in text or "\0" in text:
+        raise ValueError("it holds a carriage return or a NUL")
+    blocks: list[_Block] = []
+    position = _skip(text, 0)
+    while position < len(text):
+        if text[position] == "[":
+            header = _HEADER.match(text, position)
+            if header is None:
+                raise ValueError("it has a section that is not read plainly")
+            section, dotted, quoted = header.groups()
+            name = section.lower(), re.sub(r"\\(.)", r"\1", quoted) if quoted is not None else dotted and dotted.lower()
+            start = text.rfind("\n", 0, position) + 1  # blanks before it go with it
+            if text[start:position].strip(" \t"):
+                raise ValueError("it has two sections in one line")
+            line = text.find("\n", header.end()) + 1 or len(text)
+            position = _skip(text, header.end())
+            blocks.append(_Block(name=name, start=start, body=min(line, position)))
+            continue
+        entry = _ENTRY.match(text, position)
+        if entry is None or not blocks:
+            raise ValueError("it has a line that is not read plainly")
+        value = None if entry[2] is None else _unquote(entry[2])
+        before = text.rfind("\n", 0, position) + 1
+        start = before if not text[before:position].strip(" \t") else position
+        blocks[-1].entries.append((ConfigKey(*blocks[-1].name, entry[1].lower()), value, start, entry.end()))
+        position = _skip(text, entry.end())
+    return blocks
+
+
+def _skip(text: str, position: int) -> int:
+    """The next place that is neither blank nor in a comment."""
+    blank = _BLANK.match(text, position)
+    return blank.end() if blank else position
+
+
+def _unquote(raw: str) -> str:
+    """A value without quotes and escapes, and without the blanks at its end that stand in no quotes."""
+    read, kept, quoted = "", 0, False
+    for piece in _PIECE.finditer(raw):
+        if piece[0] == '"':
+            quoted = not quoted
+        elif piece[1]:
+            read += _ESCAPES.get(piece[1], piece[1])
+        else:
+            read += piece[0]
+            if not quoted:
+                kept = max(kept, len(read.rstrip(" \t")))
+                continue
+        kept = len(read)
+    return read[:kept]
+
+
+def _quote(value: str) -> str:
+    """A value that holds neither quotes nor backslashes nor ends of lines, as git writes it."""
+    return f'"{value}"' if value != value.strip() or {"#", ";"} & {*value} else value
