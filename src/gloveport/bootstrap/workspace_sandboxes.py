@@ -4,7 +4,7 @@ import contextlib
 import hashlib
 import importlib.util
 import socket
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -166,8 +166,8 @@ def _plan(
 ) -> Plan:
     """The plan of its sandboxes. Programs see the directory under its own path, where that is free in a sandbox."""
     # A project brings its own packages, and no command has ours on its path; our tools find theirs there.
-    pillow = (one for one in engine.system.packages if Path(one.target).name in _PILLOW)
-    system = engine.system.model_copy(update={"packages": (*pillow, *_pypdf(), _PATCH_TEXT), "env": {}})
+    packages = (*_pillow(engine.system.packages), *_pypdf(), _PATCH_TEXT)
+    system = engine.system.model_copy(update={"packages": packages, "env": {}})
     taken = [root, *(Path(mount.target) for mount in (*system.binds, *config.policy.mounts))]
     toolchains = find_toolchains(config, environ, taken)
     targets = {path: _target(number, path) for number, path in enumerate(toolchains.shown)}
@@ -195,7 +195,8 @@ def _plan(
         mounts = tuple(mount for mount in config.policy.mounts if mount.source != str(root))
         changes = {"mounts": mounts, "writable": shares, "limits": config.workspace.limits}
         grant = whole_grant(config).model_copy(update=changes)
-        return make_plan(program, grant, system, network)
+        made = make_plan(program, grant, system, network)
+        return made.model_copy(update={"landlock": (*made.landlock, (data.PLACE, "run"))})  # Python lists it
 
     try:
         return plan(str(root))
@@ -229,6 +230,14 @@ def _connectors() -> tuple[int, ...]:
     except OSError:  # a kernel without IPv6
         return families
     return families + (socket.AF_INET6,) * (MOST_CONNECTORS // 2)
+
+
+def _pillow(trees: Iterable[Mount]) -> Iterator[Mount]:
+    """What makes pictures smaller there, of the packages that programs have."""
+    for tree in trees:
+        for name in sorted(_PILLOW):
+            if (source := Path(tree.source, name)).exists():
+                yield Mount(source=str(source), target=f"{data.PLACE}/{name}")
 
 
 def _pypdf() -> Iterator[Mount]:
