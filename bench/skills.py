@@ -66,13 +66,14 @@ async def time_runs(state: Path, config: Path) -> float:
             [GLOVEPORT, "skills", "approve", "one", "--yes", "--config", str(config)],
             env={"GLOVEPORT_STATE": str(state), "PATH": "/usr/bin:/bin", "HOME": str(state)},
         )
-        pairs = [
-            (await time_call(client, "execute_code", program), await time_call(client, "run_skill", skill))
-            for _ in range(RUNS)
-        ]
-        plain, named = (statistics.median(column) for column in zip(*pairs, strict=True))
-        print(f"{plain * 1000:8.2f} ms  execute_code\n{named * 1000:8.2f} ms  run_skill")
-        return named / plain
+        calls: list[tuple[str, dict[str, Any]]] = [("execute_code", program), ("run_skill", skill)]
+        times: dict[str, list[float]] = {tool: [] for tool, _ in calls}
+        for number in range(2 * RUNS):  # each is the first of every other pair
+            for tool, arguments in calls[:: (1, -1)[number % 2]]:
+                times[tool].append(await time_call(client, tool, arguments))
+        for tool, taken in times.items():
+            print(f"{statistics.median(taken) * 1000:8.2f} ms  {tool}")
+        return statistics.median(times["run_skill"]) / statistics.median(times["execute_code"])
 
 
 async def time_start(state: Path, config: Path) -> float:

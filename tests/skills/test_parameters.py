@@ -26,6 +26,10 @@ HOSTILE = (
 )
 
 
+def bind(language, code, arguments):
+    return bind_arguments(language, code, find_parameters(language, code), arguments)
+
+
 def test_marked_constants_are_parameters():
     found = [one.parameter for one in find_parameters("python", PYTHON)]
     assert [(one.name, one.type, one.default) for one in found] == [
@@ -47,13 +51,13 @@ def test_marked_constants_are_parameters():
 def test_no_value_is_code_wherever_the_marked_line_stands():
     for text in HOSTILE:
         for around in ("{}", '"""\n{}\n"""', "'''\n{}\n'''", 'f"""\n{}\n"""'):
-            code = bind_arguments("python", around.format("X = 'x'  # parameter") + "\n", {"x": text})
+            code = bind("python", around.format("X = 'x'  # parameter") + "\n", {"x": text})
             run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
             assert run.returncode == 0, (text, around, run.stderr)
         for around in ("{}", "cat <<E\n{}\nE", 'echo "\n{}\n"', "echo '\n{}\n'"):
-            code = bind_arguments("shell", around.format("X=x # parameter") + '\nfalse || printf %s "$X"', {"x": text})
+            code = bind("shell", around.format("X=x # parameter") + '\nfalse || printf %s "$X"', {"x": text})
             assert "touch /x" not in code, code
-        code = bind_arguments("typescript", "const X = 'x'; // parameter", {"x": text})
+        code = bind("typescript", "const X = 'x'; // parameter", {"x": text})
         assert json.loads(code.removeprefix("const X = ").removesuffix("; // parameter")) == text
 
 
@@ -65,7 +69,7 @@ def test_no_value_is_code_wherever_the_marked_line_stands():
     )
 )
 def test_python_reads_the_very_value_that_was_given(value):
-    code = bind_arguments("python", "X = []  # parameter\n", {"x": [value]})
+    code = bind("python", "X = []  # parameter\n", {"x": [value]})
     names = {}
     exec(code, names)
     assert names["X"] == [value]
@@ -74,7 +78,7 @@ def test_python_reads_the_very_value_that_was_given(value):
 
 def test_bash_reads_the_very_text_that_was_given():
     for text in (*HOSTILE, "é\U0001f600", ""):
-        code = bind_arguments("shell", 'X=x # parameter\nprintf %s "$X"', {"x": text})
+        code = bind("shell", 'X=x # parameter\nprintf %s "$X"', {"x": text})
         said = subprocess.run(["bash", "-c", code], capture_output=True, check=True).stdout
         assert said.decode() == text
 
@@ -88,7 +92,7 @@ def test_what_does_not_fit_is_refused_in_words():
         ({"name": "x" * 300_000}, "more than"),
     ):
         with pytest.raises(Denied, match=words):
-            bind_arguments("python", PYTHON, arguments)
+            bind("python", PYTHON, arguments)
     for line in ("X = f()  # parameter", "X = (1, 2)  # parameter", "X =  # parameter", "X = 1e999  # parameter"):
         with pytest.raises(Denied, match="no literal"):
             find_parameters("python", line)

@@ -97,7 +97,7 @@ async def _execute(
         )
     request = Request(
         language=skill.language,
-        code=bind_arguments(skill.language, skill.code, arguments),
+        code=bind_arguments(skill.language, skill.code, skill.marked, arguments),
         files={name: base64.b64decode(text) for name, text in files.items()},
         environment=(skill.grant.environment if environment is None else environment) or None,
     )

@@ -134,7 +134,7 @@ class SkillRequests:
             )
         request = Request(
             language=skill.language,
-            code=bind_arguments(skill.language, skill.code, arguments),
+            code=bind_arguments(skill.language, skill.code, skill.marked, arguments),
             environment=skill.grant.environment or None,
         )
         return request, SkillRun(name=name, sha256=skill.snapshot.sha256, rights=rights)

@@ -68,27 +68,31 @@ def find_parameters(language: Language, code: str) -> Sequence[Marked]:
         Denied: A marked line has no literal, or two have one name.
     """
     found: list[Marked] = []
-    offset = 0
-    for line in code.split("\n"):
-        if (marked := _read_line(language, line, offset)) is not None:
+    at = code.find(_MARKS[language])
+    while at >= 0:
+        start, end = code.rfind("\n", 0, at) + 1, code.find("\n", at)
+        end = len(code) if end < 0 else end
+        if (marked := _read_line(language, code[start:end], start)) is not None:
             if any(one.parameter.name == marked.parameter.name for one in found):
                 raise bad_skill(f"it has two parameters {marked.parameter.name}")
             found.append(marked)
             if len(found) > _MOST:
                 raise bad_skill(f"it has more than {_MOST} parameters")
-        offset += len(line) + 1
+        at = code.find(_MARKS[language], end)
     return found
 
 
-def bind_arguments(language: Language, code: str, arguments: Mapping[str, JsonValue]) -> str:
-    """The program with these values in place of its own.
+def bind_arguments(
+    language: Language, code: str, parameters: Sequence[Marked], arguments: Mapping[str, JsonValue]
+) -> str:
+    """The program with these values in place of its own, which ``find_parameters`` has found.
 
     Raises:
         Denied: It has no such parameter, or a value has another type.
     """
     if not arguments:
         return code
-    marked = {one.parameter.name: one for one in find_parameters(language, code)}
+    marked = {one.parameter.name: one for one in parameters}
     if unknown := arguments.keys() - marked.keys():
         known = f"It takes: {join_listed(marked)}." if marked else "It takes none."
         raise Denied(

@@ -21,7 +21,7 @@ from gloveport.model import LANGUAGES, Language
 from gloveport.model.skill import SkillGrant, SkillParameter
 from gloveport.model.value import Value
 from gloveport.skills.frontmatter import FILE, MOST_BYTES, Frontmatter, bad_skill, read_skill_md, write_skill_md
-from gloveport.skills.parameters import find_parameters, schema_of
+from gloveport.skills.parameters import Marked, find_parameters, schema_of
 from gloveport.skills.snapshot import Snapshot
 
 ENTRY, LANGUAGE, GRANT, SCHEMA, VERSION, MADE_BY, EXAMPLES = (
@@ -73,6 +73,7 @@ class Skill:
         body: What it says below.
         language: Of its program; None where it has none that can be run here.
         code: That program.
+        marked: Its parameters, and where they stand in it.
     """
 
     snapshot: Snapshot
@@ -80,7 +81,7 @@ class Skill:
     body: str
     language: Language | None
     code: str
-    parameters: Sequence[SkillParameter]
+    marked: Sequence[Marked]
     grant: SkillGrant
     examples: tuple[Example, ...]
 
@@ -88,6 +89,11 @@ class Skill:
     def name(self) -> str:
         """Its name, which is that of its directory."""
         return self.head.name
+
+    @property
+    def parameters(self) -> Sequence[SkillParameter]:
+        """What it takes, in order."""
+        return [one.parameter for one in self.marked]
 
     @property
     def version(self) -> int:
@@ -116,7 +122,7 @@ def parse_skill(snapshot: Snapshot) -> Skill:
         body=body,
         language=language,
         code=code,
-        parameters=[one.parameter for one in find_parameters(language, code)] if language else (),
+        marked=find_parameters(language, code) if language else (),
         grant=_read_json(snapshot, metadata.get(GRANT), SkillGrant),
         examples=_read_json(snapshot, metadata.get(EXAMPLES), _Examples).root,
     )

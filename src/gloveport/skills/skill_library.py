@@ -104,8 +104,8 @@ class SkillLibrary:
         Raises:
             ConfigError: What is known of it can't be read.
         """
-        fingerprint, skill = self._unchanged.get(name, (None, None))
-        if skill is None or self.own.fingerprint(name) != fingerprint:
+        fingerprint, skill = self._unchanged.get(name, ((), None))
+        if skill is None or not self.own.is_unchanged(name, fingerprint):
             return None
         return KeptSkill(skill=skill, store=self.own, record=self.records.get(self.own.directory, name))
 

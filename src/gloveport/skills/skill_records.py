@@ -9,7 +9,7 @@ import fcntl
 import hashlib
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import AwareDatetime, ValidationError
@@ -64,6 +64,8 @@ class SkillRecords:
     """The records of all skills of one state directory."""
 
     directory: Path
+    _addresses: dict[tuple[Path, int], str] = field(default_factory=dict, init=False, compare=False)
+    """Of stores, by their place and inode: to resolve the links of a path takes long."""
 
     def get(self, place: Path, name: str) -> SkillRecord:
         """Of the skill of this name in the store at this place.
@@ -114,9 +116,13 @@ class SkillRecords:
             yield
 
     def _path(self, place: Path, name: str) -> Path:
-        # One directory is one store, by whatever name a configuration calls it.
-        where = hashlib.sha256(os.fsencode(os.path.realpath(place))).hexdigest()[:16]
-        return self.directory / f"{name}.{where}.json"
+        try:
+            key = place, place.stat().st_ino
+        except OSError:  # it is not there yet
+            key = place, 0
+        if key not in self._addresses:  # one directory is one store, by whatever name a configuration calls it
+            self._addresses[key] = hashlib.sha256(os.fsencode(os.path.realpath(place))).hexdigest()[:16]
+        return self.directory / f"{name}.{self._addresses[key]}.json"
 
     def _unwritable(self, error: OSError) -> ConfigError:
         return ConfigError(
