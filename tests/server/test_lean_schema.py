@@ -1,8 +1,8 @@
 """Short schemas."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, JsonValue
+from pydantic import BaseModel, Field, JsonValue
 
 from gloveport.server.tools.lean_schema import lean
 
@@ -11,7 +11,7 @@ class Part(BaseModel):
     """Prose."""
 
     title: str
-    size: int | None = None
+    size: Annotated[int, Field(ge=1, le=9)] | None = None
 
 
 class Whole(BaseModel):
@@ -25,10 +25,10 @@ class Whole(BaseModel):
     hidden: Part
 
 
-def test_a_schema_says_everything_that_binds_and_nothing_else():
+def test_a_schema_says_what_binds_and_nothing_that_everybody_knows():
     part = {
         "type": "object",
-        "properties": {"title": {"type": "string"}, "size": {"type": "integer"}},
+        "properties": {"title": {"type": "string"}, "size": {"type": "integer", "maximum": 9}},
         "required": ["title"],
         "additionalProperties": False,
     }

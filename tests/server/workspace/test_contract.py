@@ -82,15 +82,17 @@ def field(text: str) -> dict[str, Any]:
     return {"kind": kind, "least": least, "most": most, "default": typed if equals else None}
 
 
-def as_field(schema: dict[str, Any], default: Any, *, required: bool) -> dict[str, Any]:
-    """A property of a served schema, as ``field`` has it."""
+def as_field(schema: dict[str, Any], whole: dict[str, Any], default: Any, *, required: bool) -> dict[str, Any]:
+    """A property of a served schema, as ``field`` has it; ``whole`` has the bounds that are not served as well."""
+    whole = next((one for one in whole.get("anyOf", ()) if one != {"type": "null"}), whole)
+    assert {**whole, **{key: schema[key] for key in ("maximum", "maxLength", "maxItems") if key in schema}} == whole
     kinds = {"string": "str", "integer": "int", "boolean": "bool", "object": "object"}
     kind = kinds.get(schema.get("type", ""), "")
     if schema.get("type") == "array":
         kind = f"[{kinds[schema['items']['type']]}]"
     if choices := schema.get("enum") or [schema[name] for name in ("const",) if name in schema]:
         kind = "|".join(choices)
-    bounds = [[schema.get(f"{end}{what}") for what in ("imum", "Length", "Items")] for end in ("min", "max")]
+    bounds = [[whole.get(f"{end}{what}") for what in ("imum", "Length", "Items")] for end in ("min", "max")]
     least, most = (next((str(one) for one in every if one is not None), "") for every in bounds)
     return {"kind": kind, "least": least, "most": most, "default": default, "required": required}
 
@@ -106,9 +108,13 @@ async def test_a_tool_takes_what_it_is_known_to_take(served, name):
     listed = next(one for one in (await served.client.list_tools()).tools if one.name == name)
     properties, required = listed.input_schema["properties"], listed.input_schema.get("required", [])
     models = tool.fn_metadata.arg_model.model_fields
+    whole = tool.fn_metadata.arg_model.model_json_schema()["properties"]
     got = {
         argument: as_field(
-            schema, None if argument in required else models[argument].default, required=argument in required
+            schema,
+            whole[argument],
+            None if argument in required else models[argument].default,
+            required=argument in required,
         )
         for argument, schema in properties.items()
     }

@@ -4,13 +4,16 @@ from collections.abc import Mapping
 from typing import Any
 
 _PROSE = frozenset({"title", "description", "default"})
+_LEAST = frozenset({("minimum", 0), ("minimum", 1), ("minLength", 1), ("minItems", 1)})
+"""Bounds that nobody would go below who knows what the argument means; whoever does is told."""
+
 _TOLD_DEFAULTS = frozenset({"timeout_ms", "yield_time_ms"})
 """Arguments whose default a model should know before it waits for its end."""
 _NULL = {"type": "null"}
 
 
 def lean(schema: Mapping[str, Any], *, opaque: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """A schema of an object with its definitions inlined, and without titles, descriptions, most defaults and null.
+    """A schema of an object with its definitions inlined, and without prose, most defaults, null and least bounds.
 
     Null is what an optional value defaults to, and what has its default is left out of an answer.
 
@@ -46,7 +49,11 @@ def _lean(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, 
         return {"type": "object"}  # its names are the caller's
     if node.get("type") == "object":
         return lean({**node, "$defs": definitions})
-    short = {key: value for key, value in node.items() if key not in _PROSE}
+    short = {
+        key: value
+        for key, value in node.items()
+        if key not in _PROSE and not (isinstance(value, int) and (key, value) in _LEAST)
+    }
     if "items" in short:
         short["items"] = _lean(short["items"], definitions)
     return short
