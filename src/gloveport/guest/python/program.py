@@ -16,16 +16,16 @@ shown by its ``repr``.
 """
 
 import _ast
+import _json  # as in ``init.py``: what needs regular expressions is imported when there is an error to tell
 import atexit
 import builtins
 import gc
 import io
-import json
-import linecache
 import os
 import sys
+from _collections_abc import Callable, Iterator, Mapping, Sequence  # as in ``collections.abc``, which imports more
 from _weakref import ref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.machinery import PathFinder
 from types import CodeType, CoroutineType, MappingProxyType, ModuleType, TracebackType
 
 MODULE = "<module>"
@@ -40,6 +40,7 @@ FRAMES = 10_000
 MOST_ROWS_AS_JSON = 20  # of dicts; where it has more and is no JSON, or too large, a list is shown as a table
 
 BRACKETS = {list: "[]", tuple: "()", dict: "{}", set: "{}", frozenset: ("frozenset({", "})")}
+encode_json = _json.make_encoder(None, None, _json.encode_basestring, None, ":", ",", False, False, True)  # noqa: FBT003 - as ``json.dumps`` has it
 DEFINITIONS = (_ast.FunctionDef, _ast.AsyncFunctionDef, _ast.ClassDef)
 
 
@@ -99,8 +100,8 @@ def run(
     if not sys.stdout.write_through:
         open_streams()
     sys.argv = [name]
-    lines = io.StringIO(source.removesuffix("\n") + "\n", newline=None).readlines()
-    linecache.cache[name] = (len(source), None, lines, name)
+    if "linecache" in sys.modules:
+        keep_lines(source, name)
     main = ModuleType("__main__")
     main.__dict__.update(names, __file__=name, __builtins__=builtins, __loader__=Loader(source, main.__dict__))
     sys.modules["__main__"] = main
@@ -114,6 +115,7 @@ def run(
     except SystemExit as stop:
         report.update(describe_exit(stop))
     except BaseException as error:
+        keep_lines(source, name)
         report.update(error=describe_error(error, sys.exc_info()[2]), exit_code=1)
         if sys.excepthook is not hook:  # the program's own, as the interpreter would call it
             attempt(sys.excepthook, type(error), error, error.__traceback__)
@@ -146,7 +148,17 @@ def rehearse() -> None:
 
     To be called while the standard streams lead nowhere. The program can't tell: what is kept is replaced.
     """
-    json.dumps(run(REHEARSAL, "program.py", TEXT_BYTES, end=lambda: None))
+    import linecache  # noqa: F401 - see ``run``
+
+    encode_json(run(REHEARSAL, "program.py", TEXT_BYTES, end=lambda: None), 0)
+
+
+def keep_lines(source: str, name: str) -> None:
+    """Have tracebacks show the program's lines, whatever it has done to its file."""
+    import linecache
+
+    lines = io.StringIO(source.removesuffix("\n") + "\n", newline=None).readlines()
+    linecache.cache[name] = (len(source), None, lines, name)
 
 
 def open_streams() -> None:
@@ -355,11 +367,10 @@ def load_notebook() -> ModuleType:
     """Import what programs of notebooks expect. Under its name, by which it finds its own parts."""
     module = sys.modules.get("gloveport_notebook")
     if module is None:
-        from importlib.util import module_from_spec, spec_from_file_location
-
-        path = os.path.join(os.path.dirname(run.__code__.co_filename), "gloveport_notebook/__init__.py")
-        spec = spec_from_file_location("gloveport_notebook", path)
-        module = sys.modules[spec.name] = module_from_spec(spec)
+        spec = PathFinder.find_spec("gloveport_notebook", [os.path.dirname(run.__code__.co_filename)])
+        module = sys.modules[spec.name] = ModuleType(spec.name)
+        module.__spec__, module.__file__, module.__path__ = spec, spec.origin, spec.submodule_search_locations
+        module.__loader__, module.__package__ = spec.loader, spec.name
         spec.loader.exec_module(module)
     return module
 
@@ -376,7 +387,7 @@ def finish_shown(report: dict) -> None:
 def fit_json(value: object, limit: int, plain: Plain) -> tuple[object]:
     """Return a copy of ``value`` that is JSON of at most ``limit`` bytes. Raises when there is none."""
     copy = copy_json(value, JsonBudget(limit, plain), 0)
-    if len(json.dumps(copy, ensure_ascii=False, separators=(",", ":")).encode()) > limit:
+    if len("".join(encode_json(copy, 0)).encode()) > limit:
         raise ValueTooLargeError
     return (copy,)
 
@@ -515,6 +526,8 @@ def describe_error(error: BaseException, trace: TracebackType | None) -> dict:
 def add_source(error: BaseException) -> None:
     """Give a syntax error its line, which the compiler looks for in a file."""
     if isinstance(error, SyntaxError) and error.text is None:
+        import linecache
+
         error.text = linecache.getline(error.filename, error.lineno) or None
 
 
