@@ -1,6 +1,6 @@
 """Writes a plan as bubblewrap's arguments. Pure: the same plan gives the same, and tests assert all of them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from gloveport.sandbox.plan import Plan
@@ -25,12 +25,13 @@ def arguments(plan: Plan, descriptors: Descriptors, sources: Mapping[str, str]) 
         descriptors: What is open under which number; ``files`` in the order of ``plan.files``.
         sources: Where each bind's source is found; the source itself where it is missing.
 
-    The filter is read to its end by each start, so its descriptor is never shared.
+    The filter is read to its end by each start, so its descriptor is never shared. What is masked is covered from
+    outside (``reaper/launch.py``): bubblewrap reads the table of mounts once for each bind.
     """
     return [
         *_NAMESPACES,
         *("--disable-userns", "--assert-userns-disabled", "--cap-drop", "ALL", "--uid", "1000", "--gid", "1000"),
-        *_root(plan, descriptors, sources, masked=plan.masked),
+        *_root(plan, descriptors, sources),
         *("--add-seccomp-fd", str(descriptors.seccomp), "--info-fd", str(descriptors.info)),
     ]
 
@@ -47,7 +48,7 @@ def arguments_of_zygote(plan: Plan, descriptors: Descriptors, sources: Mapping[s
         *("--cap-drop", "ALL", "--uid", "0", "--gid", "0"),
         *(word for name in _ZYGOTE_CAPABILITIES for word in ("--cap-add", name)),
         *(("--cap-add", "CAP_NET_BIND_SERVICE") if plan.doors else ()),
-        *_root(plan, descriptors, sources, masked=()),
+        *_root(plan, descriptors, sources),
         *("--info-fd", str(descriptors.info)),
     ]
 
@@ -61,7 +62,7 @@ _NAMESPACES = (
 _ZYGOTE_CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_NET_ADMIN", "CAP_SETFCAP")
 
 
-def _root(plan: Plan, descriptors: Descriptors, sources: Mapping[str, str], *, masked: Sequence[str]) -> Iterator[str]:
+def _root(plan: Plan, descriptors: Descriptors, sources: Mapping[str, str]) -> Iterator[str]:
     """Environment and files.
 
     The order matters. The root is an empty tmpfs, filled while it is still writable and then made read-only, so that
@@ -78,8 +79,6 @@ def _root(plan: Plan, descriptors: Descriptors, sources: Mapping[str, str], *, m
     for link in plan.symlinks:
         yield from ("--symlink", link.target, link.path)
     yield from ("--proc", "/proc")
-    for path in masked:
-        yield from ("--ro-bind", "/dev/null", path)
     yield from ("--dev", "/dev")
     for tmpfs in plan.tmpfs:
         yield from ("--perms", "0700", "--size", str(tmpfs.size), "--tmpfs", tmpfs.path)

@@ -208,7 +208,7 @@ class Bubblewrap:
         spec["owned"] = [mount.source for mount in plan.mounts if mount in plan.writable or mount.as_owner]
         if descriptors.network is not None:
             spec |= {"network": descriptors.network, "doors": plan.doors, "connectors": plan.connectors}
-            spec["sysctls"] = dict(plan.sysctls)
+            spec |= {"sysctls": dict(plan.sysctls), "masked": plan.masked}
         return _memory(stack, json.dumps(spec).encode())
 
 

@@ -4,8 +4,8 @@
 makes a private mount namespace in which each source lies at ``stage/<index>``, reachable whatever the modes of the
 directories above it, then becomes that unprivileged uid for good: bubblewrap never runs as host uid 0, where
 ``/proc/sys`` would stay writable inside and process limits would not count. With ``"network"``, ``"doors"``,
-``"connectors"`` and ``"sysctls"``, it first forks a process that sets up the network from outside. Standard library
-only, no import of ours.
+``"connectors"``, ``"sysctls"`` and ``"masked"``, it first forks a process that sets up the network from outside, and
+covers what of ``/proc`` tells of the host. Standard library only, no import of ours.
 
 A source that may be written is shown with its owner as that uid (an id-mapped mount), so that on the host everything
 keeps its owner, and what is made gets it. What belongs to others belongs to nobody inside.
@@ -25,7 +25,9 @@ from pathlib import Path
 from typing import Any
 
 CLONE_NEWNS = 0x20000
-MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 32, 4096, 16384, 1 << 18
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
+MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
+MASK = MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC
 CLONE_NEWUSER, CLONE_NEWNET, NS_GET_USERNS = 0x10000000, 0x40000000, 0xB701
 PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38
 OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442  # the same on every architecture
@@ -134,10 +136,11 @@ def become(uid: int) -> None:
         os.kill(-1, signal.SIGKILL)  # all others of this uid, which is leased to this process alone
 
 
-def prepare_network(channel: int, doors: list[tuple[str, int]], connectors: list[int], sysctls: dict[str, str]) -> None:
+def prepare_network(channel: int, spec: dict[str, Any]) -> None:
     """Wait for a process id, set and listen at what is told in its network namespace, send the sockets, and end.
 
-    ``connectors``: address families of sockets that are sent besides, which are nowhere yet.
+    ``connectors``: address families of sockets that are sent besides, which are nowhere yet. ``masked``: paths that are
+    covered, in its mount namespace.
 
     That takes the capabilities of the user namespace that owns the network namespace: whoever made the first has them
     in it. bubblewrap's processes stand in another one below, so the network namespace itself is asked.
@@ -153,27 +156,30 @@ def prepare_network(channel: int, doors: list[tuple[str, int]], connectors: list
     check(min(owner, 0), "NS_GET_USERNS")
     for namespace, kind in ((owner, CLONE_NEWUSER), (network, CLONE_NEWNET)):
         check(_libc.setns(namespace, kind), "setns")
-    for name, value in sysctls.items():
+    for name, value in spec["sysctls"].items():
         Path(f"/proc/sys/{name}").write_text(value)  # the kernel shows each process those of its own namespace
-    listeners = [_socket.socket(_socket.AF_INET, _socket.SOCK_STREAM) for _ in doors]
-    for listener, (address, port) in zip(listeners, doors, strict=True):
+    listeners = [_socket.socket(_socket.AF_INET, _socket.SOCK_STREAM) for _ in spec["doors"]]
+    for listener, (address, port) in zip(listeners, spec["doors"], strict=True):
         listener.bind((address, port))
         listener.listen(QUEUE)
-    listeners += [_socket.socket(family, _socket.SOCK_STREAM) for family in connectors]
+    listeners += [_socket.socket(family, _socket.SOCK_STREAM) for family in spec["connectors"]]
     rights = b"".join(listener.fileno().to_bytes(4, sys.byteorder) for listener in listeners)
     check(_libc.setns(mounts, CLONE_NEWNS), "setns")
     mount(b"devpts", "/dev/pts", None, MS_REMOUNT | MS_NOSUID | MS_NOEXEC, TERMINALS)
+    for path in spec["masked"]:
+        mount(b"/dev/null", path, None, MS_BIND)
+        mount(b"none", path, None, MASK)
     host.sendmsg([b"\0"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)] if listeners else [])
 
 
-def leave_behind(channel: int, doors: list[tuple[str, int]], connectors: list[int], sysctls: dict[str, str]) -> None:
+def leave_behind(channel: int, spec: dict[str, Any]) -> None:
     """Fork the process that prepares the network. Bubblewrap, which this one becomes, reaps children it inherits."""
     if os.fork():
         os.close(channel)
         return
     code = 1
     try:
-        prepare_network(channel, doors, connectors, sysctls)
+        prepare_network(channel, spec)
         code = 0
     except OSError as error:
         os.write(2, f"launch: {error}\n".encode())
@@ -199,5 +205,5 @@ def launch(spec: dict[str, Any], parent: int) -> None:
     if os.getppid() != parent:  # it is dead already, and nobody would tell
         return
     if "network" in spec:
-        leave_behind(spec["network"], spec["doors"], spec["connectors"], spec["sysctls"])
+        leave_behind(spec["network"], spec)
     os.execve(spec["argv"][0], spec["argv"], {})  # noqa: S606 - a shell is the last thing wanted here
