@@ -55,11 +55,15 @@ async def shown(gloveport: list[str], directory: Path, state: str) -> bool:
         ]
         show("the agent runs it for November", november.content[0].text)
         show("it tries another host in December", december.content[0].text)
+        program = "from skills import sales_report\nsum(sales_report(month=month) for month in (10, 11))"
+        autumn = await client.call_tool("execute_code", {"language": "python", "code": program})
+        show("a program calls it: sum(sales_report(month=month) for month in (10, 11))", autumn.content[0].text)
     return (
         run.structured_content["value"] == 70
         and approved.returncode == 0
         and november.structured_content["value"] == 100
         and [one["code"] for one in december.structured_content["requests"]] == ["not_of_this_skill"]
+        and autumn.structured_content["value"] == 170
         and is_agent_skill(Path(state, "skills/sales-report"))
     )
 

@@ -48,6 +48,21 @@ class Yes:
         return Verdict(allowed=True, by="test")
 
 
+async def run_skill(world, run_id=None):
+    """Run a skill by name and from a program; before, save it of a run, where one is named, and approve it. S1."""
+    skills = world.engine.skill_requests
+    if run_id is not None:
+        kept = skills.save_run("version", "Tells it.", run_id=run_id, caller="tester", owner="tester")
+        assert kept.skill.grant.environment == "one"
+        world.engine.skills.approve(kept, uid=0, without_asking=False)
+    request, skill = skills.prepare("version", {}, owner="tester")
+    assert skill.rights is not None
+    result = await world.engine.execute(request, caller="tester", context=RunContext(skill=skill))
+    called = await world.run("python", "from skills import version\nversion()")
+    assert called.value == result.value
+    return result
+
+
 @pytest.fixture(scope="module")
 def index():
     with serve(Index()) as served:
@@ -88,6 +103,8 @@ async def test_an_environment_is_built_in_the_sandbox_once_and_then_mounted(inde
             "unknown_environment",
             "There are: one.",
         )
+        used = await world.run("python", "import honest; honest.VERSION", environment="one")
+        assert (await run_skill(world, used.run_id)).value == "1.0", "a skill of a run has the run's environment"
         begun = await world.run("python", "import honest; x = honest.VERSION", environment="one", session="new")
         assert begun.status == "ok", begun
         assert (await world.run("python", "x", session=begun.session.id)).value == "1.0"
@@ -100,6 +117,9 @@ async def test_an_environment_is_built_in_the_sandbox_once_and_then_mounted(inde
         assert list(store.verify(tree)) == ["python/honest.py: another content"]
         store.remove(tree)
         assert not list((store.root / "work").glob("build-*"))
+    async with opened(tmp_path / "state", index) as world:
+        gone = await run_skill(world)
+        assert (gone.status, gone.error.type) == ("denied", "unknown_environment"), "and does not run without"
     # What is built anew has the digest that the lock has, whatever became of the former tree.
     async with opened(tmp_path / "state", index, environments=named) as world:
         assert (await world.run("python", "import honest; honest.VERSION", environment="one")).value == "1.0"
