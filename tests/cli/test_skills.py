@@ -108,7 +108,7 @@ def test_a_skill_does_what_it_was_seen_to_do_and_no_more(skills, saved, tmp_path
     assert json.loads((saved / "look-at/references/grant.json").read_text()) == {"tools": ["shop/look"]}
     assert "bought" not in skills("run", "look-at", "--set", "thing=vase")
     assert "a hammer" in skills("run", "look-at", "--set", "thing=hammer")
-    assert "call shop/look" in skills("approve", "look-at", "--yes")
+    assert "call shop/look  (allowed: servers.shop.rules[0])" in skills("approve", "look-at", "--yes")
     assert "a pen" in skills("run", "look-at", "--set", "thing=pen")
     assert "no tool 'buy' that this program may call" in skills("run", "look-at", "--set", "thing=hammer")
     run = [record for record in records(tmp_path) if record["kind"] == "execute.admitted"][-1]
@@ -137,13 +137,28 @@ def test_examples_run_again_and_a_skill_whose_example_fails_is_stale(skills, sav
 
 def test_an_approver_is_shown_all_of_it_with_the_rules_and_nothing_hides(skills, saved, tmp_path):
     skills("new", "hello", "-d", "x")
-    grant = {"requests": [{"place": "api.example", "methods": ["GET", "POST"], "paths": ["/r/*"]}], "tools": ["a/b"]}
+    grant = {
+        "requests": [{"place": "api.example", "methods": ["GET", "POST"], "paths": ["/r/*"]}],
+        "connections": ["redis://db.example:6379"],
+        "tools": ["a/b"],
+        "sampling": True,
+        "mounts": ["/data", "/srv"],
+    }
+    with (tmp_path / "gloveport.toml").open("a") as config:
+        config.write(
+            '[servers.a]\ncommand = ["x"]\n[[servers.a.rules]]\naction = "allow"\n[servers.a.rules.arguments]\n'
+        )
+        config.write('name = {equals = "cup"}\n[[policy.mounts]]\nsource = "/srv"\ntarget = "/data"\n')
     (saved / "hello/references/grant.json").write_text(json.dumps(grant))
     (saved / "hello/scripts/main.py").write_text("print('last')  # fine\r" + " " * 9 + "import os\n")
     said = skills("approve", "hello", "--yes")
     assert "GET api.example /r/*  (allowed: api.reports.rules[1])" in said
     assert "POST api.example /r/*  (ASKS: api.reports.rules[0])" in said
-    assert "call a/b" in said
+    assert "connect redis://db.example:6379  (refused: " in said
+    assert "call a/b  (its arguments decide: servers.a.rules)" in said
+    assert "ask a language model  (refused: " in said
+    assert "files /data  (allowed, to read: policy.mounts)" in said
+    assert "files /srv  (refused: no directory is shown there)" in said
     assert r"# fine\r         import os" in said
     assert "# hello" in said
     for path in sorted((saved / "hello").rglob("*.json")):

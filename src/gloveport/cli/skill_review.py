@@ -1,14 +1,17 @@
 """What a person reads of a skill before it is approved: all that the approval is of, and what it may do now."""
 
+import contextlib
 import json
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gloveport.errors import Denied
+from gloveport.errors import ConfigError, Denied
 from gloveport.untrusted_text import one_line, printable_lines
 
 if TYPE_CHECKING:
     from gloveport.config import Config
+    from gloveport.model import Action
     from gloveport.skills.skill_library import KeptSkill, SkillLibrary
 
 
@@ -40,24 +43,64 @@ def review_lines(kept: "KeptSkill", config: "Config") -> list[str]:
 
 def _grant_lines(kept: "KeptSkill", config: "Config") -> Iterator[str]:
     """What it may do, each with what the policy says of it just now."""
-    from gloveport.model import Allow, Ask
-    from gloveport.policy.decisions.outbound import decide_fetch
     from gloveport.policy.decisions.skill_grant import describe_grant, sample_actions
 
     grant = kept.skill.grant
     if not describe_grant(grant):
         yield "reach nothing"
-    for line, action in sample_actions(grant):
-        match decide_fetch(config.way_out, action):
-            case Allow(rule=rule):
-                yield f"{line}  (allowed: {rule})"
-            case Ask(rule=rule):
-                yield f"{line}  (ASKS: {rule})"
-            case denial:
-                yield f"{line}  (refused: {denial.reason})"
-    yield from describe_grant(grant.model_copy(update={"requests": ()}))
+    for line, action in sample_actions(grant, _natures_of_tools(grant.tools, config)):
+        yield f"{line}  ({_verdict(config, action)})"
+    for mount in grant.mounts:
+        yield f"files {mount}  ({_mount_verdict(config, mount)})"
+    decided = {"requests": (), "connections": (), "tools": (), "sampling": False, "mounts": ()}
+    yield from describe_grant(grant.model_copy(update=decided))
     if grant.environment and grant.environment not in config.environments:
         yield f"(refused: there is no environment {grant.environment})"
+
+
+def _verdict(config: "Config", action: "Action | None") -> str:
+    from gloveport.model import Allow, Ask, Grant
+    from gloveport.model.hub import CallTool
+    from gloveport.policy.decisions.decide import decide
+    from gloveport.policy.decisions.tools import depends_on_arguments, toolbox_of
+
+    if action is None:
+        return "refused: there is no such place"
+    toolbox = toolbox_of(config.servers)
+    if isinstance(action, CallTool) and depends_on_arguments(toolbox, action):
+        return f"its arguments decide: servers.{action.server}.rules"
+    match decide(Grant(egress=config.way_out, toolbox=toolbox, sampling=config.sampling), action):
+        case Allow(rule=rule):
+            return f"allowed: {rule}"
+        case Ask(rule=rule):
+            return f"ASKS: {rule}"
+        case denial:
+            return f"refused: {denial.reason}"
+
+
+def _mount_verdict(config: "Config", target: str) -> str:
+    from gloveport.bootstrap.workspace_sandboxes import ELSEWHERE
+
+    workspace = config.workspace
+    if any(target == mount.target for mount in config.policy.mounts):
+        return "allowed, to read: policy.mounts"
+    if workspace.root and target in (str(workspace.root), ELSEWHERE) and workspace.programs != "none":
+        return f"allowed, to {workspace.programs}: workspace.programs"
+    return "refused: no directory is shown there"
+
+
+def _natures_of_tools(names: "tuple[str, ...]", config: "Config") -> "dict[str, tuple[bool, bool]]":
+    """What was accepted of what servers say of these tools: whether each only reads, and whether it may destroy."""
+    from gloveport.config import state_directory
+    from gloveport.hub.pins import Pins, identity_of
+
+    pins = Pins(state_directory(os.environ) / "servers")
+    natures: dict[str, tuple[bool, bool]] = {}
+    for server in {name.partition("/")[0] for name in names} & config.servers.keys():
+        with contextlib.suppress(ConfigError):
+            for tool in pins.load(server, identity_of(config.servers[server])) or ():
+                natures[f"{server}/{tool.name}"] = tool.read_only, tool.destructive
+    return natures
 
 
 def list_row(library: "SkillLibrary", name: str) -> dict[str, str]:

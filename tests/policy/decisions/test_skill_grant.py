@@ -6,7 +6,7 @@ from gloveport.model.hub import CallTool, Sample, Sampling, ServerPolicy, Toolbo
 from gloveport.model.skill import GrantedRequests, SkillGrant, SkillRights
 from gloveport.policy.decisions.decide import decide
 from gloveport.policy.decisions.grant import restrict_to_skill
-from gloveport.policy.decisions.skill_grant import learn_grant, sample_actions, used_right
+from gloveport.policy.decisions.skill_grant import decide_for_skill, learn_grant, sample_actions, used_right
 
 
 def fetch(method="GET", host="api.example", path="/reports/11", port=443):
@@ -50,7 +50,20 @@ def test_a_grant_is_learned_from_what_was_done_and_arguments_in_paths_may_be_oth
     assert learn_grant(set(), {}, [], "") == SkillGrant()
     many = {used_right(fetch(path=f"/items/{number}/x")) for number in range(40)}
     assert learn_grant(many, {}, [], "").requests[0].paths == ("/items/**",)
-    assert [action.host for _, action in sample_actions(LEARNED)] == ["api.example"] * 3 + ["other.example"]
+
+
+def test_an_approver_is_told_of_actions_that_the_skill_may_do_and_no_others():
+    """S2: of each the policy says which rule lets it through."""
+    samples = dict(sample_actions(LEARNED, {"shop/look": (True, False)}))
+    assert {used_right(one).kind for one in samples.values()} == {right.kind for right in USED}
+    rights = SkillRights(name="report", sha256="", grant=LEARNED)
+    assert [one for one in samples.values() if decide_for_skill(rights, one) is not None] == []
+    assert (samples["call shop/look"].read_only, samples["call shop/list"].destructive) == (True, True)
+    odd = SkillGrant(
+        requests=(GrantedRequests(place="tcp://db.example:1", methods=("GET",), paths=("/",)),),
+        connections=("nonsense", "https://api.example", "redis://db.example", "redis://[::1]:6379"),
+    )
+    assert [one and one.host for _, one in sample_actions(odd, {})] == [None, None, None, None, "::1"]
 
 
 def granted(grant=LEARNED, *, without_asking=False):

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias, assert_never
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from pydantic import JsonValue
 
@@ -12,7 +12,7 @@ from gloveport.model.hub import CallTool, Sample
 from gloveport.model.packages import Install
 from gloveport.model.skill import GrantedRequests, SkillGrant, SkillRights
 from gloveport.model.workspace import RunCommand, WriteFiles
-from gloveport.policy.hosts.authorities import DEFAULT_PORTS, Authority
+from gloveport.policy.hosts.authorities import Authority, parse_pattern
 from gloveport.policy.hosts.url_paths import ambiguous, matches
 from gloveport.policy.wording import FINAL, join_listed, quote_sent
 
@@ -147,29 +147,49 @@ def describe_grant(grant: SkillGrant) -> list[str]:
     ]
 
 
-def sample_actions(grant: SkillGrant) -> Iterator[tuple[str, Fetch]]:
-    """For each of the requests that a skill may send, one that it might, with its line."""
+def sample_actions(grant: SkillGrant, natures: Mapping[str, tuple[bool, bool]]) -> Iterator[tuple[str, Action | None]]:
+    """For each thing that a skill may do and a rule decides, one that it might do, with its line; None: nothing can be.
+
+    Args:
+        grant: What it may do.
+        natures: Of tools, ``server/tool``, whether they only read, and whether they may destroy. Of others the worst.
+    """
     for one in grant.requests:
-        place = _authority(one.place)
+        place = _read_place(one.place)
         for method in one.methods:
             for path in one.paths:
-                action = Fetch(
-                    method=method,
-                    scheme="http" if place.scheme == "http" else "https",
-                    host=place.host,
-                    port=place.port,
-                    path=path.replace("**", "x").replace("*", "x"),
-                )
-                yield f"{method} {one.place} {path}", action
+                sample = path.replace("**", "x").replace("*", "x")
+                yield f"{method} {one.place} {path}", place and _sample_fetch(method, place, sample)
+    for text in grant.connections:
+        scheme, _, rest = text.partition("://")
+        authority, _, database = rest.partition("/")
+        yield f"connect {text}", _sample_connect(_read_place(f"{scheme}://{authority}"), unquote(database))
+    for name in grant.tools:
+        server, _, tool = name.partition("/")
+        reads, destroys = natures.get(name, (False, True))
+        call = CallTool(server=server, tool=tool, read_only=reads, destructive=destroys, arguments={})
+        yield f"call {name}", call
+    if grant.sampling:
+        yield "ask a language model", Sample(model="", prompt_bytes=0, max_tokens=1)
 
 
-def _authority(place: str) -> Authority:
-    scheme, mark, rest = place.rpartition("://")
-    host, _, port = rest.rpartition(":") if not rest.endswith("]") else (rest, "", "")
-    if not host or not port.isdecimal():
-        host, port = rest, ""
-    known: Literal["https", "http"] = "http" if mark and scheme == "http" else "https"
-    return Authority(known, host.strip("[]"), int(port) if port else DEFAULT_PORTS[known])
+def _read_place(text: str) -> Authority | None:
+    try:
+        return parse_pattern(text)
+    except ValueError:
+        return None
+
+
+def _sample_fetch(method: str, place: Authority, path: str) -> Fetch | None:
+    if place.scheme not in ("https", "http"):
+        return None
+    return Fetch(method=method, scheme=place.scheme, host=place.host, port=place.port, path=path)
+
+
+def _sample_connect(place: Authority | None, database: str) -> Connect | None:
+    if place is None or place.scheme in ("https", "http"):
+        return None
+    return Connect(scheme=place.scheme, host=place.host, port=place.port, database=database or None)
 
 
 def _place(action: Fetch | Connect) -> str:

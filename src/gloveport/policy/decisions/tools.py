@@ -71,6 +71,11 @@ def is_visible(
     return True
 
 
+def depends_on_arguments(toolbox: Toolbox, action: CallTool) -> bool:
+    """Whether a rule may decide another call of the same tool otherwise."""
+    return any(rule.arguments for rule in _rules_for(toolbox.servers.get(action.server, ServerPolicy()), action))
+
+
 def hosts_to_look_up(toolbox: Toolbox, action: CallTool) -> frozenset[str]:
     """The hosts whose addresses make the difference whether a rule allows a call, in canonical spelling.
 
