@@ -115,6 +115,20 @@ def test_a_skill_does_what_it_was_seen_to_do_and_no_more(skills, saved, tmp_path
     assert (run["skill"], run["approved"]) == ("look-at", True)
 
 
+def test_a_skill_sees_the_workspace_that_is_configured(skills, saved, tmp_path):
+    """As with a server: what it reads there is learned, shown to the approver, and there when it is tested."""
+    project, program = tmp_path / "project", tmp_path / "program.sh"
+    project.mkdir()
+    (project / "notes").write_text("in the workspace\n")
+    with (tmp_path / "gloveport.toml").open("a") as config:
+        config.write(f'[workspace]\nroot = "{project}"\n')
+    program.write_text("cat /workspace/notes\n")  # programs have a /tmp of their own
+    skills("new", "notes", "-d", "x", "-l", "shell", "--file", str(program))
+    assert "it would be granted: files /workspace" in skills("learn", "notes")
+    assert "files /workspace  (allowed, to read: workspace.programs)" in skills("approve", "notes", "--yes")
+    assert skills("test", "notes") == "notes: ok\n"
+
+
 def test_examples_run_again_and_a_skill_whose_example_fails_is_stale(skills, saved):
     skills("new", "hello", "-d", "x", "-l", "shell")
     assert "hello: no example" in skills("test")

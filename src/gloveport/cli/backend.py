@@ -107,7 +107,7 @@ async def open_backend(
 
     async with contextlib.AsyncExitStack() as stack:
         host = stack.enter_context(open_host(config, os.environ, interpreters))
-        configured, config = config, _with_view(config, host, found)
+        configured, config = config, show_workspace(config, host, found)
         if startup is not None:
             startup.set_offer(_offer(config, host))
         engine = await stack.enter_async_context(assemble_on(host, config, os.environ, choose_connect(config)))
@@ -163,7 +163,13 @@ def _import_and_find(config: "Config", transport: "Transport") -> "Interpreters"
         return interpreters.result()
 
 
-def _with_view(config: "Config", host: "Host", found: "Loaded") -> "Config":
+def show_workspace(config: "Config", host: "Host", found: "Loaded") -> "Config":
+    """The configuration with a mount of the workspace, to read, where it has one that programs see.
+
+    Raises:
+        ConfigError: It is no directory that can be one.
+        SandboxError: It can be shown nowhere.
+    """
     if config.workspace.root is None:
         return config
     from gloveport.bootstrap.workspace import with_view

@@ -1,8 +1,9 @@
 """Runs skills for a person at a terminal: once, to learn what one does, or its examples again."""
 
+import contextlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING
 
 import typer
@@ -11,14 +12,14 @@ from gloveport.errors import Denied
 from gloveport.untrusted_text import printable, printable_lines
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
     from pydantic import JsonValue
 
-    from gloveport.config import Config
+    from gloveport.config import Loaded
     from gloveport.engine.execution import Engine
     from gloveport.model import Result
+    from gloveport.model.skill import SkillGrant
     from gloveport.policy.decisions.skill_grant import UsedRight
+    from gloveport.skills.skill_files import Example
     from gloveport.skills.skill_library import KeptSkill, SkillLibrary
 
 
@@ -27,12 +28,12 @@ def audit_facts(kept: "KeptSkill") -> "dict[str, str | int]":
     return {"skill": kept.skill.name, "sha256": kept.skill.snapshot.sha256, "version": kept.skill.version}
 
 
-async def replay_examples(config: "Config", library: "SkillLibrary", chosen: "list[KeptSkill]") -> bool:
+async def replay_examples(found: "Loaded", library: "SkillLibrary", chosen: "list[KeptSkill]") -> bool:
     """Run every example of these; whether all came out as they should. Nobody is asked meanwhile."""
     from gloveport.engine.skill_replay import find_deviation
 
     passed = True
-    async with _engine(config) as engine:
+    async with _open_engine(found) as engine:
         for kept in chosen:
             why = ""
             for number, example in enumerate(kept.skill.examples, 1):
@@ -48,25 +49,50 @@ async def replay_examples(config: "Config", library: "SkillLibrary", chosen: "li
     return passed
 
 
-async def run_skill(
-    config: "Config",
-    kept: "KeptSkill",
-    arguments: "dict[str, JsonValue]",
-    used: "set[UsedRight] | None",
-    environment: str | None = None,
-) -> "Result":
-    """Run it, under its own rights, or to learn what it does, in this environment, as any program does."""
-    async with _engine(config) as engine:
-        return await _execute(engine, kept, arguments, {}, used, asks=True, environment=environment)
+async def run_skill(found: "Loaded", kept: "KeptSkill", arguments: "dict[str, JsonValue]") -> "Result":
+    """Run it, under its own rights, or as any program where nobody has approved it."""
+    async with _open_engine(found) as engine:
+        return await _execute(engine, kept, arguments, {}, None, asks=True)
 
 
-def _engine(config: "Config") -> "AbstractAsyncContextManager[Engine]":
-    from gloveport.bootstrap import app as composition
-    from gloveport.cli.backend import choose_connect
+async def learn_skill(
+    found: "Loaded", kept: "KeptSkill", arguments: "dict[str, JsonValue]", environment: str
+) -> "tuple[SkillGrant, Example]":
+    """Run it in this environment, as any program, to learn what it does.
+
+    Raises:
+        typer.Exit: It has failed.
+        Denied: It did too many things.
+    """
+    from gloveport.engine.skill_replay import example_of
+    from gloveport.policy.decisions.skill_grant import MOST_USED, learn_grant
+
+    used: set[UsedRight] = set()
+    async with _open_engine(found) as engine:
+        result = await _execute(engine, kept, arguments, {}, used, asks=True, environment=environment)
+        mounts = [mount.target for mount in engine.policy.mounts]
+    if result.status != "ok":
+        show_result(result)
+    if len(used) > MOST_USED:
+        raise Denied("too_much_used", f"It has done more than {MOST_USED} different things: no grant can be learned.")
+    values = {one.name: one.default for one in kept.skill.parameters} | arguments
+    grant = learn_grant(used, values, mounts, kept.skill.code, environment)
+    return grant, example_of(result, arguments=arguments, files={}, exact=not used)
+
+
+@contextlib.asynccontextmanager
+async def _open_engine(found: "Loaded") -> "AsyncIterator[Engine]":
+    """An engine for a few runs. Its programs see the workspace as those of a server do, to read."""
+    from gloveport.bootstrap.app import assemble_on
+    from gloveport.bootstrap.build import open_host
+    from gloveport.cli.backend import choose_connect, show_workspace
     from gloveport.config.schema import PoolSettings
 
-    alone = config.model_copy(update={"pool": PoolSettings(forked=0, booted=0)})
-    return composition.assemble(alone, os.environ, choose_connect(config))
+    alone = found.config.model_copy(update={"pool": PoolSettings(forked=0, booted=0)})
+    with open_host(alone, os.environ) as host:
+        shown = show_workspace(alone, host, found)
+        async with assemble_on(host, shown, os.environ, choose_connect(alone)) as engine:
+            yield engine
 
 
 async def _execute(

@@ -11,19 +11,20 @@ import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from gloveport.cli.options import ConfigOption, load_config, recording
+from gloveport.cli.options import ConfigOption, load_with_origins, recording
 from gloveport.cli.skill_editor import edit_text, read_text
+from gloveport.cli.skill_exchange import export_skill, find_elsewhere, import_skill
 from gloveport.cli.skill_review import list_row, review_lines
-from gloveport.cli.skill_runs import audit_facts, read_arguments, replay_examples, run_skill, show_result
+from gloveport.cli.skill_runs import audit_facts, learn_skill, read_arguments, replay_examples, run_skill, show_result
 from gloveport.errors import ConfigError, Denied
 from gloveport.untrusted_text import one_line, printable
 
 if TYPE_CHECKING:
-    from gloveport.config import Config
+    from gloveport.config import Loaded
     from gloveport.model import Language
     from gloveport.skills.skill_library import KeptSkill, SkillLibrary
 
@@ -33,7 +34,6 @@ Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="Of a skill
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Yes: TypeAlias = Annotated[bool, typer.Option("--yes", help="Don't ask.")]
 
-_PLACES = (".agents/skills", ".claude/skills", ".codex/skills")
 _TEMPLATES: "dict[Language, str]" = {
     "python": 'NAME = "world"  # parameter: whom to greet\n\nf"Hello, {NAME}"\n',
     "typescript": 'const NAME: string = "world"; // parameter: whom to greet\n\n`Hello, ${NAME}`;\n',
@@ -95,7 +95,7 @@ def list_(config: ConfigOption = None, as_json: AsJson = False) -> None:
 @app.command()
 def show(name: Name, config: ConfigOption = None, as_json: AsJson = False) -> None:
     """Print what a skill is, what it may do, and its program."""
-    settings, library = _open(config)
+    found, library = _open(config)
     kept = library.find(name)
     if as_json:
         skill = kept.skill
@@ -110,7 +110,7 @@ def show(name: Name, config: ConfigOption = None, as_json: AsJson = False) -> No
         }
         typer.echo(json.dumps(shown, indent=2))
         return
-    typer.echo("\n".join(review_lines(kept, settings)))
+    typer.echo("\n".join(review_lines(kept, found.config)))
 
 
 @app.command()
@@ -145,8 +145,8 @@ def run(
     """Run a skill: an approved one under its own grant, a candidate as any program."""
     from gloveport.event_loop import run as run_loop
 
-    settings, library = _open(config)
-    show_result(run_loop(run_skill, settings, library.find(name), read_arguments(given), None))
+    found, library = _open(config)
+    show_result(run_loop(run_skill, found, library.find(name), read_arguments(given)))
 
 
 @app.command()
@@ -161,23 +161,14 @@ def learn(
     config: ConfigOption = None,
 ) -> None:
     """Run a skill as any program; keep what it did as its grant, and the run as an example. It is a candidate then."""
-    from gloveport.engine.skill_replay import example_of
     from gloveport.event_loop import run as run_loop
-    from gloveport.policy.decisions.skill_grant import MOST_USED, describe_grant, learn_grant
+    from gloveport.policy.decisions.skill_grant import describe_grant
     from gloveport.skills.skill_files import with_grant
 
-    settings, library = _open(config)
-    kept, arguments, used = library.find(name), read_arguments(given), set[Any]()
+    found, library = _open(config)
+    kept = library.find(name)
     environment = kept.skill.grant.environment if environment is None else environment
-    result = run_loop(run_skill, settings, kept, arguments, used, environment)
-    if result.status != "ok":
-        show_result(result)
-    if len(used) > MOST_USED:
-        raise Denied("too_much_used", f"It has done more than {MOST_USED} different things: no grant can be learned.")
-    values = {one.name: one.default for one in kept.skill.parameters} | arguments
-    mounts = [mount.target for mount in settings.policy.mounts]
-    grant = learn_grant(used, values, mounts, kept.skill.code, environment)
-    example = example_of(result, arguments=arguments, files={}, exact=not used)
+    grant, example = run_loop(learn_skill, found, kept, read_arguments(given), environment)
     with recording(config) as record:
         kept = library.replace(kept, with_grant(kept.skill, grant, example))
         record("skill.saved", audit_facts(kept))
@@ -197,13 +188,13 @@ def replay(
     """
     from gloveport.event_loop import run as run_loop
 
-    settings, library = _open(config)
+    found, library = _open(config)
     chosen = [library.find(name) for name in names] if names else [*_usable(library)]
     with_examples = [kept for kept in chosen if kept.skill.language is not None and kept.skill.examples]
     for kept in chosen:
         if kept not in with_examples:
             typer.echo(f"{kept.skill.name}: no example")
-    if with_examples and not run_loop(replay_examples, settings, library, with_examples):
+    if with_examples and not run_loop(replay_examples, found, library, with_examples):
         raise typer.Exit(1)
 
 
@@ -217,11 +208,11 @@ def approve(
     yes: Yes = False,
 ) -> None:
     """Approve a skill exactly as it is printed now. It runs under what is printed, and no more, from then on."""
-    settings, library = _open(config)
+    found, library = _open(config)
     kept = library.find(name)
     if kept.skill.language is None:
         raise Denied("bad_skill", f"{name} has no program that runs here.", hint="There is nothing to approve.")
-    lines = review_lines(kept, settings)
+    lines = review_lines(kept, found.config)
     typer.echo("\n".join(lines))
     if without_asking:
         typer.echo("\nwhat a rule asks about is allowed to it WITHOUT ASKING each time")
@@ -254,21 +245,15 @@ def import_(
     """Copy skills of other clients here, as candidates. Without a directory, print those that are found."""
     _, library = _open(config)
     if not paths:
-        for found in _find_elsewhere():
+        for found in find_elsewhere():
             typer.echo(f"gloveport skills import {shlex.quote(printable(str(found)))}")
         return
-    from gloveport.skills.skill_files import parse_skill
-    from gloveport.skills.skill_store import SkillStore
-
     for path in paths:
-        whole = path.resolve()
-        skill = parse_skill(SkillStore(directory=whole.parent, origin=str(whole.parent)).read(whole.name))
         with recording(config) as record:
-            kept = library.save(skill.name, skill.snapshot.files, owner="", origin=f"imported from {whole}")
-            record("skill.imported", {**audit_facts(kept), "origin": str(whole)})
-        typer.echo(
-            f"imported {skill.name}: a candidate{'' if skill.language else ', without a program that runs here'}"
-        )
+            kept = import_skill(library, path.resolve())
+            record("skill.imported", {**audit_facts(kept), "origin": str(path.resolve())})
+        runs = "" if kept.skill.language else ", without a program that runs here"
+        typer.echo(f"imported {kept.skill.name}: a candidate{runs}")
 
 
 @app.command()
@@ -278,11 +263,8 @@ def export(
     config: ConfigOption = None,
 ) -> None:
     """Copy a skill to where other clients find it. What was approved is not copied."""
-    from gloveport.skills.skill_store import SkillStore
-
     _, library = _open(config)
-    kept = library.find(name)
-    SkillStore(directory=directory.resolve(), origin="", writable=True).save(name, kept.skill.snapshot.files)
+    export_skill(library.find(name), directory.resolve())
     typer.echo(f"exported: {printable(str(directory / name))}")
 
 
@@ -301,21 +283,14 @@ def remove(name: Name, config: ConfigOption = None, yes: Yes = False) -> None:
     typer.echo(f"removed: {name}")
 
 
-def _open(given: Path | None) -> "tuple[Config, SkillLibrary]":
+def _open(given: Path | None) -> "tuple[Loaded, SkillLibrary]":
     from gloveport.bootstrap.skill_places import open_library
 
-    config = load_config(given)
-    return config, open_library(config, os.environ)
+    found = load_with_origins(given)
+    return found, open_library(found.config, os.environ)
 
 
 def _usable(library: "SkillLibrary") -> "Iterator[KeptSkill]":
     for name, _ in library.places():
         with contextlib.suppress(Denied):
             yield library.find(name)
-
-
-def _find_elsewhere() -> Iterator[Path]:
-    for base in dict.fromkeys((Path.cwd(), Path.home())):
-        for place in _PLACES:
-            for path in sorted((base / place).glob("*/SKILL.md")):
-                yield path.parent
