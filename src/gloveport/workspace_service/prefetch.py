@@ -60,7 +60,7 @@ class SandboxPrefetch:
 
     @contextlib.asynccontextmanager
     async def take(self, found: ProtectedPaths) -> AsyncIterator[Confined]:
-        """A sandbox in which this is kept; on leaving, all that is left of it is soon gone.
+        """A sandbox in which this is kept; on leaving, all of its processes are dead.
 
         Raises:
             SandboxError: It can't be made.
@@ -80,7 +80,8 @@ class SandboxPrefetch:
             yield taken.child
         finally:
             if taken.child is not None:
-                taken.child.end()
+                with anyio.CancelScope(shield=True):
+                    await taken.child.wait_dead()
             taken.over.set()
 
     def _start_making(self, found: ProtectedPaths) -> _Next:
