@@ -206,6 +206,7 @@ SUBPACKAGES = {
     "server/transports": [
         {"disconnect", "file_transfer", "jsonrpc_errors", "jsonrpc_messages", "line_writer", "peers", "session_end"},
         {"acceptor", "message_limit", "overload", "sdk_session", "session_beginning"},
+        {"sessionless"},
         {"http", "stdio"},
     ],
     "server/tools": [

@@ -297,3 +297,53 @@ async def test_one_session_can_not_take_the_places_of_another(shared):
         assert ping.status_code == 200
         for call in calls:
             call.cancel()
+
+
+async def test_a_script_calls_without_a_handshake_or_session_and_reads_json(shared):
+    """A3, CT-H5: as it calls coding-tools-mcp; all such scripts are one caller, and no session's."""
+    json_alone = {"accept": "application/json"}
+    async with httpx2.AsyncClient() as client:
+        for headers in (HEADERS, json_alone, {"accept": "*/*"}, {**json_alone, "mcp-protocol-version": "2025-11-25"}):
+            answer = await client.post(shared.url, headers=headers, json=message("tools/call", execution("echo hi")))
+            assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json"), answer.text
+            assert "mcp-session-id" not in answer.headers
+            assert answer.json()["result"]["structuredContent"]["stdout"]["text"] == "hi\n"
+        answer = await client.post(shared.url, headers=json_alone, json=message("tools/list", {}))
+        assert "execute_code" in {tool["name"] for tool in answer.json()["result"]["tools"]}
+        answer = await client.post(shared.url, headers=json_alone, json=message("initialize", INITIALIZE))
+        assert answer.json()["result"]["serverInfo"]["name"] == "gloveport"
+        note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        assert (await client.post(shared.url, headers=json_alone, json=note)).status_code == 202
+        begun = execution("sleep 60")
+        begun["arguments"]["wait_seconds"] = 0
+        run_id = (await client.post(shared.url, headers=json_alone, json=message("tools/call", begun))).json()[
+            "result"
+        ]["structuredContent"]["run_id"]
+        cancel = {"name": "cancel_run", "arguments": {"run_id": run_id}}
+        session = await handshake_headers(client, shared.url)
+        foreign = await client.post(shared.url, headers=session, json=message("tools/call", cancel))
+        assert '"isError":true' in foreign.text
+        own = await client.post(shared.url, headers=json_alone, json=message("tools/call", cancel))
+        assert not own.json()["result"].get("isError")
+
+
+async def test_no_page_of_a_browser_calls_without_a_session(shared):
+    """A3, P16: what it can send without being asked for its origin is refused by its type; all else by its origin."""
+    body = json.dumps(message("tools/call", execution("true")))
+    async with httpx2.AsyncClient() as client:
+        for headers, status in (
+            ({"content-type": "text/plain"}, 400),
+            ({"content-type": "application/json", "origin": "http://evil.example"}, 403),
+            ({"content-type": "application/json", "host": "evil.example"}, 421),
+            ({"content-type": "application/json", "mcp-session-id": "no"}, 404),
+            ({"content-type": "application/json", "accept": "text/html"}, 406),
+        ):
+            answer = await client.post(shared.url, headers={"accept": "*/*", **headers}, content=body)
+            assert (answer.status_code, headers) == (status, headers), answer.text
+        for body, status in (("no json", 400), ("[]", 400), ("{}", 400)):
+            answer = await client.post(shared.url, headers={"content-type": "application/json"}, content=body)
+            assert (answer.status_code, body) == (status, body), answer.text
+    head = f"POST /mcp HTTP/1.1\r\nhost: 127.0.0.1:{shared.port}\r\ncontent-length: {1 << 40}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", shared.port)) as connection:  # refused before a byte of it has come
+        connection.sendall(head.encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 413 ")

@@ -22,11 +22,12 @@ def caller_of(ctx: Context[Any, Any], transport: Transport) -> Caller:
 def share_of(ctx: ServerRequestContext[Any, Any], transport: Transport) -> str:
     """Whose share a request takes.
 
-    A share is a session of the handshake protocols; all else on a transport is one caller. The SDK has matched the
+    A share is a session of the handshake protocols; all else on a transport is one caller, single requests of these
+    protocols among it. The SDK has matched the
     header with the session by now, but in the handshake protocols alone: 2026-07-28 knows no sessions and passes over
     the header. Nor is the connection anybody: a client opens one for each of its requests that go on at once, and
     X-Forwarded-For names another.
     """
     if isinstance(ctx.request, HttpRequest) and ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
-        return ctx.request.headers["mcp-session-id"]
+        return ctx.request.headers.get("mcp-session-id", transport)
     return transport

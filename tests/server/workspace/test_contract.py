@@ -129,6 +129,14 @@ async def test_what_a_caller_names_itself_is_open(served):
     assert listed["request_permissions"]["arguments"] == {"type": "object"}
 
 
+async def test_programs_are_told_what_each_answer_has(served):
+    """W1: as 0.5.0 does; but for pictures, which would be left out for it."""
+    files = {one.name for one in offer.describe_tools(served.service, "0")}
+    listed = {one.name: one.output_schema for one in (await served.client.list_tools()).tools if one.name in files}
+    assert listed.pop("view_image") is None
+    assert all(schema["required"] == ["ok"] for schema in listed.values())
+
+
 async def test_tools_are_annotated_as_what_they_are(served):
     """W1. CT-U9: nothing changes these; CT-U5: a third of the size in which 0.5.0 serves them."""
     listed = (await served.client.list_tools()).tools

@@ -71,8 +71,9 @@ class StructuredContent:
 
     def _is_listed(self, ctx: ServerRequestContext[Any, Any]) -> bool:
         # In 2026-07-28 each request says whose it is: a list of tools must not depend on the connection, nor does it.
+        # Who calls without a session and a name is a script: an agent begins with a handshake.
         client = ctx.session.client_params
-        return reads_structured(self.clients, "" if client is None else client.client_info.name)
+        return client is None or reads_structured(self.clients, client.client_info.name)
 
 
 def _has_picture(result: Mapping[str, Any]) -> bool:

@@ -41,6 +41,10 @@ _FEEDS: Final = wire.ToolAnnotations(
 )
 
 
+_OUTPUT: Final = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
+"""What all answers have, errors too; their fields are those of coding-tools-mcp."""
+
+
 def describe_tools(service: WorkspaceService, version: str) -> list[Tool]:
     """The tools, in the order in which they are listed."""
     names: list[str] = []
@@ -79,6 +83,8 @@ def describe_tools(service: WorkspaceService, version: str) -> list[Tool]:
 def _make_tool(function: Function, title: str, annotations: wire.ToolAnnotations) -> Tool:
     tool = Tool.from_function(with_error_shape(function), title=title, annotations=annotations, structured_output=False)
     tool.parameters = lean(tool.parameters)
+    if function.__name__ != "view_image":  # with a schema a client would have to get fields in the place of the picture
+        tool.fn_metadata.output_schema = _OUTPUT
     tool.description = " ".join(tool.description.split())
     return tool
 

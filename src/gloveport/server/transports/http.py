@@ -27,6 +27,7 @@ from gloveport.server.transports.acceptor import accept_connections
 from gloveport.server.transports.message_limit import MessageLimit
 from gloveport.server.transports.overload import RequestLimit
 from gloveport.server.transports.session_end import end_sessions_of_gone_clients
+from gloveport.server.transports.sessionless import SessionlessRequests
 from gloveport.task_group import open_task_group
 
 HOST = "127.0.0.1"
@@ -134,13 +135,21 @@ async def serve_http(
     """
     with _listen(port) as listener:
         most_bytes = _ESCAPED * limits.code_bytes + _ENCODED * limits.input_bytes + _REST_BYTES
-        app = server.streamable_http_app(
-            host=HOST, streamable_http_path=_PATH, max_sessions=_MOST_SESSIONS, max_request_body_size=most_bytes
+        make = functools.partial(
+            server.streamable_http_app, host=HOST, streamable_http_path=_PATH, max_request_body_size=most_bytes
         )
+        single = make(stateless_http=True, json_response=True)
+        app = make(max_sessions=_MOST_SESSIONS)
         sessions = server.session_manager._server_instances  # noqa: SLF001 - the only way to learn which are open
         web = _Server(
             uvicorn.Config(
-                RequestLimit(app=MessageLimit(app=app, most_bytes=most_bytes), is_session=sessions.__contains__),
+                RequestLimit(
+                    app=MessageLimit(
+                        app=SessionlessRequests(app=app, sessionless=single, most_bytes=most_bytes),
+                        most_bytes=most_bytes,
+                    ),
+                    is_session=sessions.__contains__,
+                ),
                 http=_Connection,
                 log_config=None,
                 access_log=False,
@@ -157,7 +166,7 @@ async def serve_http(
 
         with on_end_signal(stop) as came:
             ready(f"http://{HOST}:{listener.getsockname()[1]}{_PATH}")
-            async with open_task_group() as tasks:
+            async with single.router.lifespan_context(single), open_task_group() as tasks:
                 tasks.start_soon(end_sessions_of_gone_clients, kept, sessions.__contains__)
                 await web.serve(sockets=[listener])
     return came

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -30,20 +31,31 @@ class MessageLimit:
         if scope["type"] != "http" or scope["method"] != "POST":
             await self.app(scope, receive, send)
             return
-        came = [await receive()]
-        size = len(came[0].get("body", b""))
-        while came[-1].get("more_body") and size <= self.most_bytes:
-            came.append(await receive())
-            size += len(came[-1].get("body", b""))
-        body = b"".join(message.get("body", b"") for message in came)
-        if await compute(size, has_many_values, body, jsonrpc_errors.MOST_VALUES):
+        body, receive_again = await peek_body(scope, receive, self.most_bytes)
+        if await compute(len(body), has_many_values, body, jsonrpc_errors.MOST_VALUES):
             answer = Response(jsonrpc_errors.too_many(), status_code=_TOO_LARGE, media_type="application/json")
             await answer(scope, receive, send)
             return
-        again = iter(came)
-
-        async def receive_again() -> Message:
-            message = next(again, None)
-            return await receive() if message is None else message
-
         await self.app(scope, receive_again, send)
+
+
+async def peek_body(scope: Scope, receive: Receive, most_bytes: int) -> tuple[bytes, Receive]:
+    """The body of a request, little more than ``most_bytes`` of it, and what receives it once more.
+
+    Nothing of one that says that it is longer: whoever is asked next refuses it before it comes.
+    """
+    length = Headers(scope=scope).get("content-length", "")
+    if length.isdecimal() and int(length) > most_bytes:
+        return b"", receive
+    came = [await receive()]
+    size = len(came[0].get("body", b""))
+    while came[-1].get("more_body") and size <= most_bytes:
+        came.append(await receive())
+        size += len(came[-1].get("body", b""))
+    again = iter(came)
+
+    async def receive_again() -> Message:
+        message = next(again, None)
+        return await receive() if message is None else message
+
+    return b"".join(message.get("body", b"") for message in came), receive_again
