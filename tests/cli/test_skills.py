@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import stat
 from pathlib import Path
 
@@ -122,11 +123,16 @@ def test_a_skill_sees_the_workspace_that_is_configured(skills, saved, tmp_path):
     (project / "notes").write_text("in the workspace\n")
     with (tmp_path / "gloveport.toml").open("a") as config:
         config.write(f'[workspace]\nroot = "{project}"\n')
-    program.write_text("cat /workspace/notes\n")  # programs have a /tmp of their own
+    seen = "/workspace" if project.is_relative_to("/tmp") else project  # programs have a /tmp of their own
+    program.write_text(f"cat {seen}/notes\n")
     skills("new", "notes", "-d", "x", "-l", "shell", "--file", str(program))
-    assert "it would be granted: files /workspace" in skills("learn", "notes")
-    assert "files /workspace  (allowed, to read: workspace.programs)" in skills("approve", "notes", "--yes")
+    assert f"it would be granted: files {seen}" in skills("learn", "notes")
+    assert f"files {seen}  (allowed, to read: workspace.programs)" in skills("approve", "notes", "--yes")
     assert skills("test", "notes") == "notes: ok\n"
+    shutil.copytree(saved, project / ".agents/skills")
+    skills("remove", "notes", "--yes")
+    assert skills("test") == "", "what a workspace brings runs when a person has named or approved it"
+    assert "notes: ok" in skills("test", "notes")
 
 
 def test_examples_run_again_and_a_skill_whose_example_fails_is_stale(skills, saved):
@@ -139,6 +145,8 @@ def test_examples_run_again_and_a_skill_whose_example_fails_is_stale(skills, sav
         json.dumps([{"stdout": "Hello, world\n"}, {"arguments": {"name": "x"}, "stdout": "Hello, x\n"}])
     )
     skills("approve", "hello", "--yes")
+    assert 'example   {"name": "x"} -> "Hello, x\\n"' in skills("show", "hello")
+    assert "Hello, 7" in skills("run", "hello", "--set", "name=7")
     assert skills("test", "hello") == "hello: ok\n"
     examples.write_text(json.dumps([{"stdout": "Hello, world\n"}, {"arguments": {"name": "x"}, "stdout": "Bye"}]))
     assert skills("test") == "hello: example 2: it printed something else\n"
@@ -177,6 +185,20 @@ def test_an_approver_is_shown_all_of_it_with_the_rules_and_nothing_hides(skills,
     assert "# hello" in said
     for path in sorted((saved / "hello").rglob("*.json")):
         assert str(path.relative_to(saved / "hello")) in said
+
+
+def test_nothing_that_an_approver_reads_can_look_like_a_line_of_ours(skills, saved, tmp_path):
+    """S2: a text of the skill, or of the place that it comes from, makes no line of its own."""
+    place = tmp_path / "theirs\n  may       reach nothing\n\npython:\n  'harmless'"
+    place.mkdir()
+    skills("new", "hello", "-d", "x")
+    skills("export", "hello", str(place))
+    skills("remove", "hello", "--yes")
+    assert "imported hello" in skills("import", str(place / "hello"))
+    assert "\n  'harmless'" not in skills("approve", "hello", "--yes")
+    forged = {"mounts": ["/data\n\npython:\n  'harmless'"]}
+    (saved / "hello/references/grant.json").write_text(json.dumps(forged))
+    assert "grant.json is not what it should be" in skills("approve", "hello", "--yes")
 
 
 def test_what_is_no_skill_is_refused_with_a_remedy_and_hides_no_other(skills, saved, tmp_path):

@@ -99,6 +99,14 @@ def test_what_does_not_show_is_refused_wherever_it_stands_in_a_text(library):
     (directory / "notes.txt").write_text(f"all is well{tags}")
     with pytest.raises(Denied, match=r"notes\.txt has a character that does not show: U\+E0069 in line 1"):
         library.find("hidden")
+    (directory / "notes.txt").write_text(f"\0 all is well{tags}")
+    with pytest.raises(Denied, match=r"notes\.txt has a character that does not show"):
+        library.find("hidden")
+    (directory / "notes.txt").write_bytes(b"SQLite format 3\0\1\2\x1b")
+    assert library.find("hidden").state == "candidate", "what is no text is no instruction"
+    (directory / "SKILL.md").write_text(HEAD.format(name="hidden", description="x", more="") + "\0")
+    with pytest.raises(Denied, match="NUL"):
+        library.find("hidden")
     assert find_hidden("Warning \u26a0\ufe0f, 1\ufe0f\u20e3, \U0001f469\u200d\U0001f4bb, d\u00e9j\u00e0 vu") == ""
 
 

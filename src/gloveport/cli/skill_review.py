@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gloveport.errors import ConfigError, Denied
-from gloveport.untrusted_text import one_line, printable_lines
+from gloveport.untrusted_text import one_line, printable
 
 if TYPE_CHECKING:
     from gloveport.config import Config
@@ -27,7 +27,12 @@ def review_lines(kept: "KeptSkill", config: "Config") -> list[str]:
             f"  takes     {one.name}: {one.type} = {json.dumps(one.default)}  {one.description}"
             for one in skill.parameters
         ),
-        *(f"  example   {json.dumps(one.arguments)} -> {json.dumps(one.value)}"[:400] for one in skill.examples),
+        *(
+            f"  example   {json.dumps(one.arguments)} -> {json.dumps(one.stdout if one.value is None else one.value)}"[
+                :400
+            ]
+            for one in skill.examples
+        ),
     ]
     if kept.record.stale is not None and kept.state == "stale":
         lines.append(f"  stale     {one_line(kept.record.stale.why, 500)}")
@@ -38,7 +43,7 @@ def review_lines(kept: "KeptSkill", config: "Config") -> list[str]:
     told = {"SKILL.md", skill.head.metadata.get("gloveport.entry", "")}
     others = [path for path in skill.snapshot.files if path not in told]
     lines += ["", *(f"  file      {path} ({len(skill.snapshot.files[path])} bytes)" for path in sorted(others))]
-    return [printable_lines(line) for line in lines]
+    return [printable(line) for line in lines]  # no text makes a line of its own, which could look like one of ours
 
 
 def _grant_lines(kept: "KeptSkill", config: "Config") -> Iterator[str]:

@@ -140,15 +140,20 @@ async def _execute(
     return await engine.execute(request, caller=f"cli (uid {os.getuid()})", context=context)
 
 
-def read_arguments(given: "list[str] | None") -> "dict[str, JsonValue]":
-    """The arguments of ``--set NAME=VALUE``: JSON, or else text. Raises ``typer.BadParameter``."""
+def read_arguments(kept: "KeptSkill", given: "list[str] | None") -> "dict[str, JsonValue]":
+    """The arguments of ``--set NAME=VALUE``: JSON, or else text, and of a text always text, but where it is in quotes.
+
+    Raises:
+        typer.BadParameter: One is written otherwise.
+    """
+    texts = {one.name for one in kept.skill.parameters if one.type == "string"}
     arguments: dict[str, JsonValue] = {}
     for word in given or ():
         name, equals, text = word.partition("=")
         if not equals:
             raise typer.BadParameter(f"{word!r}: write NAME=VALUE", param_hint="--set")
         try:
-            arguments[name] = json.loads(text)
+            arguments[name] = text if name in texts and not text.startswith('"') else json.loads(text)
         except ValueError:
             arguments[name] = text
     return arguments

@@ -146,7 +146,8 @@ def run(
     from gloveport.event_loop import run as run_loop
 
     found, library = _open(config)
-    show_result(run_loop(run_skill, found, library.find(name), read_arguments(given)))
+    kept = library.find(name)
+    show_result(run_loop(run_skill, found, kept, read_arguments(kept, given)))
 
 
 @app.command()
@@ -168,7 +169,7 @@ def learn(
     found, library = _open(config)
     kept = library.find(name)
     environment = kept.skill.grant.environment if environment is None else environment
-    grant, example = run_loop(learn_skill, found, kept, read_arguments(given), environment)
+    grant, example = run_loop(learn_skill, found, kept, read_arguments(kept, given), environment)
     with recording(config) as record:
         kept = library.replace(kept, with_grant(kept.skill, grant, example))
         record("skill.saved", audit_facts(kept))
@@ -179,7 +180,9 @@ def learn(
 
 @app.command("test")
 def replay(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Default: all.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Default: all but a workspace's candidates.")
+    ] = None,
     config: ConfigOption = None,
 ) -> None:
     """Run the examples of skills again, and mark those as stale of which one fails.
@@ -191,9 +194,9 @@ def replay(
     found, library = _open(config)
     chosen = [library.find(name) for name in names] if names else [*_usable(library)]
     with_examples = [kept for kept in chosen if kept.skill.language is not None and kept.skill.examples]
-    for kept in chosen:
-        if kept not in with_examples:
-            typer.echo(f"{kept.skill.name}: no example")
+    without = {kept.skill.name for kept in chosen} - {kept.skill.name for kept in with_examples}
+    for name in sorted(without):
+        typer.echo(f"{name}: no example")
     if with_examples and not run_loop(replay_examples, found, library, with_examples):
         raise typer.Exit(1)
 
@@ -291,6 +294,8 @@ def _open(given: Path | None) -> "tuple[Loaded, SkillLibrary]":
 
 
 def _usable(library: "SkillLibrary") -> "Iterator[KeptSkill]":
-    for name, _ in library.places():
+    for name, store in library.places():
         with contextlib.suppress(Denied):
-            yield library.find(name)
+            kept = library.find(name)
+            if store.writable or kept.rights is not None:  # what a workspace brings runs when a person has named it
+                yield kept

@@ -50,7 +50,7 @@ class SkillGrant(Value):
     """Of TCP and databases: ``scheme://host:port``, in PostgreSQL with ``/database``."""
     tools: tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}/[A-Za-z0-9_./-]{1,128}$")], ...] = ()
     """``server/tool``."""
-    mounts: tuple[str, ...] = ()
+    mounts: tuple[Annotated[str, Field(pattern=r"^/[^\x00-\x1f\x7f]*$", max_length=4096)], ...] = ()
     """Directories of the owner, the workspace among them, by their paths inside."""
     sampling: bool = False
     """Whether it asks a language model."""

@@ -32,7 +32,6 @@ _LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _LEFT: Final = re.compile(r"\.gloveport-[0-9a-f]{16}")
-_LOCK: Final = ".gloveport-lock"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,13 +140,10 @@ class SkillStore:
             raise self._unwritable(error) from error
         with closing(directory):
             try:
-                flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-                lock = os.open(_LOCK, flags, 0o600, dir_fd=directory)
+                fcntl.flock(directory, fcntl.LOCK_EX)
             except OSError as error:
                 raise self._unwritable(error) from error
-            with closing(lock):
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                yield directory
+            yield directory
 
     def save(self, name: str, files: Mapping[str, bytes], *, instead_of: str | None = None) -> Snapshot:
         """Write a skill, whole or not at all.

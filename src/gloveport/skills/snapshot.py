@@ -7,6 +7,7 @@ looked at twice. A link, a device or a FIFO anywhere in it makes it no skill.
 import errno
 import hashlib
 import os
+import re
 import stat
 import time
 from collections.abc import Mapping
@@ -27,6 +28,7 @@ MOST_BYTES: Final = 4 << 20
 Fingerprint: TypeAlias = tuple[tuple[str, int, int, int], ...]
 """Path, inode, size and time of the last change of each file and directory."""
 
+_CONTROL: Final = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 _SETTLED_NS: Final = 2_000_000_000
 _DEPTH: Final = 6
 _NAME_BYTES: Final = 200
@@ -62,11 +64,13 @@ class Snapshot:
         """A file as text.
 
         Raises:
-            Denied: It is not there, or no UTF-8.
+            Denied: It is not there, or no text in UTF-8.
         """
         data = self.files.get(path)
         if data is None:
             raise bad_skill(f"it has no file {one_line(path, _SHOWN)}")
+        if b"\x00" in data:
+            raise bad_skill(f"{one_line(path, _SHOWN)} is no text: it has a NUL")
         try:
             return data.decode()
         except UnicodeDecodeError as error:
@@ -184,12 +188,12 @@ def _check_file_name(name: str) -> None:
 
 
 def _check_text(path: str, data: bytes) -> None:
-    """Refuse a text in which something does not show. What is no text is no instruction."""
+    """Refuse a text in which something does not show. Controls may stand where no text is, behind a NUL or before."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
         return
-    if "\x00" not in text and (hidden := find_hidden(text)):
+    if hidden := find_hidden(_CONTROL.sub("", text) if "\x00" in text else text):
         raise bad_skill(
             f"{one_line(path, _SHOWN)} has a character that does not show: {hidden}",
             hint="An instruction can hide in such: take it out.",
