@@ -12,7 +12,7 @@ from skills_ref.validator import validate
 
 from gloveport.errors import Denied
 from gloveport.model.skill import GrantedRequests, SkillGrant
-from gloveport.skills import snapshot
+from gloveport.skills import skill_store, snapshot
 from gloveport.skills.skill_files import Example, make_files, parse_skill, with_code
 from gloveport.skills.skill_library import make_library
 
@@ -84,6 +84,22 @@ def test_who_is_removed_or_saved_anew_begins_as_a_candidate(save, library):
     with pytest.raises(Denied):
         library.find("sales-report")
     assert save().state == "candidate"
+
+
+def test_who_saves_again_and_again_does_not_fill_the_disk(save, library, monkeypatch):
+    monkeypatch.setattr(skill_store, "MOST_STORED_BYTES", 5000)
+    kept = save()
+    save("another")
+    for attempt in (
+        lambda: save("third", code=f"{'#' * 3000}\n"),
+        lambda: library.replace(kept, with_code(kept.skill, f"{'#' * 3000}\n")),
+    ):
+        with pytest.raises(Denied) as refused:
+            attempt()
+        assert refused.value.code == "skills_too_large"
+    assert library.own.names() == ["another", "sales-report"]
+    library.remove(library.find("another"))
+    save("third", code=f"{'#' * 500}\n")
 
 
 def test_two_writers_at_once_lose_nothing_and_mix_nothing(save, library):

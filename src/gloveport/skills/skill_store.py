@@ -22,10 +22,21 @@ from gloveport.atomic_file import EXCHANGE, NOREPLACE, rename
 from gloveport.errors import ConfigError, Denied
 from gloveport.openat2 import closing, open_beneath
 from gloveport.skills.frontmatter import FILE, check_name
-from gloveport.skills.snapshot import Fingerprint, Snapshot, check_files, read_fingerprint, read_snapshot, unknown_skill
+from gloveport.skills.snapshot import (
+    MOST_BYTES,
+    Fingerprint,
+    Snapshot,
+    check_files,
+    read_fingerprint,
+    read_snapshot,
+    unknown_skill,
+)
 
 MOST_SKILLS: Final = 20_000
 """That are saved in one directory; and of those that somebody else has put there no more are listed."""
+
+MOST_STORED_BYTES: Final = 1 << 30
+"""Of all that are saved in one directory: clients save them, who must not fill the disk."""
 
 _MOST_ENTRIES: Final = 4 * MOST_SKILLS
 _LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -163,8 +174,7 @@ class SkillStore:
             try:
                 _clear_leftovers(directory)
                 self._require(name, instead_of)
-                if instead_of is None and len(self.names()) >= MOST_SKILLS:
-                    raise Denied("too_many_skills", f"There are {MOST_SKILLS} skills.", hint="Delete some.")
+                self._require_room(directory, files, is_new=instead_of is None)
                 hidden = f".gloveport-{secrets.token_hex(8)}"
                 try:
                     _write_tree(directory, hidden, files)
@@ -206,6 +216,15 @@ class SkillStore:
                 hint="Read it, try again.",
             )
 
+    def _require_room(self, directory: int, files: Mapping[str, bytes], *, is_new: bool) -> None:
+        number = len(self.names())
+        if is_new and number >= MOST_SKILLS:
+            raise Denied("too_many_skills", f"There are {MOST_SKILLS} skills.", hint="Delete some.")
+        if (number + 1) * MOST_BYTES <= MOST_STORED_BYTES:
+            return  # however large they are: there is no need to look
+        if _count_bytes(directory) + sum(map(len, files.values())) > MOST_STORED_BYTES:
+            raise Denied("skills_too_large", f"All skills have {MOST_STORED_BYTES} bytes at most.", hint="Delete some.")
+
     def _unwritable(self, error: OSError) -> ConfigError:
         return ConfigError(
             f"skills can't be kept in {self.directory}: {error.strerror}",
@@ -215,6 +234,14 @@ class SkillStore:
 
 def _is_name(name: str) -> bool:
     return len(name) <= 64 and _NAME.fullmatch(name) is not None
+
+
+def _count_bytes(directory: int) -> int:
+    return sum(
+        os.stat(name, dir_fd=below, follow_symlinks=False).st_size
+        for _, _, names, below in os.fwalk(".", dir_fd=directory)
+        for name in names
+    )
 
 
 def _write_tree(directory: int, name: str, files: Mapping[str, bytes]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Final
+from urllib.parse import quote, unquote
 
 from anyio import to_thread
 from mcp.server import MCPServer
@@ -104,7 +105,7 @@ class SkillExtension(Extension):
             raise _unknown_resource(params.uri)
         return {
             "resources": [
-                {"uri": f"{SCHEME}{name}/{child}", "name": child.rpartition("/")[2], "mimeType": mime}
+                {"uri": _uri_of(name, child), "name": child.rpartition("/")[2], "mimeType": mime}
                 for child, mime in children.items()
             ]
         }
@@ -184,7 +185,11 @@ def add_skill_texts(server: MCPServer[Any], library: SkillLibrary) -> None:
 def split_uri(uri: str) -> tuple[str, str]:
     """The name of a skill and the path of a file in it; empty where it is none of ours."""
     name, _, path = uri.removeprefix(SCHEME).partition("/") if uri.startswith(SCHEME) else ("", "", "")
-    return name, path
+    return name, unquote(path)
+
+
+def _uri_of(name: str, path: str) -> str:
+    return f"{SCHEME}{name}/{quote(path)}"
 
 
 def _find(library: SkillLibrary, name: str) -> KeptSkill | None:
@@ -195,12 +200,12 @@ def _find(library: SkillLibrary, name: str) -> KeptSkill | None:
 
 
 def _entry(kept: KeptSkill) -> dict[str, Any]:
-    root = f"{SCHEME}{kept.skill.name}/"
+    name = kept.skill.name
     return {
-        "uri": f"{root}{FILE}",
+        "uri": _uri_of(name, FILE),
         "frontmatter": kept.skill.head.as_written(),
         "resources": [
-            {"uri": f"{root}{path}", "digest": f"sha256:{digest}"}
+            {"uri": _uri_of(name, path), "digest": f"sha256:{digest}"}
             for path, digest in kept.skill.snapshot.digests.items()
         ],
         "_meta": {"gloveport/state": kept.state, "gloveport/origin": kept.origin},
