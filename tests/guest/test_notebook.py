@@ -85,6 +85,32 @@ async def test_a_huge_figure_is_drawn_no_larger_than_models_see(run):
     assert max(one.width, one.height) <= 1568
 
 
+async def test_a_figure_is_cut_to_what_it_shows_and_not_where_it_shows_something_beyond_its_edges(run):
+    result = await run(
+        f"""{PLOT}
+for spot in (0.5, 1.3):
+    figure, axes = plt.subplots(dpi=50, facecolor='none')
+    axes.patch.set_visible(False)
+    axes.text(spot, 0.5, 'far out')
+    plt.show()
+from PIL import Image
+pictures = [Image.open(f'/out/figure-{{number}}.png') for number in (1, 2)]
+axes.text(1.5, 0.5, 'farther')
+figure.savefig('/tmp/whole.png', dpi=50, bbox_inches='tight')
+alone = plt.subplots(dpi=50)[0]
+canvas = alone.canvas
+display(alone)
+alone.canvas is canvas, [
+    (one.mode, one.size) for one in (*pictures, Image.open('/tmp/whole.png'), Image.open('/out/figure-3.png'))
+]"""
+    )
+    is_same_canvas, [cut, whole, wider, opaque] = result.value
+    assert is_same_canvas
+    assert (cut[0], whole[0], opaque[0]) == ("RGBA", "RGBA", "RGB")
+    assert cut[1][0] < 320 < whole[1][0] < wider[1][0]  # it is 320 pixels wide itself
+    assert abs(opaque[1][0] - cut[1][0]) < 3
+
+
 async def test_a_figure_whose_drawing_fails_takes_nothing_else_with_it(run):
     code = f"{PLOT}plt.plot([1]); plt.title('$\\\\frac{{$')\nplt.figure(); plt.plot([2])\nprint('on'); 41 + 1"
     result = await run(code)

@@ -8,10 +8,9 @@ import logging
 import os
 import sys
 
-from gloveport_notebook import files, show
+from gloveport_notebook import files, png, show
 
 LONG_EDGE = 1568  # in pixels: models see no more
-COMPRESSION = 3  # of zlib: the usual 6 takes twice as long, and saves a sixth of a large picture
 MOST_AXES, MOST_SERIES, MOST_LABELS = 6, 8, 8
 FONTS = (
     "/usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc",
@@ -84,23 +83,58 @@ def keep_figure(figure):
     kept = _kept.get(id(figure))
     if kept and kept[0] is figure and kept[1] == describe(figure):
         return f"[figure: {kept[2]}]"
-    width, height = figure.get_size_inches()
-    dots = min(figure.dpi, LONG_EDGE / max(width, height, 0.01))
-    save = getattr(type(figure).savefig, "__wrapped__", type(figure).savefig)
     words = []
-
-    def write(path):
-        save(figure, path, format="png", dpi=dots, bbox_inches="tight", pil_kwargs={"compress_level": COMPRESSION})
 
     def tell():
         words.append(describe(figure))
         return words[0]
 
-    path = files.keep("figure", "png", write, tell)
+    path = files.keep("figure", "png", lambda path: draw(figure, path), tell)
     if path is None:
         return "[figure]"
     _kept[id(figure)] = figure, words[0], path
     return f"[figure: {path}]"
+
+
+def draw(figure, path):
+    """Draw a figure to a file, with a narrow margin.
+
+    ``bbox_inches="tight"`` would lay it out once more before, to find out how much of it shows something. So it is
+    drawn and then cut to that; where it shows something beyond its edges it is drawn again.
+    """
+    from matplotlib import rcParams
+
+    width, height = figure.get_size_inches()
+    dots = min(figure.dpi, LONG_EDGE / max(width, height, 0.01))
+    box = "tight"
+    if rcParams["savefig.facecolor"] == "auto" and not rcParams["savefig.transparent"]:
+        pixels, box = render(figure, dots)
+        is_inside = box.x0 >= 0 and box.y0 >= 0 and box.x1 <= width and box.y1 <= height
+        box = box.padded(rcParams["savefig.pad_inches"])
+        if is_inside:
+            rows = len(pixels)
+            top, bottom = max(0, int(rows - box.y1 * dots)), int(rows - box.y0 * dots) + 1
+            left, right = max(0, int(box.x0 * dots)), int(box.x1 * dots) + 1
+            png.write(pixels[top:bottom, left:right], path)
+            return
+    save = getattr(type(figure).savefig, "__wrapped__", type(figure).savefig)
+    save(figure, path, format="png", dpi=dots, bbox_inches=box, pil_kwargs={"compress_level": png.LEVEL})
+
+
+def render(figure, dots):
+    """Its pixels at so many dots per inch, an array of rows of RGBA, and what part of it shows something, in inches."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from numpy import asarray
+
+    canvas, dpi = figure.canvas, figure.dpi
+    try:
+        figure.dpi = dots
+        drawing = FigureCanvasAgg(figure)
+        drawing.draw()
+        return asarray(drawing.buffer_rgba()), figure.get_tightbbox(drawing.get_renderer())
+    finally:
+        figure.dpi = dpi
+        figure.set_canvas(canvas)
 
 
 # -- Words -----------------------------------------------------------------------------------------------------------
