@@ -119,7 +119,7 @@ def test_what_an_interpreter_makes_up_counts_for_no_other(session, forged):
 def test_an_interpreter_that_makes_no_twin_is_not_branched(session):
     session.call(
         "import signal\n"
-        "def refuse(): raise OSError(11, 'no process is left')\n"
+        "def refuse(sleep): raise OSError(11, 'no process is left')\n"
         "type(signal.getsignal(signal.SIGINT).__self__).checkpoint.__globals__['fork_unseen'] = refuse"
     )
     assert branch(session)["is_branched"] is False

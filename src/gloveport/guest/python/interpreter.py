@@ -18,6 +18,7 @@ SIGINT interrupts a call, and means nothing between calls. Standard library only
 import _signal  # without enumerations, which cost more than the rest of a call's beginning
 import contextlib
 import ctypes
+import errno
 import io
 import json
 import linecache
@@ -41,19 +42,24 @@ UNHANDLED = _signal.SIG_IGN, _signal.SIG_DFL, _signal.default_int_handler
 
 _python = ctypes.pythonapi
 _libc = ctypes.PyDLL(None, use_errno=True)
+_byte = ctypes.create_string_buffer(1)
 
 
-def fork_unseen():
-    """Fork a child of which the parent's ``wait`` does not tell.
+def fork_unseen(sleep):
+    """Fork a child of which the parent's ``wait`` does not tell. In the child this returns when ``sleep`` has.
 
     Where there are threads, libc has to see to its own locks: then it is an ordinary fork, which ``wait`` does see.
     """
     clone = SYS_CLONE.get(platform.machine())
     if clone is None or len(os.listdir("/proc/self/task")) > 1:
-        return os.fork()
+        pid = os.fork()
+        if pid == 0:
+            sleep()
+        return pid
     _python.PyOS_BeforeFork()
     pid = _libc.syscall(clone, 0, 0, 0, 0, 0)
     if pid == 0:
+        sleep()  # before the interpreter makes ready: most children are never woken
         _python.PyOS_AfterFork_Child()
     else:
         _python.PyOS_AfterFork_Parent()
@@ -61,6 +67,16 @@ def fork_unseen():
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
     return pid
+
+
+def sleep_until_woken(connection, others):
+    """Close descriptors, and wait for a byte on a socket; end where none comes. Touches little memory."""
+    for other in others:
+        _libc.close(other)
+    while (got := _libc.recv(connection, _byte, 1, 0)) < 0 and ctypes.get_errno() == errno.EINTR:
+        continue
+    if got != 1:
+        _libc._exit(0)  # noqa: SLF001 - its name in libc
 
 
 def count_heap_bytes():
@@ -93,6 +109,7 @@ class Interpreter:
         program: The module that compiles programs and describes what came of them.
         task: What runs in the event loop, while a call does.
         can_interrupt: Whether a SIGINT ends what runs.
+        dying: Numbers of twins that were killed, and nobody has waited for.
     """
 
     def __init__(self, link, program, variables, names, plain):
@@ -103,6 +120,7 @@ class Interpreter:
         self.task = None
         self.is_cancelled = False
         self.can_interrupt = False
+        self.dying = []
         main = ModuleType("__main__")
         main.__dict__.update(names)
         sys.modules["__main__"] = main
@@ -259,23 +277,41 @@ class Interpreter:
 
     def checkpoint(self, message):
         """Fork a twin, and give its socket to the supervisor. In the twin this returns when it is woken."""
-        for pid in message["reap"]:
-            self.program.attempt(os.waitpid, pid, WALL)
+        self.dying += message["reap"]
         ours, theirs = socket.socketpair()
-        try:
-            pid = fork_unseen()
-        except OSError:
-            pid = None
+        pid = self.fork_twin(theirs.fileno(), [ours.fileno(), self.link.fileno()])
         if pid == 0:
-            ours.close()
-            self.link.close()
-            self.sleep(theirs)
+            ours.detach()
+            self.link.connection.detach()
+            self.link = type(self.link)(theirs)
+            self.loop = None  # its descriptors were the other's as well
+            self.dying = []
             return
         theirs.close()
         self.link.send({"checkpoint": pid}, [] if pid is None else [ours.fileno()])
         ours.close()
+        self.reap(os.WNOHANG)
         if pid is not None:
             self.program.attempt(self.rehearse)
+
+    def fork_twin(self, connection, others):
+        """The number of a twin that sleeps, None where there can be none; 0 in the twin, when it is woken."""
+
+        def sleep():
+            sleep_until_woken(connection, others)
+
+        try:
+            return fork_unseen(sleep)
+        except OSError:
+            self.reap(0)  # they count as long as nobody has waited for them
+        try:
+            return fork_unseen(sleep)
+        except OSError:
+            return None
+
+    def reap(self, options):
+        """Wait for the twins that were killed; with ``WNOHANG`` for those that are dead by now."""
+        self.dying = [pid for pid in self.dying if self.program.attempt(os.waitpid, pid, WALL | options) == (0, 0)]
 
     def rehearse(self):
         """Do what each call does while nobody waits: since the fork, who writes to a page first has to copy it."""
@@ -289,10 +325,3 @@ class Interpreter:
         linecache.cache.pop(REHEARSAL, None)
         type(self.variables)(self.namespace).names()
         json.loads(json.dumps({"report": report, "heap": count_heap_bytes()}))
-
-    def sleep(self, connection):
-        """Wait to be woken, as the twin that this is."""
-        if not connection.recv(1):
-            os._exit(0)
-        self.link = type(self.link)(connection)
-        self.loop = None  # its descriptors were the other's as well
