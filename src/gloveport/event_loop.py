@@ -33,6 +33,8 @@ class Selector(selectors.BaseSelector):
         """How many are polled besides epoll itself."""
 
         self._waiting: asyncio.Future[None] | None = None
+        self._watching: asyncio.AbstractEventLoop | None = None
+        """The event loop that tells when something may be ready."""
 
     def register(self, fileobj: "FileDescriptorLike", events: int, data: object = None) -> selectors.SelectorKey:
         """See ``selectors``."""
@@ -41,6 +43,7 @@ class Selector(selectors.BaseSelector):
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise
+        self._forget()
         key = self._poll.register(fileobj, events, data)
         self._polled += 1
         return key
@@ -48,13 +51,17 @@ class Selector(selectors.BaseSelector):
     def unregister(self, fileobj: "FileDescriptorLike") -> selectors.SelectorKey:
         """See ``selectors``."""
         of = self._of(fileobj)
-        key = of.unregister(fileobj)
-        self._polled -= of is self._poll
-        return key
+        if of is self._poll:
+            self._forget()
+            self._polled -= 1
+        return of.unregister(fileobj)
 
     def modify(self, fileobj: "FileDescriptorLike", events: int, data: object = None) -> selectors.SelectorKey:
         """See ``selectors``."""
-        return self._of(fileobj).modify(fileobj, events, data)
+        of = self._of(fileobj)
+        if of is self._poll:
+            self._forget()
+        return of.modify(fileobj, events, data)
 
     def select(self, timeout: float | None = None) -> Ready:
         """See ``selectors``."""
@@ -73,6 +80,7 @@ class Selector(selectors.BaseSelector):
 
     def close(self) -> None:
         """See ``selectors``."""
+        self._forget()
         self._poll.close()
         self._epoll.close()
 
@@ -83,26 +91,57 @@ class Selector(selectors.BaseSelector):
         millisecond each.
         """
         loop = asyncio.get_running_loop()
-        self._waiting = loop.create_future()
+        waiting = self._waiting = loop.create_future()
         timer = loop.call_later(seconds, self.wake) if seconds < math.inf else None
-        keys = [*self._poll.get_map().values()]
+        if self._watching is None:
+            self._watch(loop)
         try:
-            for key in keys:
-                watch = loop.add_writer if key.events & selectors.EVENT_WRITE else loop.add_reader
-                watch(key.fd, self.wake)
-            await self._waiting
+            await waiting
         finally:
-            self._waiting = None
+            if self._waiting is waiting:
+                self._waiting = None
+                if self._polled:  # the loop takes each descriptor once, and others wait for them as well
+                    self._forget()
             if timer is not None:
                 timer.cancel()
-            for key in keys:
-                forget = loop.remove_writer if key.events & selectors.EVENT_WRITE else loop.remove_reader
-                forget(key.fd)
 
     def wake(self) -> None:
         """Let whoever waits go on."""
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
+
+    def replace_waiter(self) -> "asyncio.Future[None] | None":
+        """Let another task wait in the place of the one that does, which goes on when the result of this is set.
+
+        None where nobody waits, or is about to go on.
+        """
+        waiting = self._waiting
+        if waiting is None or waiting.done():
+            return None
+        self._waiting = None
+        return waiting
+
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._watching = loop
+        for key in self._poll.get_map().values():
+            watch = loop.add_writer if key.events & selectors.EVENT_WRITE else loop.add_reader
+            watch(key.fd, self._notice)
+
+    def _notice(self) -> None:
+        """Something may be ready. The loop would say so again and again, where nobody wants to know."""
+        if self._waiting is None:
+            self._forget()
+        else:
+            self.wake()
+
+    def _forget(self) -> None:
+        """Have the event loop watch no more, until somebody waits."""
+        loop, self._watching = self._watching, None
+        if loop is None:
+            return
+        for key in self._poll.get_map().values():
+            forget = loop.remove_writer if key.events & selectors.EVENT_WRITE else loop.remove_reader
+            forget(key.fd)
 
     def _of(self, fileobj: "FileDescriptorLike") -> selectors.EpollSelector | selectors.PollSelector:
         return self._poll if self._polled and fileobj in self._poll.get_map() else self._epoll

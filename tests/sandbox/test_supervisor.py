@@ -16,7 +16,7 @@ from gloveport.model import Limits
 from gloveport.sandbox.cgroups.kernel_memory import KernelMemory
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.run.limit_watch import LimitWatch
-from gloveport.sandbox.run.supervisor import Supervisor
+from gloveport.sandbox.run.supervisor import Supervisor, watch_files
 
 SECONDS = 1.4
 TINY = "import os\nwhile True: os.write(1, b'x'); os.write(2, b'y')"
@@ -54,10 +54,14 @@ async def heard(command: list[str], seconds: float, *, on_terminal: bool = False
             contextlib.closing(KernelMemory(memory_bytes=limits.memory_bytes, group=None, pid=process.pid, inner=inner))
         )
         watch = LimitWatch(limits=limits, clock=Clock(), group=None, inner=inner, held=held)
-        supervisor = Supervisor(watch=watch, channel=channel, report_bytes=1024, over=over, ends_with_report=False)
-        for number, _ in pairs:
-            os.set_blocking(number, False)
-            supervisor.collect(stack.enter_context(FileIO(number)), sink)
+        streams = [stack.enter_context(FileIO(number)) for number, _ in pairs]
+        events = stack.enter_context(watch_files(*streams, channel, over))
+        supervisor = Supervisor(
+            watch=watch, channel=channel, report_bytes=1024, over=over, ends_with_report=False, events=events
+        )
+        for stream in streams:
+            os.set_blocking(stream.fileno(), False)
+            supervisor.collect(stream, sink)
         far.close()
         await supervisor.run()
     return sink.total

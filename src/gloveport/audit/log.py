@@ -67,6 +67,7 @@ class AuditLog:
     ) -> None:
         self.bounds = bounds
         self._directory = directory
+        self._directory_path = str(directory)
         self._max_file_bytes = max_file_bytes
         self._clean = clean
         self._directory_fd = directory_fd
@@ -193,7 +194,7 @@ class AuditLog:
 
     def _require_in_place(self) -> None:
         """Refuse when the paths no longer lead to what is open: who writes to a deleted file writes nothing."""
-        directory = os.stat(self._directory, follow_symlinks=False)  # noqa: PTH116 - pathlib's takes thrice as long
+        directory = os.stat(self._directory_path, follow_symlinks=False)  # noqa: PTH116 - pathlib's takes thrice as long
         head = os.stat(HEAD_NAME, dir_fd=self._directory_fd, follow_symlinks=False)
         in_place = (describe_standing(directory), describe_standing(head))
         if in_place == self._in_place:

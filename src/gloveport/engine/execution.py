@@ -3,12 +3,11 @@
 import contextlib
 import dataclasses
 import functools
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import anyio
 from pydantic import JsonValue
 
 from gloveport.approvals.desk import Desk
@@ -269,14 +268,17 @@ class Engine:
         try:
             if program is not None and request.session == NEW:
                 session = self._begin_session(run, program, share)
-            async with self._sandbox(run, program, share, session) as child:
-                if request.files:
-                    await self._write_inputs(child, request)
-                outcome = await self._run_in(child, run, program, output, session)
-                artifacts = await self._collect(child, outcome, share, run, session)
+            if session is not None:
+                async with session.take_turn() as child, self.admission.place(share):
+                    outcome, artifacts = await self._use(child, run, None, output, session)
+            else:
+                assert program is not None  # noqa: S101 - only a session that there is has none
+                # Who waits for another run while it has a place could wait for ever: a skill that it calls takes none.
+                place = self.admission.place(share) if run.depth == 0 else contextlib.nullcontext()
+                async with place, self.sandbox.start(self._plan(run, program)) as child:
+                    outcome, artifacts = await self._use(child, run, program, output, None)
         finally:
-            with anyio.CancelScope(shield=True):  # what it has said is kept, however it ends
-                shown = await output.finish(self.archive)
+            shown = await output.finish(self.archive)  # what it has said is kept, however it ends
         result = result_of(
             run_id=run.id,
             request=request,
@@ -296,22 +298,20 @@ class Engine:
             return result
         return result.model_copy(update={"hint": f"{self.environments.suggest(modules)}; {result.hint}"})
 
-    @contextlib.asynccontextmanager
-    async def _sandbox(
-        self, run: Execution, program: Program | None, share: str, session: Session | None
-    ) -> AsyncIterator[Child]:
-        """A place, and a sandbox that is dead before it is given back; of a session its turn, which takes no place."""
-        if session is not None:
-            async with session.take_turn() as child, self.admission.place(share):
-                yield child
-        elif program is not None:
-            plan = self._granted.plan(run, program)
-            if run.environment is not None:
-                self.sandbox.add_stock(plan, lambda: self.make_stock(self._granted.plan_ahead(run, program), program))
-            # Who waits for another run while it has a place could wait for ever: a skill that it calls takes none.
-            place = self.admission.place(share) if run.depth == 0 else contextlib.nullcontext()
-            async with place, self.sandbox.start(plan) as child:
-                yield child
+    def _plan(self, run: Execution, program: Program) -> Plan:
+        plan = self._granted.plan(run, program)
+        if run.environment is not None:
+            self.sandbox.add_stock(plan, lambda: self.make_stock(self._granted.plan_ahead(run, program), program))
+        return plan
+
+    async def _use(
+        self, child: Child, run: Execution, program: Program | None, output: RunOutput, session: Session | None
+    ) -> tuple[Outcome, Artifacts]:
+        """Run it in this sandbox, and take what it leaves."""
+        if run.request.files:
+            await self._write_inputs(child, run.request)
+        outcome = await self._run_in(child, run, program, output, session)
+        return outcome, await self._collect(child, outcome, run, session)
 
     async def _write_inputs(self, child: Child, request: Request) -> None:
         """Put the files that come with a program where it begins.
@@ -328,9 +328,7 @@ class Engine:
                 hint="send fewer bytes; in a session, under names that are not taken",
             ) from error
 
-    async def _collect(
-        self, child: Child, outcome: Outcome, share: str, run: Execution, session: Session | None
-    ) -> Artifacts:
+    async def _collect(self, child: Child, outcome: Outcome, run: Execution, session: Session | None) -> Artifacts:
         """What the program has left, with previews of its pictures where they will be shown."""
         if session is not None and outcome.session is None:  # it is dead, and its turn over
             return Artifacts()
@@ -339,7 +337,7 @@ class Engine:
         collector = Collector(self.artifacts, self.gateway.vault)
         known = None if session is None else session.out
         most = int(run.guard.grant.limits.out_bytes)
-        found, bundle = await collector.collect(child, share, most, outcome.report, known)
+        found, bundle = await collector.collect(child, run.share, most, outcome.report, known)
         grant, out = run.guard.grant, self.out_directory
         if bundle is not None and out is not None and out.view in (*grant.mounts, *grant.writable):
             found = await deliver(out, self.audit, found, bundle, caller=run.guard.caller, run_id=run.id)
@@ -419,7 +417,7 @@ class Engine:
             for sink in sinks.values():
                 sink.finish()
             report = await compute(value_bytes, without_secrets, outcome.report, vault)
-            return outcome.model_copy(update={"report": report})
+            return dataclasses.replace(outcome, report=report)
 
     def _prepare(self, runtimes: Mapping[Language, Runtime], run: Execution) -> Program:
         """The program, for a sandbox that is the same for all requests: it is the doors that narrow what it reaches."""

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+import anyio
+
 from gloveport.engine.live import Streams
 from gloveport.engine.result import Stream
 from gloveport.engine.run_context import Execution
-from gloveport.fairness import compute
+from gloveport.fairness import SMALL_BYTES, compute
 from gloveport.model import Output
 from gloveport.sandbox.run.capture import Archive, Capture
 
@@ -44,12 +46,16 @@ class RunOutput:
         return output
 
     async def finish(self, archive: Archive) -> Streams:
-        """What the answer shows of it. What it can't show belongs to the archive from now on."""
+        """What the answer shows of it, whoever cancels. What it can't show belongs to the archive from now on."""
         shown: dict[Stream, Output] = {}
         for name, capture in self.captures.items():
             handle = f"output://{self.run.id}/{name}"
             make = functools.partial(capture.output, handle, ansi=self.run.request.ansi)
-            shown[name] = await compute(min(capture.shown, capture.total), make)
+            if (size := min(capture.shown, capture.total)) <= SMALL_BYTES:
+                shown[name] = make()
+            else:
+                with anyio.CancelScope(shield=True):
+                    shown[name] = await compute(size, make)
             if shown[name].truncated:
                 archive.add(handle, capture)
             else:

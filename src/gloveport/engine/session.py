@@ -6,9 +6,9 @@ A branch is a session that shares the sandbox of another, its trunk, and has a P
 with it, and ends with it at the latest.
 """
 
-import contextlib
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, TypeAlias
@@ -89,6 +89,21 @@ class _Turn:
     over: anyio.Event = field(default_factory=anyio.Event)
 
 
+class _TakenTurn:
+    """The context of a turn. A class, for a generator would cost as much as the turn itself."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+
+    async def __aenter__(self) -> Child:
+        return await self._session._take()  # noqa: SLF001 - a part of it
+
+    async def __aexit__(self, *_: object) -> None:
+        (self._session.trunk or self._session)._give_back()  # noqa: SLF001
+
+
 @dataclass(eq=False, kw_only=True)
 class Session:
     """One session.
@@ -135,6 +150,9 @@ class Session:
     _over: anyio.Event = field(default_factory=anyio.Event)
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _next: _Turn | None = None
+    _turn: _Turn | None = None
+    """That which was taken, where the task that keeps the sandbox has to give it."""
+
     _untold: str = ""
     """What became of a call that was cancelled, and nobody has read."""
 
@@ -165,41 +183,57 @@ class Session:
         if self.trunk is None:
             await self._over.wait()
 
-    @contextlib.asynccontextmanager
-    async def take_turn(self) -> AsyncIterator[Child]:
+    def take_turn(self) -> AbstractAsyncContextManager[Child]:
         """Its sandbox, for one call.
 
         Raises:
             Denied: It is over.
             SandboxError: It could not be built.
         """
-        if self.trunk is not None:
-            if self.ended:
-                raise self.denial()
-            async with self.trunk.take_turn() as child:
-                if self.ended:  # while it waited
-                    raise self.denial()
-                yield child
-            return
-        async with self.turn:
-            turn = self._next = _Turn()
-            try:
-                if self._child is not None:
-                    self._child.end_idle()
-                if not self._over.is_set():
-                    await turn.given.wait()
-                if self._failure is not None:
-                    raise self._failure
-                if self.ended or self._child is None:
-                    raise self.denial()
-                if why := await self._child.why_stale():
-                    self.end(why)
-                    await self.wait_over()
-                    raise self.denial()
-                yield self._child
-            finally:
-                self.used = time.monotonic()
-                turn.over.set()
+        return _TakenTurn(self)
+
+    async def _take(self) -> Child:
+        sandbox = self.trunk or self
+        if self.ended and sandbox is not self:
+            raise self.denial()
+        try:
+            sandbox.turn.acquire_nowait()
+        except anyio.WouldBlock:
+            await sandbox.turn.acquire()
+        try:
+            return await sandbox._take_over(self)  # noqa: SLF001 - of its own class
+        except BaseException:
+            sandbox._give_back()  # noqa: SLF001
+            raise
+
+    async def _take_over(self, taker: "Session") -> Child:
+        """The sandbox, which the task that keeps it lets alone until the turn is over. ``taker``: it or a branch."""
+        if self._child is None or not self._child.pause_idle():
+            turn = self._turn = self._next = _Turn()
+            if self._child is not None:
+                self._child.end_idle()
+            if not self._over.is_set():
+                await turn.given.wait()
+        if self._failure is not None:
+            raise self._failure
+        if self.ended or self._child is None:
+            raise self.denial()
+        if why := await self._child.why_stale():
+            self.end(why)
+            await self.wait_over()
+            raise self.denial()
+        if taker.ended:  # while it waited
+            raise taker.denial()
+        return self._child
+
+    def _give_back(self) -> None:
+        self.used = time.monotonic()
+        if self._turn is not None:
+            self._turn.over.set()
+            self._turn = None
+        elif self._child is not None:
+            self._child.resume_idle()
+        self.turn.release()
 
     def denial(self) -> Denied:
         """What whoever calls is told when it is over."""
@@ -320,9 +354,8 @@ class Session:
         self.used = time.monotonic()
         while True:
             while self._next is None:
-                with anyio.move_on_after(self.seconds_left):
-                    if not await child.idle(*self._between):
-                        self.end("it died between two calls")
+                if not await child.idle(*self._between, self.seconds_left):
+                    self.end("it died between two calls")
                 if self.seconds_left <= 0:
                     old = time.monotonic() - self.begun >= self.limits.life_seconds
                     self.end("it was as old as a session may be" if old else "nobody had called it for too long")
@@ -334,7 +367,7 @@ class Session:
 
 
 def _bound_text(said: JsonValue) -> str:
-    return one_line(said, _WHY_CHARACTERS) if isinstance(said, str) else ""
+    return one_line(said, _WHY_CHARACTERS) if said and isinstance(said, str) else ""
 
 
 def _bound_variables(found: JsonValue) -> tuple[Variable, ...]:

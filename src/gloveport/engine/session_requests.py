@@ -1,6 +1,7 @@
 """Handles session requests besides running programs: variables, rewind, branch, interrupt, close."""
 
 import contextlib
+import dataclasses
 import hashlib
 import os
 from dataclasses import dataclass
@@ -69,7 +70,7 @@ class SessionRequests:
             report = await compute(int(limits.output_bytes), without_secrets, outcome.report, self.vault)
             state = self.state_of(session, outcome)
             ending.fields.update({"session": session.id, "state": state.state, "asked": str(message["do"])})
-        return outcome.model_copy(update={"report": report}), state
+        return dataclasses.replace(outcome, report=report), state
 
     async def branch(self, session: Session, *, caller: str) -> Session:
         """A session that goes on by itself from where the Python of this one is, in the same sandbox.

@@ -4,9 +4,8 @@ A place that becomes free while somebody waits is handed over and free at no mom
 Whatever ends a wait: who was given a place by then takes it or passes it on.
 """
 
-import contextlib
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
 import anyio
@@ -24,6 +23,22 @@ class _Waiter:
     decided: anyio.Event = field(default_factory=anyio.Event)
     admitted: bool = False
     refusal: Denied | None = None
+
+
+class _Place:
+    """The context of one place. A class: on the way of each run a generator would cost as much as all else here."""
+
+    __slots__ = ("_caller", "_queue")
+
+    def __init__(self, queue: "AdmissionQueue", caller: str) -> None:
+        self._queue = queue
+        self._caller = caller
+
+    async def __aenter__(self) -> None:
+        await self._queue._enter(self._caller)  # noqa: SLF001 - a part of it
+
+    async def __aexit__(self, *_: object) -> None:
+        self._queue._leave(self._caller)  # noqa: SLF001
 
 
 @dataclass(kw_only=True)
@@ -54,8 +69,7 @@ class AdmissionQueue:
     _queues: OrderedDict[str, OrderedDict[_Waiter, None]] = field(default_factory=OrderedDict, init=False)
     """The callers that have somebody waiting, the next one first. Ordered, for a waiter may leave from the middle."""
 
-    @contextlib.asynccontextmanager
-    async def place(self, caller: str) -> AsyncIterator[None]:
+    def place(self, caller: str) -> AbstractAsyncContextManager[None]:
         """Wait for a place for one run.
 
         Args:
@@ -65,14 +79,13 @@ class AdmissionQueue:
             Denied: ``queue_full``, at once or when the waiter has to make room; ``queue_timeout`` after
                 ``queue_seconds``.
         """
+        return _Place(self, caller)
+
+    async def _enter(self, caller: str) -> None:
         if self.running < self.concurrent_runs:  # then nobody waits
             self._take(caller)
         else:
             await self._wait(caller)
-        try:
-            yield
-        finally:
-            self._leave(caller)
 
     async def _wait(self, caller: str) -> None:
         """Return with a place that was handed over."""

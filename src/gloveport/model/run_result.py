@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, SkipValidation
 
 from gloveport.model.artifact import Artifacts
 from gloveport.model.egress import Exchange
@@ -119,7 +119,7 @@ class Result(Value):
     run_id: str
     language: Language
     status: Status
-    value: JsonValue = None
+    value: SkipValidation[JsonValue] = None
     """Value of the last expression or of ``return``; for shell, standard output where it is one JSON document."""
 
     value_type: str | None = None

@@ -3,6 +3,7 @@
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from pydantic import JsonValue
@@ -13,7 +14,8 @@ from gloveport.sandbox.console import Console
 from gloveport.sandbox.plan import Plan
 
 
-class Outcome(Value):
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
     """What a backend saw of one run. ``report``, and an exit code that came with it, are the guest's word."""
 
     exit_code: int | None
@@ -170,11 +172,20 @@ class Child(Protocol):
     def interrupt(self) -> None:
         """Interrupt the call that goes on, if one does, as a limit would."""
 
-    async def idle(self, stdout: Sink, stderr: Sink) -> bool:
-        """Between calls of a session: take what is written. False where it has died; may be cancelled."""
+    async def idle(self, stdout: Sink, stderr: Sink, seconds: float) -> bool:
+        """Between calls of a session: take what is written, for so long. False where it has died; may be cancelled."""
 
     def end_idle(self) -> None:
-        """Let ``idle`` return at once: a call comes."""
+        """Let ``idle`` return soon: a call comes."""
+
+    def pause_idle(self) -> bool:
+        """The same for a call that comes now: ``idle`` does nothing until ``resume_idle``, and then returns.
+
+        False where it is doing something, or nobody waits in it.
+        """
+
+    def resume_idle(self) -> None:
+        """Let an ``idle`` that was paused return: the call is over."""
 
 
 class Sandbox(Protocol):

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import Protocol
 
 import anyio
@@ -211,6 +212,7 @@ class Stock:
             self._made += 1
             stack.callback(self._count_removed)  # when all of it is gone
             child = await stack.enter_async_context(self.maker.make())
+            _ = child.events  # made now, for then somebody waits
             return WaitingSandbox(child=child, cleanup=stack.pop_all())
 
     def _count_removed(self) -> None:
@@ -254,6 +256,10 @@ class Pool:
     _tasks: TaskGroup | None = None
     _removals: int = 0
     _removed: anyio.Event = field(default_factory=anyio.Event)
+    _ended: deque[WaitingSandbox] = field(default_factory=deque)
+    """Those whose run is over, and that nobody has begun to remove."""
+
+    _has_ended: anyio.Event = field(default_factory=anyio.Event)
 
     async def wait_cleared(self) -> None:
         """Return when nothing is left of any run that has ended."""
@@ -267,6 +273,7 @@ class Pool:
         """Fill the stocks in the background; on leaving, nothing is left of any sandbox."""
         async with open_task_group() as tasks:
             self._tasks = tasks
+            tasks.start_soon(self._remove_ended, tasks)
             for stock in self.stocks:
                 tasks.start_soon(stock.maintain)
             try:
@@ -311,33 +318,39 @@ class Pool:
         self.stocks = tuple(one for one in self.stocks if one is not stock)
         stock.retire()
 
-    @contextlib.asynccontextmanager
-    async def start(self, plan: Plan) -> AsyncIterator[Child]:
+    def start(self, plan: Plan) -> AbstractAsyncContextManager[Child]:
         """See ``sandbox.base.Sandbox``.
 
         After a run that has ended, what is left of its sandbox has been killed and is cleared away in the background.
         """
-        waiting = await self._take(plan)
-        if waiting is None:
-            async with self.cold.start(plan) as child:
-                yield child
-            return
-        try:
-            yield waiting.child
-        except BaseException:
-            await waiting.remove()
-            raise
-        if self._tasks is None or self._removals >= _MOST_REMOVALS:
+        return _StartedSandbox(self, plan)
+
+    async def _put_away(self, waiting: WaitingSandbox, *, has_failed: bool) -> None:
+        if has_failed or self._tasks is None or self._removals >= _MOST_REMOVALS:
             await waiting.remove()
         else:
             self._removals += 1
-            self._tasks.start_soon(self._remove_later, waiting)
+            self._ended.append(waiting)
+            self._has_ended.set()
 
     async def _take(self, plan: Plan) -> WaitingSandbox | None:
         for stock in self.stocks if self._tasks else ():
             if stock.maker.fits(plan):
                 return await stock.take(plan)
         return None
+
+    async def _remove_ended(self, tasks: TaskGroup) -> None:
+        """Begin to remove what has been put away: to start a task takes too long for whoever waits for an answer."""
+        try:
+            while True:
+                await self._has_ended.wait()
+                self._has_ended = anyio.Event()
+                while self._ended:
+                    tasks.start_soon(self._remove_later, self._ended.popleft())
+        finally:
+            with anyio.CancelScope(shield=True):
+                while self._ended:
+                    await self._remove_later(self._ended.popleft())
 
     async def _remove_later(self, waiting: WaitingSandbox) -> None:
         try:
@@ -348,3 +361,31 @@ class Pool:
             finally:
                 self._removals -= 1
                 self._removed.set()
+
+
+class _StartedSandbox:
+    """The context of one sandbox. A class: on the way of each run a generator would cost a tenth of a record."""
+
+    __slots__ = ("_cold", "_plan", "_pool", "_waiting")
+
+    def __init__(self, pool: Pool, plan: Plan) -> None:
+        self._pool = pool
+        self._plan = plan
+        self._waiting: WaitingSandbox | None = None
+        self._cold: AbstractAsyncContextManager[Child] | None = None
+
+    async def __aenter__(self) -> Child:
+        self._waiting = await self._pool._take(self._plan)  # noqa: SLF001 - a part of it
+        if self._waiting is not None:
+            return self._waiting.child
+        self._cold = self._pool.cold.start(self._plan)
+        return await self._cold.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        if self._cold is not None:
+            return await self._cold.__aexit__(kind, error, traceback)
+        assert self._waiting is not None  # noqa: S101 - it was entered
+        await self._pool._put_away(self._waiting, has_failed=kind is not None)  # noqa: SLF001
+        return None

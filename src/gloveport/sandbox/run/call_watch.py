@@ -39,7 +39,6 @@ class CallWatch(LimitWatch):
     """When the first step was taken."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         self._pace = self.throttle
 
     @property

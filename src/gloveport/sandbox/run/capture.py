@@ -11,6 +11,7 @@ import tempfile
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
 
@@ -59,9 +60,10 @@ class Capture:
     total: int = 0
     _memory: bytearray = field(default_factory=bytearray)
     _file: BinaryIO | None = None
-    _decoder: codecs.IncrementalDecoder = field(
-        default_factory=lambda: codecs.getincrementaldecoder("utf-8")(errors="replace")
-    )
+
+    @cached_property
+    def _decoder(self) -> codecs.IncrementalDecoder:
+        return codecs.getincrementaldecoder("utf-8")(errors="replace")
 
     def write(self, data: bytes) -> None:
         """Take the next bytes. What exceeds the budget is counted and dropped."""

@@ -1,5 +1,6 @@
 """One confined sandbox, from its first process's word on what is in force to the end of its one program."""
 
+import asyncio
 import contextlib
 import fcntl
 import math
@@ -9,6 +10,7 @@ import select
 import selectors
 import signal
 import socket
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,7 +34,7 @@ from gloveport.sandbox.plan import Kept, Plan
 from gloveport.sandbox.run import frames
 from gloveport.sandbox.run.call_watch import CallWatch
 from gloveport.sandbox.run.limit_watch import LimitWatch
-from gloveport.sandbox.run.supervisor import LOOK_SECONDS, Supervisor
+from gloveport.sandbox.run.supervisor import LOOK_SECONDS, Supervisor, watch_files
 
 _ESCAPED = 6  # most bytes of JSON that one byte of text becomes
 _REPORT_BYTES = 512 * 1024  # most of a report besides its value
@@ -147,10 +149,18 @@ class Confined:
     """Of the call that goes on, or was the last."""
 
     _events: Selector | None = None
-    """Of a session: what of it is ready. It lasts as long as that, for its calls are short."""
-
     _idle: Supervisor | None = None
     """Between two calls."""
+
+    _paused: "asyncio.Future[None] | None" = None
+    """What ``_idle`` waits for while a call goes on."""
+
+    @property
+    def events(self) -> Selector:
+        """What of it is ready. It is made ahead of the run where the sandbox is, and lasts as long."""
+        if self._events is None:
+            self._events = watch_files(self.streams.stdout, self.streams.stderr, self.channel, self.over)
+        return self._events
 
     @cached_property
     def placeholders(self) -> Mapping[str, str]:
@@ -240,6 +250,7 @@ class Confined:
             report_bytes=_ESCAPED * value_bytes + _REPORT_BYTES,
             over=self.over,
             ends_with_report=self.ends_with_report,
+            events=self.events,
         )
         if self._stdin is not None:
             supervisor.feed(self._stdin, program.text if self._text is None else "\n")
@@ -270,9 +281,16 @@ class Confined:
         )
 
     def _collect(self, supervisor: Supervisor, stdout: Sink | None, stderr: Sink | None) -> None:
-        for stream, sink in ((self._terminal or self.streams.stdout, stdout), (self.streams.stderr, stderr)):
+        for stream, terminal, sink in (
+            (self.streams.stdout, self._terminal, stdout),
+            (self.streams.stderr, None, stderr),
+        ):
+            if sink is None or terminal is not None:
+                self.events.unregister(stream.fileno())
+            if sink is not None and terminal is not None:
+                self.events.register(terminal.fileno(), selectors.EVENT_READ)
             if sink is not None:
-                supervisor.collect(stream, sink)
+                supervisor.collect(terminal or stream, sink)
         if self._notes is not None:
             supervisor.note(self._notes)
 
@@ -297,9 +315,6 @@ class Confined:
         self._held = KernelMemory(memory_bytes=limits.memory_bytes, group=self.group, pid=self.pid, inner=inner)
         if self.group is not None:
             self._throttle = CpuThrottle(group=self.group, limits=limits)
-        self._events = Selector()
-        for file in (self.streams.stdout, self.streams.stderr, self.channel, self.over):
-            self._events.register(file.fileno(), selectors.EVENT_READ)
 
     async def call(
         self,
@@ -321,15 +336,16 @@ class Confined:
         is_asked = await self._ask({**message, "call": self._calls})
         supervisor = self._supervisor(watch, stdout, stderr, value_bytes=value_bytes)  # while it works already
         cancellation = None
-        with contextlib.suppress(OSError):  # it has died
-            try:
-                if is_asked:
-                    await supervisor.run()
-            except anyio.get_cancelled_exc_class() as error:
-                cancellation = error
-                watch.stop()
-                with anyio.CancelScope(shield=True):
-                    await supervisor.run()
+        try:
+            if is_asked:
+                await supervisor.run()
+        except OSError:  # it has died
+            pass
+        except anyio.get_cancelled_exc_class() as error:
+            cancellation = error
+            watch.stop()
+            with anyio.CancelScope(shield=True), contextlib.suppress(OSError):
+                await supervisor.run()
         watch.is_answered = True
         answer = supervisor.answer if supervisor.ended_by_report else None
         if answer is not None and answer.get("call") != self._calls:  # an answer to what nobody has asked
@@ -361,14 +377,15 @@ class Confined:
         if self._current is not None:
             self._current.stop()
 
-    async def idle(self, stdout: Sink, stderr: Sink) -> bool:
+    async def idle(self, stdout: Sink, stderr: Sink, seconds: float) -> bool:
         """See ``sandbox.base.Child``."""
         watch = self._watch(Clock(), math.inf, self.group.counters() if self.group else None)
         supervisor = self._idle = self._supervisor(watch, stdout, stderr, look_seconds=_IDLE_LOOK_SECONDS)
+        supervisor.leaves = time.monotonic() + seconds
         try:
             await supervisor.run()
         finally:
-            self._idle = None
+            self._idle = self._paused = None
         if not supervisor.is_left:  # it has died, or says something unasked
             watch.end_all()
         return supervisor.is_left
@@ -377,6 +394,19 @@ class Confined:
         """See ``sandbox.base.Child``."""
         if self._idle is not None:
             self._idle.leave()
+
+    def pause_idle(self) -> bool:
+        """See ``sandbox.base.Child``."""
+        if self._idle is None or (paused := self.events.replace_waiter()) is None:
+            return False
+        self._paused = paused
+        self._idle.leave()
+        return True
+
+    def resume_idle(self) -> None:
+        """See ``sandbox.base.Child``."""
+        if self._paused is not None and not self._paused.done():
+            self._paused.set_result(None)
 
     def _watch(self, clock: Clock, wall_seconds: float, before: cgroup.Counters | None) -> CallWatch:
         assert self._held is not None  # noqa: S101 - the session has begun
@@ -410,7 +440,7 @@ class Confined:
             report_bytes=_ESCAPED * value_bytes + _REPORT_BYTES,
             over=self.over,
             ends_with_report=True,
-            events=self._events,
+            events=self.events,
             look_seconds=look_seconds,
         )
         supervisor.collect(self.streams.stdout, stdout)

@@ -49,10 +49,11 @@ class Supervisor:
         report_bytes: Most of it that is read.
         over: Readable when the program has ended.
         ends_with_report: Whether a report ends the run as well.
-        events: What is ready, where somebody keeps that for the next one: then all of it is registered already.
+        events: What is ready. ``channel``, ``over`` and the streams are registered already.
         ended_by_report: Whether one has.
         look_seconds: How often the limits are looked after.
         answer: The message that the report was in.
+        leaves: When it is left, by the monotonic clock, if nobody does so before.
         is_left: Whether somebody else supervises it now.
     """
 
@@ -61,10 +62,11 @@ class Supervisor:
     report_bytes: int
     over: FileIO | socket.socket
     ends_with_report: bool
-    events: Selector | None = None
+    events: Selector
     ended_by_report: bool = False
     look_seconds: float = LOOK_SECONDS
     answer: dict[str, JsonValue] | None = None
+    leaves: float = math.inf
     is_left: bool = False
     _report: JsonValue = None
     _takes_notes: bool = False
@@ -87,7 +89,6 @@ class Supervisor:
 
     def __post_init__(self) -> None:
         self._next_look = self._counted + self.look_seconds
-        self._events = self.events or Selector()
         self._incoming = frames.FrameReader(channel=self.channel, max_bytes=self.report_bytes)
         self._add(self.channel, self._take_report)
         self._add(self.over, self._end)
@@ -113,11 +114,13 @@ class Supervisor:
             return True
 
         if not write():
-            self._add(stdin, write, selectors.EVENT_WRITE)
+            self.events.register(stdin.fileno(), selectors.EVENT_WRITE)
+            self._add(stdin, write)
 
     def note(self, notes: FileIO) -> None:
         """Take reports from a pipe, a line each. The last counts, and one that says that it is that ends the run."""
         self._takes_notes = True
+        self.events.register(notes.fileno(), selectors.EVENT_READ)
         self._add(notes, functools.partial(self._note, notes))
 
     @property
@@ -139,32 +142,31 @@ class Supervisor:
         All that could write is dead or killed by then, and with the last of it the streams end. But a stream need not
         end: a descriptor that was sent over a socket and never received outlives its sender.
 
-        Where ``events`` are somebody else's, it may be cancelled, and called again to go on.
+        It may be cancelled, and called again to go on.
         """
         turns, pace = 0, Pace()
-        with self._events if self.events is None else contextlib.nullcontext():
-            while self._sources and not self._is_done() and time.monotonic() < self._ends:
-                ready = self._events.select(0)
-                if not ready:
-                    await self._wait()
-                began = time.monotonic()
-                if began >= self._next_look:  # also where there is always something ready
-                    self._next_look = time.monotonic() + self.look_seconds
-                    self._small_reads = 0
-                    self.watch.look()
-                self._act(ready)
-                # A flood must not keep the others from running, and one of tiny writes must not cost the server more
-                # than the program: it is let come together in the pipe. Whoever goes on and on waits for us in its
-                # pipe, as it would for a slow terminal.
-                turns += 1
-                if self._is_done():
-                    break
-                if self._is_flood():
-                    await anyio.sleep(LOOK_SECONDS)
-                elif self._small_reads > _SMALL_READS:
-                    await anyio.sleep(_GATHER_SECONDS)
-                elif not await pace.rest(began) and turns % _TURNS == 0:
-                    await anyio.lowlevel.checkpoint()
+        while self._sources and not self._is_done() and time.monotonic() < self._ends:
+            ready = self.events.select(0)
+            if not ready:
+                await self._wait()
+            began = time.monotonic()
+            if began >= self._next_look and not self.is_left:  # also where there is always something ready
+                self._next_look = time.monotonic() + self.look_seconds
+                self._small_reads = 0
+                self.watch.look()
+            self._act(ready)
+            # A flood must not keep the others from running, and one of tiny writes must not cost the server more than
+            # the program: it is let come together in the pipe. Whoever goes on and on waits for us in its pipe, as it
+            # would for a slow terminal.
+            turns += 1
+            if self._is_done():
+                break
+            if self._is_flood():
+                await anyio.sleep(LOOK_SECONDS)
+            elif self._small_reads > _SMALL_READS:
+                await anyio.sleep(_GATHER_SECONDS)
+            elif not await pace.rest(began) and turns % _TURNS == 0:
+                await anyio.lowlevel.checkpoint()
         self.watch.end()
         for stream, sink in self._sinks:
             while (data := _read(stream)) and not sink.full():
@@ -175,22 +177,20 @@ class Supervisor:
     def leave(self) -> None:
         """Have ``run`` return though the program goes on: somebody else supervises it now."""
         self.is_left = True
-        self._events.wake()
+        self.events.wake()
 
     def _is_done(self) -> bool:
         return self.ended_by_report or self.is_left
 
-    def _add(self, file: FileIO | socket.socket, act: Callable[[], bool], event: int = selectors.EVENT_READ) -> None:
+    def _add(self, file: FileIO | socket.socket, act: Callable[[], bool]) -> None:
         self._sources[file.fileno()] = act
-        if self.events is None:
-            self._events.register(file.fileno(), event)
 
     def _act(self, ready: Ready) -> None:
         """Do what is to be done with what is ready."""
         began = time.thread_time()
         for key, _ in ready:
             if self._sources[key.fd]() and not self.ended_by_report:
-                self._events.unregister(key.fd)
+                self.events.unregister(key.fd)
                 del self._sources[key.fd]
         self._credit -= time.thread_time() - began
 
@@ -203,9 +203,12 @@ class Supervisor:
 
     async def _wait(self) -> None:
         """Until something is ready, or it is time to look after the limits."""
-        self._next_look = min(self._next_look, time.monotonic() + max(0.0, self.watch.seconds_left))
-        await self._events.wait(max(0, min(self._ends, self._next_look) - time.monotonic()))
+        now = time.monotonic()
+        self._next_look = min(self._next_look, now + max(0.0, self.watch.seconds_left))
+        await self.events.wait(max(0, min(self._ends, self._next_look, self.leaves) - now))
         self._credit -= _WAKING_SECONDS
+        if self.leaves <= time.monotonic():
+            self.is_left = True
 
     def _drain(self, stream: FileIO, sink: Sink) -> bool:
         data = _read(stream)
@@ -256,6 +259,14 @@ class Supervisor:
         self.watch.end()
         self._ends = time.monotonic() + _GRACE_SECONDS
         return True
+
+
+def watch_files(*files: FileIO | socket.socket) -> Selector:
+    """What becomes ready of these, for ``Supervisor.events``. It is the caller's to close."""
+    events = Selector()
+    for file in files:
+        events.register(file.fileno(), selectors.EVENT_READ)
+    return events
 
 
 def _read(stream: FileIO) -> bytes | None:

@@ -8,7 +8,7 @@ import errno
 import signal
 from typing import Annotated, NamedTuple
 
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import Field, JsonValue, SkipValidation, ValidationError
 
 from gloveport.model import OUT, SCRATCH, Failure, LimitName, Status, Value
 from gloveport.sandbox.base import Outcome
@@ -25,13 +25,13 @@ class _ReportedError(Value):
 
 
 class _GuestReport(Value):
-    value: JsonValue
+    value: SkipValidation[JsonValue]  # it was read as JSON
     value_type: _TEXT | None
     value_truncated: bool
     error: _ReportedError | None
     exit_code: Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]
     signal: Annotated[int, Field(ge=1, le=64)] | None = None
-    shown: JsonValue = None
+    shown: SkipValidation[JsonValue] = None
     """What it says of files that it has left: judged where these are."""
 
 
