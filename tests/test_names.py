@@ -9,11 +9,11 @@ import pytest
 import gloveport
 
 ROOT = Path(gloveport.__file__).parent
-IRREGULAR_PARTICIPLES = (
+IRREGULAR_PARTICIPLES = frozenset(
     "begun bound bought broken brought built caught chosen done drawn driven eaten fallen fed felt fled flown found "
     "forgotten frozen given gone grown heard held hidden kept known laid led left lost made meant met paid said seen "
     "sent shown spent spoken stolen stood struck sung sunk swept sworn taken taught thought thrown told torn "
-    "understood woken won worn written"
+    "understood woken won worn written".split()
 )
 VERBS_THAT_END_LIKE_PARTICIPLES = frozenset({"embed", "exceed", "feed", "need", "proceed", "seed", "speed", "succeed"})
 
@@ -26,7 +26,7 @@ def trees():
 
 def is_participle(name: str) -> bool:
     word = name.strip("_")
-    return word in IRREGULAR_PARTICIPLES.split() or (
+    return word in IRREGULAR_PARTICIPLES or (
         word.endswith("ed") and "_" not in word and word not in VERBS_THAT_END_LIKE_PARTICIPLES
     )
 
