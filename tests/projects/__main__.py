@@ -232,6 +232,7 @@ def main() -> int:
     failed = False
     for project in wanted:
         lacking = [one for one in project["needs"] if shutil.which(one, path=path) is None]
+        lacking += [one for one in project.get("paths", ()) if not Path(one).exists()]
         lacking += [one for one in hosts_of(project) if not addresses_of(one)]
         if lacking:
             print(f"{project['name']:<16}{project['language']:<12}  not tried: no {', '.join(lacking)} here")

@@ -39,11 +39,13 @@ _CACHES: Final = {
     "CARGO_HOME": "cargo",
     "GOCACHE": "go/build",
     "GOMODCACHE": "go/mod",
+    "GRADLE_USER_HOME": "gradle",
     "PIP_CACHE_DIR": "pip",
     "UV_CACHE_DIR": "uv",
     "YARN_CACHE_FOLDER": "yarn",
     "npm_config_cache": "npm",
 }
+_MAVEN: Final = "MAVEN_OPTS"
 _PILLOW: Final = frozenset({"PIL", "pillow.libs"})
 _PATCH_TEXT: Final = Mount(source=str(Path(patch_text.__file__).parent.resolve()), target=f"{data.PLACE}/patch_text")
 """What the command ``apply_patch`` is made of."""
@@ -177,6 +179,9 @@ def _plan(
     links = [Symlink(path=f"{ENVIRONMENT_PYTHON}/{one}", target=system.python) for one in names]
     name, _, address = config.workspace.author.partition(" <")
     caching = {} if cache is None else {name: f"{_CACHE}/{place}" for name, place in _CACHES.items()}
+    if cache is not None:  # Maven has no variable for that alone
+        maven = f"{network.env.get(_MAVEN, '')} -Dmaven.repo.local={_CACHE}/maven".strip()
+        network = network.model_copy(update={"env": {**network.env, _MAVEN: maven}})
     program = Program(
         name="command",
         binds=(

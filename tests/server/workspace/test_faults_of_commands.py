@@ -387,8 +387,9 @@ async def test_a_command_has_these_variables_and_no_others(served, target, monke
     out = await served.out("env -0 | tr '\\n\\0' ' \\n'", env={"MINE": "yes", "HOME": "/elsewhere"})
     told = dict(line.split("=", 1) for line in out.splitlines())
     caches = {"CARGO_HOME", "GOCACHE", "GOMODCACHE", "PIP_CACHE_DIR", "UV_CACHE_DIR", "YARN_CACHE_FOLDER"}
-    caches.add("npm_config_cache")
+    caches |= {"GRADLE_USER_HOME", "npm_config_cache"}
     assert {told.pop(name).split("/")[1] for name in caches} == {"cache"}
+    assert told.pop("MAVEN_OPTS") == "-Dmaven.repo.local=/cache/maven"
     assert told.pop("PATH").startswith("/")
     assert told == {
         "HOME": "/elsewhere",
