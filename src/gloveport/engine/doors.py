@@ -83,7 +83,7 @@ async def _open_doors(
     if tools and skills is not None:
         handlers |= skills.handlers()
     async with (
-        door.open_door([*doors.values()], functools.partial(handler.answer, outbound)),
+        door.open_door([*doors.values()], lambda connection: handler.answer(outbound, connection)),  # imported then
         door.open_door(tools, functools.partial(rpc.answer, handlers, rpc.Room())),
     ):
         yield

@@ -9,7 +9,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import anyio
 import pydantic_core
@@ -20,13 +20,19 @@ from gloveport.engine.run_context import Execution, Nesting, RunContext, SkillRu
 from gloveport.engine.skill_requests import SkillRequests
 from gloveport.errors import ConfigError, Denied, SandboxError, UpstreamError
 from gloveport.hub.definition import Definition
-from gloveport.hub.stubs import python_stubs, typescript_stubs
+from gloveport.late_module import late_module
 from gloveport.model import MIB, Grant, Request, Result
 from gloveport.model.skill import DEEPEST
 from gloveport.policy.decisions.skill_grant import MOST_USED, UsedRight
 from gloveport.policy.wording import FINAL, quote_sent
 from gloveport.rpc import Asked, Handler
 from gloveport.skills.parameters import schema_of
+
+if TYPE_CHECKING:
+    from gloveport.hub.stubs import python_stubs, typescript_stubs
+else:
+    python_stubs = late_module("gloveport.hub.stubs.python_stubs")
+    typescript_stubs = late_module("gloveport.hub.stubs.typescript_stubs")
 
 MOST_RUNS: Final = 100
 """Skills that one run and those that it calls may run together."""
