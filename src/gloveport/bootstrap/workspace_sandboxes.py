@@ -13,6 +13,7 @@ import anyio
 
 from gloveport import patch_text
 from gloveport.bootstrap.build import whole_grant
+from gloveport.bootstrap.owner_registries import find_owner_registries
 from gloveport.config import Config, find_toolchains, state_directory
 from gloveport.engine.execution import Engine
 from gloveport.engine.run_context import RunContext
@@ -182,6 +183,7 @@ def _plan(
     if cache is not None:  # Maven has no variable for that alone
         maven = f"{network.env.get(_MAVEN, '')} -Dmaven.repo.local={_CACHE}/maven".strip()
         network = network.model_copy(update={"env": {**network.env, _MAVEN: maven}})
+    registries = find_owner_registries(environ, network.hosts)
     program = Program(
         name="command",
         binds=(
@@ -189,9 +191,12 @@ def _plan(
             *(environment.mounts if environment is not None else ()),
         ),
         symlinks=(*([_OS_RELEASE_LINK] if Path(_OS_RELEASE).exists() else []), *links),
-        files={"gitconfig": _GITCONFIG.format(name=name, address=address.removesuffix(">"))},
+        files={
+            "gitconfig": _GITCONFIG.format(name=name, address=address.removesuffix(">")) + registries.gitconfig,
+            **registries.files,
+        },
         path=tuple(_inside(path, targets) for path in toolchains.path),
-        env={**caching, **({} if config.policy.ptrace else _UNTRACED)},
+        env={**registries.variables, **caching, **({} if config.policy.ptrace else _UNTRACED)},
     )
     caches = () if cache is None else (Mount(source=str(cache), target=_CACHE),)
 

@@ -128,11 +128,12 @@ async def opened(
     directory: Path,
     prepare: Callable[[Path], object] = owned,
     tables: Mapping[str, Any] = MappingProxyType({}),
+    environ: Mapping[str, str] = MappingProxyType({}),
     **settings: Any,
 ) -> AsyncIterator[Served]:
     """Serve a new repository below this directory, when it is prepared.
 
-    The keys are those of ``[workspace]``; ``tables`` are other tables of the configuration.
+    The keys are those of ``[workspace]``; ``tables`` are other tables of the configuration; ``environ`` is its owner's.
     """
     root, outside = directory / "project", directory / "outside"
     for made in (root, outside):
@@ -140,17 +141,20 @@ async def opened(
         owned(made)
     git(root, "init", "-q", "-b", "main")
     prepare(root)
-    async with reopened(directory, tables, **settings) as one:
+    async with reopened(directory, tables, environ, **settings) as one:
         yield one
 
 
 @contextlib.asynccontextmanager
 async def reopened(
-    directory: Path, tables: Mapping[str, Any] = MappingProxyType({}), **settings: Any
+    directory: Path,
+    tables: Mapping[str, Any] = MappingProxyType({}),
+    environ: Mapping[str, str] = MappingProxyType({}),
+    **settings: Any,
 ) -> AsyncIterator[Served]:
     """Serve the one that is there, as after another start of the server."""
     root, outside = directory / "project", directory / "outside"
-    environ = {"GLOVEPORT_STATE": str(directory / "state")}
+    environ = {**environ, "GLOVEPORT_STATE": str(directory / "state")}
     told = {"pool": {"forked": 0, "booted": 0}, "workspace": {"mode": "dangerous", "root": str(root), **settings}}
     config = Config.model_validate({**told, **tables})
     async with (

@@ -1,0 +1,113 @@
+"""Where commands of a workspace get packages: from the indexes and registries that their owner's tools ask.
+
+Addresses alone are taken over, of hosts that an API grants, and as the least of all that the tools read: what a project
+or a command says counts before it. A credential is added on the way, by the API (``egress``).
+"""
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from gloveport.environments.indexes import PUBLIC, find_indexes
+from gloveport.environments.registries import PUBLIC_REGISTRY, find_registries
+from gloveport.untrusted_text import is_visible
+from gloveport.workspace.protected import config_text
+
+_GO_VARIABLES: Final = ("GOPROXY", "GOPRIVATE", "GONOPROXY", "GONOSUMDB", "GOSUMDB")
+_MOST_BYTES: Final = 1 << 18
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnerRegistries:
+    """What commands are told.
+
+    Attributes:
+        files: Of their ``/etc``, with their texts.
+        variables: Of their environment.
+        gitconfig: What is added to git's configuration of the system.
+    """
+
+    files: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    gitconfig: str = ""
+
+
+def find_owner_registries(environ: Mapping[str, str], granted: Collection[str]) -> OwnerRegistries:
+    """What the tools of the owner ask, as far as it is among the hosts that are granted.
+
+    Args:
+        environ: The owner's environment.
+        granted: Names of hosts.
+    """
+
+    def is_granted(url: str) -> bool:
+        try:
+            place = urlsplit(url)
+        except ValueError:
+            return False
+        plain = place.scheme in {"http", "https"} and "@" not in place.netloc and is_visible(url)
+        return plain and place.hostname in granted
+
+    files: dict[str, str] = {}
+    indexes = find_indexes((), environ)
+    if indexes.urls != (PUBLIC,) and all(map(is_granted, indexes.urls)):
+        *more, default = indexes.urls
+        extra = f"extra-index-url = {' '.join(more)}\n" if more else ""
+        files["pip.conf"] = f"[global]\nindex-url = {default}\n{extra}"
+        tables = [f"[[index]]\nurl = {json.dumps(url)}\n" for url in more]
+        files["uv/uv.toml"] = "".join([*tables, f"[[index]]\nurl = {json.dumps(default)}\ndefault = true\n"])
+    registries = find_registries(None, {}, environ)
+    scopes = {scope: url for scope, url in registries.scopes.items() if is_granted(url)}
+    url = registries.url if is_granted(registries.url) else PUBLIC_REGISTRY
+    if scopes or url != PUBLIC_REGISTRY:
+        files["npmrc"] = registries.model_copy(update={"url": url, "scopes": scopes}).to_npmrc()
+    go = dict(_go_variables(environ))
+    proxies = [one for one in re.split(r"[,|]", go.get("GOPROXY", "")) if one not in {"direct", "off", ""}]
+    return OwnerRegistries(
+        files=files,
+        variables={
+            **({"npm_config_globalconfig": "/etc/npmrc"} if "npmrc" in files else {}),
+            **(go if proxies and all(map(is_granted, proxies)) else {}),
+        },
+        gitconfig="".join(_rewritten(environ, is_granted)),
+    )
+
+
+def _go_variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """By the file that ``go env -w`` writes, and by the environment, which counts before it."""
+    home = environ.get("XDG_CONFIG_HOME") or (environ.get("HOME") and f"{environ['HOME']}/.config")
+    for line in _read(Path(home, "go/env")).splitlines() if home else ():
+        name, _, value = line.partition("=")
+        if name in _GO_VARIABLES and is_visible(value):
+            yield name, value
+    for name in _GO_VARIABLES:
+        if environ.get(name) and is_visible(environ[name]):
+            yield name, environ[name]
+
+
+def _rewritten(environ: Mapping[str, str], is_granted: Callable[[str], bool]) -> Iterator[str]:
+    """What git is to ask in the place of other addresses (``url.….insteadOf``), ssh among them."""
+    try:
+        values = config_text.read_values(_read(Path(environ.get("HOME", "/nonexistent"), ".gitconfig")))
+    except ValueError:
+        return
+    for (section, base, name), addresses in values.items():
+        if (section, name) == ("url", "insteadof") and base and is_granted(base) and _is_plain(base):
+            plain = [one for one in addresses if one and _is_plain(one)]
+            yield f'[url "{base}"]\n' + "".join(f'\tinsteadOf = "{one}"\n' for one in plain)
+
+
+def _is_plain(address: str) -> bool:
+    return is_visible(address) and not {'"', "\\"} & {*address}
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return config_text.decode(file.read(_MOST_BYTES))
+    except OSError:
+        return ""
