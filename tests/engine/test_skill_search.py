@@ -43,6 +43,8 @@ def test_a_search_reads_some_of_ten_thousand_skills_says_so_and_the_next_goes_on
     assert next_server.search("stock", 10).unread < second.unread, "what has been read is kept"
     many.approve(kept, uid=0, without_asking=False)
     assert [one.state for one in search.search("sales", 10).best] == ["approved"]
+    many.mark(kept, "an example has failed")
+    assert [one.state for one in search.search("sales", 10).best] == ["stale"]
     (many.own.directory / "report/scripts/main.py").write_text("evil")
     assert [one.state for one in search.search("sales", 10).best] == ["candidate"], "any byte revokes"
     assert not many.is_empty

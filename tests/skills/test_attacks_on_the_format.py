@@ -7,9 +7,11 @@ import time
 import pytest
 
 from gloveport.errors import Denied
+from gloveport.model.skill import SkillGrant
 from gloveport.skills.frontmatter import read_skill_md
 from gloveport.skills.hidden_text import find_hidden
 from gloveport.skills.parameters import find_parameters
+from gloveport.skills.skill_files import make_files
 
 HEAD = "---\nname: {name}\ndescription: {description}\n{more}---\n\nbody\n"
 
@@ -118,6 +120,8 @@ def test_what_is_long_is_read_about_as_fast_as_what_is_short():
         find_parameters("python", marked)
     with refused("a long name of a parameter"):
         find_parameters("python", f"{'A' * 1_000_000} = 1  # parameter\n")
+    with refused("a long description"):
+        make_files("a", "x " * 1_000_000, "python", "1", grant=SkillGrant())
     assert find_hidden("\u00e9" * 2_000_000) == ""
     assert time.process_time() - started < 0.5
 

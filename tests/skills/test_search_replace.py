@@ -45,6 +45,7 @@ def test_what_is_not_there_once_or_has_another_shape_changes_nothing():
         "<<<<<<< SEARCH\none\n",
         patch(([], ["x"])),
         patch(([" "], [])),
+        patch((["one"], ["1"])) * 101,  # each looks through the whole program
     ):
         with pytest.raises(Denied, match="can't be read"):
             parse_blocks(wrong)

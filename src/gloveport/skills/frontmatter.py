@@ -88,15 +88,18 @@ def read_skill_md(text: str, directory: str) -> tuple[Frontmatter, str]:
     check_name(directory)
     if not str(fields.get("description", "")).strip():
         raise bad_skill("it has no description")
-    for name, most in _LONGEST.items():
-        if len(str(fields.get(name, ""))) > most:
-            raise bad_skill(f"its {name} has more than {most} characters")
+    _check_lengths(fields)
     renamed = {name.replace("-", "_"): value for name, value in fields.items()}
     return Frontmatter.model_validate(renamed), body
 
 
 def write_skill_md(head: Frontmatter, body: str) -> str:
-    """The file of this frontmatter."""
+    """The file of this frontmatter.
+
+    Raises:
+        Denied: A field is too long.
+    """
+    _check_lengths(head.as_written())  # before seconds go into writing it
     written = yaml.safe_dump(head.as_written(), sort_keys=False, allow_unicode=True, width=100)
     return f"---\n{written}---\n\n{body.strip()}\n"
 
@@ -104,6 +107,12 @@ def write_skill_md(head: Frontmatter, body: str) -> str:
 def bad_skill(why: str, hint: str = "") -> Denied:
     """The refusal of a directory that is no skill, or none that may be used."""
     return Denied("bad_skill", f"This is no skill that can be used: {why}.", hint=hint)
+
+
+def _check_lengths(fields: Mapping[str, object]) -> None:
+    for name, most in _LONGEST.items():
+        if len(str(fields.get(name, ""))) > most:
+            raise bad_skill(f"its {name} has more than {most} characters")
 
 
 def _read_fields(head: str) -> dict[str, object]:

@@ -7,6 +7,9 @@ from gloveport.errors import Denied
 from gloveport.policy.wording import quote_sent
 
 _SEARCH, _BETWEEN, _REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
+_MOST_BLOCKS: Final = 100
+"""Each looks through the whole program."""
+
 _LINES: Final = re.compile(r"[^\n]*\n|[^\n]+")
 _SHAPE: Final = (
     f"A patch is blocks of the lines `{_SEARCH}`, what is there, `{_BETWEEN}`, what comes in its place, `{_REPLACE}`."
@@ -41,8 +44,8 @@ def parse_blocks(patch: str) -> tuple[Block, ...]:
             parts[-1].append(line)
     if parts:
         raise _shape_fault("the last block has no end")
-    if not blocks:
-        raise _shape_fault("there is no block")
+    if not 0 < len(blocks) <= _MOST_BLOCKS:
+        raise _shape_fault(f"it has {len(blocks)} blocks, and 1 to {_MOST_BLOCKS} are a patch")
     if any(not block.search.strip() for block in blocks):
         raise _shape_fault("a block has nothing to search for")
     return tuple(blocks)
