@@ -256,11 +256,11 @@ def protect_calls(places, first):
     root, place, cloned = first, first + 1, first + 2
     how = struct.pack("QQQ", os.O_PATH | os.O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
     calls = [(os.open, ("/", os.O_PATH | os.O_CLOEXEC))]
-    copies = []
+    copies, numbers = [], itertools.count()
     for path, kind, *text in places:
         source, flags = b"", THIS_TREE
         if text:
-            directory = f"{COPIES}/{len(copies)}"
+            directory = f"{COPIES}/{next(numbers)}"
             copies += copy_calls(directory, text[0].encode("latin-1"), first)
             source, flags = os.fsencode(f"{directory}/link"), THIS_LINK
         attributes = struct.pack("QQQQ", KEPT[kind] | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, 0, 0, 0)  # mount_attr

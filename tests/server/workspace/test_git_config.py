@@ -198,6 +198,19 @@ async def test_a_session_keeps_its_own_and_goes_on(served, config):
     await served.call("session", action="close", session=session)
 
 
+async def test_each_repository_has_a_copy_of_its_own(served, config):
+    """W4: those that commands have made as well, and nothing is told where nothing was written."""
+    made = "mkdir -p many && cd many && for n in a b c; do git init -q $n; git -C $n config alias.x $n; done"
+    await served.run(made)
+    told = await served.run("cd many; for n in a b c; do git -C $n config alias.x; git -C $n config user.name $n; done")
+    assert told["stdout"].split() == ["a", "b", "c"]
+    assert told["warnings"] == [f"it wrote to many/{n}/.git/config: user.name = {n}" for n in "abc"]
+    assert "warnings" not in await served.run("git -C many/b config user.name")
+    for n in "abc":
+        assert f"name = {n}\n" in (served.root / f"many/{n}/.git/config").read_text()
+    await served.run("rm -rf many")
+
+
 async def test_submodules_are_kept_as_the_owner_has_named_them(tmp_path):
     """W4: ``git submodule init`` takes their addresses from a file that commands can't write."""
     modules = '[submodule "lib"]\n\tpath = lib\n\turl = ../lib.git\n[submodule "far"]\n\tpath = far\n\turl = https://o.example/f\n'
