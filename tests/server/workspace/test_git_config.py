@@ -93,6 +93,9 @@ RAW = {
     "a directory": "rm -rf /run/gloveport/git; mkdir -p /run/gloveport/git/0/config",
     "too much": "head -c 6000000 /dev/zero | tr '\\0' '\\n' >> .git/config",
     "many keys": 'for n in {1..200}; do echo "[branch \\"b$n\\"] remote = ." >> .git/config; done',
+    "so much that it fills the file": (
+        'n=$(head -c 200 /dev/zero | tr "\\0" x); for i in {1..50}; do git config branch.$n$i.merge refs/heads/$n; done'
+    ),
     "a huge name": 'git config user.name "$(head -c 5000 /dev/zero | tr "\\0" x)"',
     "two of one": "git config --add user.name a; git config --add user.name b",
     "true": "printf '[user]\\n\\tname\\n' >> .git/config",

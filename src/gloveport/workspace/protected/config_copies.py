@@ -157,14 +157,15 @@ def _save(root: int, found: ProtectedPaths, copy: ConfigCopy, text: bytes, saved
                 saved.marks[mark_of(os.fstat(file.fileno()))] = mark_of(before)
     copy.agreed = {**copy.agreed, **agreed, **new}
     if new:
-        saved.words.append(f"it wrote to {shown}: {'; '.join(_describe(key, values) for key, values in new.items())}")
+        saved.words.append(f"it wrote to {shown}: {'; '.join(_first([_describe(*item) for item in new.items()]))}")
     if refused := [_name(key) for key in keys if key not in agreed and key not in new]:
-        more = [f"and {len(refused) - _MOST_NAMED} more"] if len(refused) > _MOST_NAMED else []
-        saved.words.append(_REFUSED.format(path=shown, keys=", ".join([*refused[:_MOST_NAMED], *more])))
+        saved.words.append(_REFUSED.format(path=shown, keys=", ".join(_first(refused))))
 
 
 def _overwrite(descriptor: int, old: bytes, new: bytes) -> None:
-    """Let a file say something else, and be the same file."""
+    """Let a file say something else, and be the same file. Raises ValueError where that is too much."""
+    if len(new) > git_directory.MOST_COPIED_BYTES:
+        raise ValueError("there would be too much in it")
     os.pwrite(descriptor, new + b"\n" * (len(old) - len(new)), 0)
     os.ftruncate(descriptor, len(new))
     os.fsync(descriptor)
@@ -214,6 +215,11 @@ def _read(directory: int, path: bytes) -> bytes:
 
 def _without_empty(values: Values) -> Values:
     return {key: found for key, found in values.items() if found}
+
+
+def _first(words: list[str]) -> list[str]:
+    more = len(words) - _MOST_NAMED
+    return words if more <= 0 else [*words[:_MOST_NAMED], f"and {more} more"]
 
 
 def _describe(key: ConfigKey, values: Sequence[str | None]) -> str:

@@ -17,6 +17,9 @@ from gloveport.workspace.files.descriptors import LIST, READ
 PARTS: Final = tuple(sorted(map(os.fsencode, {*GIT_FILES, *GIT_DIRECTORIES, "commondir"})))
 """Paths below a git directory, or below that of a worktree, which alone has a ``commondir``."""
 
+MOST_COPIED_BYTES: Final = 1 << 14
+"""Of a configuration of which commands get a copy, and of what they may make of it."""
+
 _MOST_BYTES: Final = 1 << 18
 _MOST_NAMED: Final = 64
 _MOST_NAMES: Final = 10_000

@@ -26,7 +26,6 @@ _MOST_NAMES: Final = 100_000
 _MOST_NAMES_OF_ONE: Final = 20_000
 _MOST_TEXT_BYTES: Final = 1 << 20
 _MOST_CONFIGS: Final = 32
-_MOST_CONFIG_BYTES: Final = 1 << 14
 _DEPTH: Final = 4
 _UNINTERESTING: Final = frozenset(
     {".cache", ".mypy_cache", ".nox", ".pytest_cache", ".ruff_cache", ".tox", ".venv", "__pycache__", "build", "dist"}
@@ -162,8 +161,8 @@ class Search:
 
     def _copy_config(self, git: int, path: bytes, text: bytes) -> None:
         """Let commands have a copy of a configuration, as far as it is small, and there are few."""
-        size = self.read_only[path][2] if path in self.read_only else _MOST_CONFIG_BYTES + 1
-        if size <= _MOST_CONFIG_BYTES and len(self.configs) < _MOST_CONFIGS:
+        size = self.read_only[path][2] if path in self.read_only else git_directory.MOST_COPIED_BYTES + 1
+        if size <= git_directory.MOST_COPIED_BYTES and len(self.configs) < _MOST_CONFIGS:
             text = text or git_directory.text(git, b"config")  # one that a command has made is not believed, but shown
             if len(text) == size:
                 self.configs[path] = text
