@@ -327,6 +327,15 @@ async def test_a_script_calls_without_a_handshake_or_session_and_reads_json(shar
         assert not own.json()["result"].get("isError")
 
 
+def test_a_script_need_not_say_what_it_accepts(shared):
+    """A3"""
+    body = json.dumps(message("ping", {})).encode()
+    head = f"POST /mcp HTTP/1.1\r\nhost: 127.0.0.1:{shared.port}\r\ncontent-type: application/json\r\n"
+    with socket.create_connection(("127.0.0.1", shared.port)) as connection:
+        connection.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+        assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
+
+
 async def test_no_page_of_a_browser_calls_without_a_session(shared):
     """A3, P16: what it can send without being asked for its origin is refused by its type; all else by its origin."""
     body = json.dumps(message("tools/call", execution("true")))

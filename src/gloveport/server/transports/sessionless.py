@@ -42,6 +42,8 @@ class SessionlessRequests:
             await self.app(scope, receive, send)
             return
         body, receive_again = await peek_body(scope, receive, self.most_bytes)
+        if "accept" not in headers:  # whoever says nothing takes anything
+            scope = {**scope, "headers": [*scope["headers"], (b"accept", b"application/json")]}
         reads_streams = any(kind in headers.get("accept", "") for kind in _STREAM)
         await (self.app if reads_streams and _is_initialize(body) else self.sessionless)(scope, receive_again, send)
 
