@@ -198,6 +198,25 @@ async def test_a_skill_of_a_run_in_an_environment_runs_in_it(shop, era, library)
         grant.write_text("{}")
 
 
+async def seen_by(client):
+    """In how many ways a client sees the skill `mine`, of which nobody may see a part."""
+    ways = [
+        "mine" in text(await call(client, "search_tools", query="mine")),
+        "skill://mine/SKILL.md" in [str(one.uri) for one in (await client.list_resources()).resources],
+    ]
+    for read in (
+        client.read_resource("skill://mine/references/examples.json"),
+        client.get_prompt("run_skill", {"name": "mine"}),
+    ):
+        try:
+            await read
+        except MCPError:
+            ways.append(False)
+        else:
+            ways.append(True)
+    return sum(ways)
+
+
 async def test_a_candidate_is_its_callers_alone_and_an_approved_skill_is_everybodys(shop, library):
     async with serving(shop) as url, Client(url, mode="legacy") as one, Client(url, mode="legacy") as other:
         run = (await execute(one, "6 * 7")).structured_content["run_id"]
@@ -207,9 +226,15 @@ async def test_a_candidate_is_its_callers_alone_and_an_approved_skill_is_everybo
         await call(one, "save_skill", name="mine", description="x", from_run=run)
         for tool, arguments in (("run_skill", {}), ("update_skill", {"patch": "x"}), ("delete_skill", {})):
             assert "skill_of_another" in text(await call(other, tool, name="mine", **arguments)), tool
+        assert [await seen_by(client) for client in (one, other)] == [4, 0], "its example has what the run printed"
+        told = (
+            "import skills\ntry:\n    said = str(skills.mine)\nexcept Exception as error:\n    said = str(error)\nsaid"
+        )
+        assert "There is no skill" in (await execute(other, told)).structured_content["value"]
         library.approve(library.find("mine"), uid=0, without_asking=False)
         assert (await call(other, "run_skill", name="mine")).structured_content["value"] == 42
         assert "skill_of_another" in text(await call(other, "delete_skill", name="mine"))
+        assert await seen_by(other) == 4
 
 
 async def test_a_skill_that_a_program_calls_may_do_what_both_may_and_that_is_learned(shop, era, library):

@@ -27,6 +27,7 @@ from gloveport.policy.decisions.skill_grant import MOST_USED, UsedRight
 from gloveport.policy.wording import FINAL, quote_sent
 from gloveport.rpc import Asked, Handler
 from gloveport.skills.parameters import schema_of
+from gloveport.skills.snapshot import unknown_skill
 
 if TYPE_CHECKING:
     from gloveport.hub.stubs import python_stubs, typescript_stubs
@@ -117,6 +118,8 @@ class SkillCalls:
         self._count()
         own = await self._find_name(_skill_asked(asked))
         kept = await to_thread.run_sync(self.requests.library.find, own)
+        if not kept.is_shown_to(self.run.share):
+            raise unknown_skill(own)
         exposed = own.replace("-", "_")
         told = Definition(
             server="skills",

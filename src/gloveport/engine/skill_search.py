@@ -75,27 +75,29 @@ class SkillSearch:
     _seen: dict[Path, int] = field(default_factory=dict, init=False)
     _turn: threading.Lock = field(default_factory=threading.Lock, init=False)
 
-    def search(self, query: str, limit: int) -> FoundSkills:
-        """The best skills for these words; without words, all by name."""
+    def search(self, query: str, limit: int, owner: str = "") -> FoundSkills:
+        """The best skills for these words; without words, all by name. Other callers' candidates are counted alone."""
         with self._turn:
             unread = self._refresh()
             ranked, total = self._catalog.search(query, limit)
             if self._read_again([tool.name for tool in ranked]):
                 ranked, total = self._catalog.search(query, limit)
-            found = [self._find(tool.name) for tool in ranked]
+            found = [self._find(tool.name, owner) for tool in ranked]
         return FoundSkills([one for one in found if one is not None], total, unread)
 
-    def _find(self, name: str) -> FoundSkill | None:
+    def _find(self, name: str, owner: str) -> FoundSkill | None:
         """A skill, and how it stands: of one that was approved or failed once, by all of its bytes."""
         for store in self._stores():
             if (one := self._known.get(store.directory, {}).get(name)) is None:
                 continue
             try:
                 record = self.library.records.get(store.directory, name)
-                if record.approval is None and record.stale is None:
+                if record.approval is None and record.stale is None and record.owner in ("", owner):
                     return FoundSkill(indexed=one, state="candidate", origin=record.origin or store.origin)
                 kept = self.library.find_unchanged(name) or self.library.find_to_run(name)
-                return FoundSkill(indexed=one, state=kept.state, origin=kept.origin)
+                return (
+                    FoundSkill(indexed=one, state=kept.state, origin=kept.origin) if kept.is_shown_to(owner) else None
+                )
             except (ConfigError, Denied):
                 return None
         return None

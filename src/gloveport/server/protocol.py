@@ -21,7 +21,7 @@ from gloveport.server.tools import offer
 from gloveport.server.tools.argument_check import ArgumentCheck
 from gloveport.server.tools.artifact_tool import ArtifactListing, ArtifactTool
 from gloveport.server.tools.code import Tools, describe
-from gloveport.server.tools.skill_resources import SkillExtension, SkillListing, add_skill_texts
+from gloveport.server.tools.skill_resources import SkillExtension, SkillListing, SkillTexts, add_skill_texts
 from gloveport.server.tools.skill_tools import describe_skill_tools
 from gloveport.server.transports.file_transfer import FileTransfer
 from gloveport.workspace_service.service import WorkspaceService
@@ -70,19 +70,19 @@ def make_server(
                 config.clients.structured, frozenset(tool.name for tool in code if tool.fn_metadata.output_schema)
             ),
             ArtifactListing(store=engine.artifacts, transport=transport),
-            *([SkillListing(search=skills)] if skills else ()),
+            *([SkillListing(search=skills, transport=transport)] if skills else ()),
             *([KeepAlive(service)] if service else ()),
             ArgumentCheck(code),
             ArgumentCheck(files, wrong_arguments),
         ],
-        extensions=[SkillExtension(engine.skills)] if skills else [],
+        extensions=[SkillExtension(engine.skills, transport)] if skills else [],
         log_level="WARNING",
     )
     if transfer is not None:
         transfer.add_routes(server)
     add_resources(server, tools, ArtifactTool(engine=engine, transport=transport))
     if skills:
-        add_skill_texts(server, engine.skills)
+        add_skill_texts(server, SkillTexts(library=engine.skills, transport=transport))
     return server
 
 

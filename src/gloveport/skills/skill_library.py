@@ -50,6 +50,10 @@ class KeptSkill:
             name=self.skill.name, sha256=sha256, grant=self.skill.grant, without_asking=approval.without_asking
         )
 
+    def is_shown_to(self, owner: str) -> bool:
+        """Whether a caller may know what it says: a candidate of another's holds what that one has done."""
+        return self.record.owner in ("", owner) or self.rights is not None
+
 
 @dataclass(frozen=True, kw_only=True)
 class SkillLibrary:

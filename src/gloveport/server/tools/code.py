@@ -139,6 +139,7 @@ class Tools:
 
     async def search_tools(
         self,
+        ctx: Context[Any, Any],
         query: Annotated[str, Field(max_length=500)] = "",
         detail: Detail = "signatures",
         limit: Annotated[int, Field(ge=1, le=50)] = 10,
@@ -149,7 +150,9 @@ class Tools:
         """
         hub, toolbox = self.engine.hub, self.engine.reach.toolbox
         found = await search(hub, toolbox, query, limit)
-        skills = await to_thread.run_sync(self.skills.search, query, limit) if self.skills else FoundSkills((), 0)
+        skills, share = FoundSkills((), 0), caller_of(ctx, self.transport).share
+        if self.skills is not None:
+            skills = await to_thread.run_sync(self.skills.search, query, limit, share)
         text = await to_thread.run_sync(lambda: self.engine.clean(found_text(hub, found, detail, skills)))
         return wire.CallToolResult(content=[wire.TextContent(type="text", text=text)])
 

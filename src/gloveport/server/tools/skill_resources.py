@@ -14,13 +14,16 @@ from anyio import to_thread
 from mcp.server import MCPServer
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.extension import Extension, MethodBinding
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, RequestParams
 from pydantic import Field
 
+from gloveport.engine.caller import Transport
 from gloveport.engine.skill_search import SkillSearch
 from gloveport.errors import ConfigError, Denied
+from gloveport.server.request_caller import share_of
 from gloveport.server.server_offer import SKILLS_EXTENSION, SKILLS_SETTINGS
 from gloveport.skills.frontmatter import FILE
 from gloveport.skills.skill_library import KeptSkill, SkillLibrary
@@ -61,8 +64,8 @@ class SkillExtension(Extension):
 
     identifier = SKILLS_EXTENSION
 
-    def __init__(self, library: SkillLibrary) -> None:
-        self._library = library
+    def __init__(self, library: SkillLibrary, transport: Transport) -> None:
+        self._library, self._transport = library, transport
 
     def settings(self) -> dict[str, Any]:
         """See ``Extension``."""
@@ -76,25 +79,25 @@ class SkillExtension(Extension):
             MethodBinding("resources/directory/read", UriParams, self._read_directory),
         ]
 
-    async def _list(self, _ctx: ServerRequestContext[Any, Any], params: ListParams) -> HandlerResult:
-        return await to_thread.run_sync(self._page, params.cursor or "")
+    async def _list(self, ctx: ServerRequestContext[Any, Any], params: ListParams) -> HandlerResult:
+        return await to_thread.run_sync(self._page, params.cursor or "", share_of(ctx, self._transport))
 
-    def _page(self, after: str) -> dict[str, Any]:
+    def _page(self, after: str, owner: str) -> dict[str, Any]:
         names = [name for name, _ in self._library.places() if name > after]
-        entries = [_entry(kept) for name in names[:_PAGE] if (kept := _find(self._library, name)) is not None]
+        entries = [_entry(kept) for name in names[:_PAGE] if (kept := _find(self._library, name, owner)) is not None]
         more = {"nextCursor": names[_PAGE - 1]} if len(names) > _PAGE else {}
         return {"skills": entries, **more, "ttlMs": _TTL_MS, "cacheScope": "private"}
 
-    async def _get(self, _ctx: ServerRequestContext[Any, Any], params: UriParams) -> HandlerResult:
+    async def _get(self, ctx: ServerRequestContext[Any, Any], params: UriParams) -> HandlerResult:
         name, path = split_uri(params.uri)
-        kept = await to_thread.run_sync(_find, self._library, name)
+        kept = await to_thread.run_sync(_find, self._library, name, share_of(ctx, self._transport))
         if kept is None or path not in ("", FILE):
             raise _unknown_resource(params.uri)
         return {"skill": _entry(kept), "ttlMs": _TTL_MS, "cacheScope": "private"}
 
-    async def _read_directory(self, _ctx: ServerRequestContext[Any, Any], params: UriParams) -> HandlerResult:
+    async def _read_directory(self, ctx: ServerRequestContext[Any, Any], params: UriParams) -> HandlerResult:
         name, path = split_uri(params.uri)
-        kept = await to_thread.run_sync(_find, self._library, name)
+        kept = await to_thread.run_sync(_find, self._library, name, share_of(ctx, self._transport))
         below = f"{path}/" if path else ""
         children: dict[str, str] = {}
         for file in sorted(kept.skill.snapshot.files) if kept else ():
@@ -116,13 +119,14 @@ class SkillListing:
     """Middleware that lists skills among the resources: of very many the first by name."""
 
     search: SkillSearch
+    transport: Transport
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """Pass everything on."""
         result = await call_next(ctx)
         if ctx.method != "resources/list" or not isinstance(result, dict):
             return result
-        found = await to_thread.run_sync(partial(self.search.search, "", 200))
+        found = await to_thread.run_sync(partial(self.search.search, "", 200, share_of(ctx, self.transport)))
         listed = [
             {
                 "uri": f"{SCHEME}{one.indexed.name}/{FILE}",
@@ -140,15 +144,16 @@ class SkillTexts:
     """What a client reads of skills."""
 
     library: SkillLibrary
+    transport: Transport
 
-    async def resource(self, name: str) -> str:
+    async def resource(self, ctx: Context[Any, Any], name: str) -> str:
         """A skill's ``SKILL.md``, by CodeForge's short name of it."""
-        text = await self.file(name, FILE)
+        text = await self.file(ctx, name, FILE)
         return text if isinstance(text, str) else text.decode(errors="replace")
 
-    async def file(self, name: str, path: str) -> str | bytes:
+    async def file(self, ctx: Context[Any, Any], name: str, path: str) -> str | bytes:
         """A file of a skill."""
-        kept = await to_thread.run_sync(_find, self.library, name)
+        kept = await self._find(ctx, name)
         data = None if kept is None else kept.skill.snapshot.files.get(path)
         if data is None:
             raise ResourceNotFoundError(f"there is no {SCHEME}{name[:80]}/{path[:200]}")
@@ -157,9 +162,9 @@ class SkillTexts:
         except UnicodeDecodeError:
             return data
 
-    async def prompt(self, name: str) -> str:
+    async def prompt(self, ctx: Context[Any, Any], name: str) -> str:
         """Run a skill by its name."""
-        kept = await to_thread.run_sync(_find, self.library, name)
+        kept = await self._find(ctx, name)
         if kept is None:
             raise MCPError(code=INVALID_PARAMS, message=f"there is no skill {name[:80]!a}")
         takes = "".join(
@@ -173,10 +178,13 @@ class SkillTexts:
             + (f"\nIts arguments:{takes}" if takes else "\nIt takes no arguments.")
         )
 
+    async def _find(self, ctx: Context[Any, Any], name: str) -> KeptSkill | None:
+        owner = share_of(ctx.request_context, self.transport)
+        return await to_thread.run_sync(_find, self.library, name, owner)
 
-def add_skill_texts(server: MCPServer[Any], library: SkillLibrary) -> None:
+
+def add_skill_texts(server: MCPServer[Any], texts: SkillTexts) -> None:
     """Let clients read skills as resources, and have one run by a prompt."""
-    texts = SkillTexts(library=library)
     server.resource("skill://{name}/{+path}", name="skill", description="")(texts.file)
     server.resource("skill://{name}", name="skill_md", description="", mime_type="text/markdown")(texts.resource)
     server.prompt("run_skill", title="Run a skill")(texts.prompt)
@@ -192,11 +200,12 @@ def _uri_of(name: str, path: str) -> str:
     return f"{SCHEME}{name}/{quote(path)}"
 
 
-def _find(library: SkillLibrary, name: str) -> KeptSkill | None:
+def _find(library: SkillLibrary, name: str, owner: str) -> KeptSkill | None:
     try:
-        return library.find(name)
+        kept = library.find(name)
     except (Denied, ConfigError):
         return None
+    return kept if kept.is_shown_to(owner) else None
 
 
 def _entry(kept: KeptSkill) -> dict[str, Any]:
