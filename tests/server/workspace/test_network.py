@@ -2,6 +2,8 @@
 
 import contextlib
 import io
+import os
+import re
 import sys
 import tempfile
 import zipfile
@@ -203,3 +205,22 @@ async def test_what_no_permission_opens_is_not_asked_for(serve, far):
         assert (refused["status"], refused["ok"]) == ("denied", False)
         assert "@pypi" in refused["error"]["message"]
         assert (await asked(f"curl https://alpha.test:{far.place.port}/"))["status"] != "denied"
+
+
+async def test_a_permission_opens_the_host_that_was_asked_for_to_that_command_alone(serve, far, gloveport, tmp_path):
+    """H8, W5: granted means that it goes through; the next command is asked about again."""
+    empty = tmp_path / "gloveport.toml"
+    empty.touch(mode=0o600)
+    async with serve() as served:
+        cmd = f"curl -sS -o /dev/null -w '%{{http_code}}' https://alpha.test:{far.place.port}/status/204"
+        call = {"cmd": cmd, "yield_time_ms": 30_000}
+        wanted = {"tool_name": "exec_command", "permission": "network", "reason": "r", "arguments": call}
+        told = (await served.call("request_permissions", **wanted)).structured_content
+        (identifier,) = re.findall(r"apr-[0-9a-f]+", told["message"])
+        environ = {**os.environ, **served.environ, "GLOVEPORT_CONFIG": str(empty)}
+        assert "alpha.test" in gloveport.run("approvals", "list", env=environ).stdout
+        done = gloveport.run("approvals", "approve", identifier, "--yes", env=environ)
+        assert done.returncode == 0, done.stderr
+        assert (await served.call("request_permissions", **wanted)).structured_content["status"] == "granted"
+        assert (await served.run(cmd))["stdout"] == "204"
+        assert (await served.refused("exec_command", **call))["code"] == "PERMISSION_REQUIRED"
