@@ -4,14 +4,21 @@ import base64
 from collections.abc import Mapping
 from functools import lru_cache
 from ipaddress import IPv4Address
+from typing import TYPE_CHECKING
 
-from cryptography.hazmat.primitives.serialization import NoEncryption
-from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12Certificate, serialize_java_truststore
-from cryptography.x509 import load_pem_x509_certificates
-
+from gloveport.late_module import late_module
 from gloveport.model.egress import Egress, Placeholder
 from gloveport.policy.hosts.authorities import DEFAULT_PORTS, exact_places
 from gloveport.sandbox.plan import Network, TextFile
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.serialization import pkcs12
+else:
+    x509 = late_module("cryptography.x509")
+    serialization = late_module("cryptography.hazmat.primitives.serialization")
+    pkcs12 = late_module("cryptography.hazmat.primitives.serialization.pkcs12")
 
 PROXY = ("127.0.0.2", 3128)
 """Address and port of the proxy door."""
@@ -69,8 +76,9 @@ def network_of(egress: Egress, certificate: str) -> Network:
 @lru_cache(maxsize=4)
 def _java_store(certificate: str) -> TextFile:
     """What Java reads instead of a certificate: a store of its own, without a password."""
-    trusted = [PKCS12Certificate(one, b"gloveport") for one in load_pem_x509_certificates(certificate.encode())]
-    store = base64.b64encode(serialize_java_truststore(trusted, NoEncryption()))
+    certificates = x509.load_pem_x509_certificates(certificate.encode())
+    trusted = [pkcs12.PKCS12Certificate(one, b"gloveport") for one in certificates]
+    store = base64.b64encode(pkcs12.serialize_java_truststore(trusted, serialization.NoEncryption()))
     return TextFile(path=_JAVA_STORE, text=store.decode(), is_base64=True)
 
 
