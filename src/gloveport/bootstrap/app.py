@@ -11,7 +11,7 @@ from gloveport.approvals.desk import Desk
 from gloveport.approvals.store import Store
 from gloveport.artifacts.artifact_store import ArtifactBounds, ArtifactStore
 from gloveport.audit.log import AuditLog
-from gloveport.bootstrap.build import Host, audit_bounds, open_host, reach_of, stock_of, stocks
+from gloveport.bootstrap.build import Host, Interpreters, audit_bounds, open_host, reach_of, stock_of, stocks
 from gloveport.bootstrap.environment_setup import open_environments
 from gloveport.bootstrap.skill_places import open_library
 from gloveport.config import Config, audit_directory, state_directory
@@ -78,7 +78,10 @@ async def open_no_hub(
 
 @contextlib.asynccontextmanager
 async def assemble(
-    config: Config, environ: Mapping[str, str], connected: Connected = open_no_hub
+    config: Config,
+    environ: Mapping[str, str],
+    connected: Connected = open_no_hub,
+    interpreters: Interpreters | None = None,
 ) -> AsyncIterator[Engine]:
     """An engine on this host, as configured.
 
@@ -86,13 +89,14 @@ async def assemble(
         config: What the operator has configured.
         environ: Our environment.
         connected: Gives the hub to the configuration's servers: ``upstreams.connected`` where there are any.
+        interpreters: See ``open_host``.
 
     Raises:
         ConfigError: The configuration names something that is not there.
         SandboxError: This host lacks a layer that the configuration demands.
         AuditError: The audit log can't be written.
     """
-    with open_host(config, environ) as host:
+    with open_host(config, environ, interpreters) as host:
         async with assemble_on(host, config, environ, connected) as engine:
             yield engine
 

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from gloveport.bootstrap import app
+from gloveport.bootstrap.build import Interpreters
 from gloveport.bootstrap.workspace_options import with_workspace
 from gloveport.bootstrap.workspace_sandboxes import LoneProgram, open_sandboxes
 from gloveport.config import Config, find_package, find_program, find_toolchains, refuse_as_workspace
@@ -37,7 +38,11 @@ def with_directory(config: Config, workspace: str | None, cwd: Path) -> tuple[Co
 
 @contextlib.asynccontextmanager
 async def open_foreground(
-    config: Config, command: str, environ: Mapping[str, str], believed: Sequence[Path] = ()
+    config: Config,
+    command: str,
+    environ: Mapping[str, str],
+    believed: Sequence[Path] = (),
+    interpreters: Interpreters | None = None,
 ) -> AsyncIterator[tuple[WorkspaceSandboxes, str]]:
     """The sandboxes of the workspace for one program, and what that is called in them.
 
@@ -46,6 +51,7 @@ async def open_foreground(
         command: What the program is called here.
         environ: Our environment.
         believed: The files that the configuration was read from, which the workspace may not hold.
+        interpreters: Those of this host, where they were asked before.
 
     Raises:
         ConfigError: It is no directory that can be a workspace, or the program can't be shown.
@@ -60,7 +66,7 @@ async def open_foreground(
     alone = config.model_copy(update={"pool": PoolSettings(forked=0, booted=0), "servers": {}})
     settings = program_settings(config, command)
     update: dict[str, object] = {"limits": config.exec.limits}
-    async with app.assemble(alone, environ) as engine:
+    async with app.assemble(alone, environ, interpreters=interpreters) as engine:
         shown = [Path(mount.source) for mount in (*engine.system.binds, *config.policy.mounts)]
         program, package = _find_owners(config, command, environ, [root, *shown])
         if package is not None:

@@ -5,15 +5,16 @@ host are asked what they are.
 """
 
 import contextlib
-import gc
 import os
-from collections.abc import AsyncIterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from anyio import to_thread
+
+from gloveport.cli.garbage import collect_from_now_on
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -123,9 +124,7 @@ async def open_backend(
 
             opened = open_workspace(engine, config, os.environ, transport, found.believed)
             service = await stack.enter_async_context(opened)
-        # What is there by now stays. To look through it for garbage again would take 50 ms, while a client waits.
-        gc.freeze()
-        gc.enable()
+        collect_from_now_on()
         stack.enter_context(watch_loop())
         await stack.enter_async_context(record_lifetime(engine, transport))
         await stack.enter_async_context(following(engine, found, given, os.environ))
@@ -143,13 +142,20 @@ def choose_connect(config: "Config") -> "Connected":
     return connect_servers
 
 
-def _import_and_find(config: "Config", transport: "Transport") -> "Interpreters":
-    """Import what will be used, and ask the interpreters of this host meanwhile."""
+@contextlib.contextmanager
+def find_meanwhile(config: "Config") -> "Iterator[Future[Interpreters]]":
+    """Ask the interpreters of this host, while something else is imported."""
     from gloveport.bootstrap.build import find_interpreters
-    from gloveport.late_module import import_now
 
     with ThreadPoolExecutor(1) as executor:
-        interpreters = executor.submit(find_interpreters, config, os.environ)
+        yield executor.submit(find_interpreters, config, os.environ)
+
+
+def _import_and_find(config: "Config", transport: "Transport") -> "Interpreters":
+    """Import what will be used, and ask the interpreters of this host meanwhile."""
+    from gloveport.late_module import import_now
+
+    with find_meanwhile(config) as interpreters:
         import_now(*_MODULES)
         from gloveport.bootstrap.app import modules_of
 
@@ -160,7 +166,7 @@ def _import_and_find(config: "Config", transport: "Transport") -> "Interpreters"
         elif late or workspace:  # then calls need the SDK
             late += ["gloveport.server.protocol", "gloveport.server.transports.sdk_session"]
         import_now(*late, *workspace)
-        return interpreters.result()
+    return interpreters.result()
 
 
 def show_workspace(config: "Config", host: "Host", found: "Loaded") -> "Config":

@@ -9,6 +9,7 @@ import typer
 
 from gloveport.cli import logs
 from gloveport.cli.exit_codes import of_error
+from gloveport.cli.garbage import collect_from_now_on
 from gloveport.errors import GloveportError
 from gloveport.untrusted_text import printable_lines
 
@@ -32,6 +33,9 @@ _GROUPS: Final[Mapping[str, str]] = {
     "skills": "gloveport.cli.skills",
 }
 """Command that has commands of its own → the module that has them, as ``app``."""
+
+_IMPORT_MORE: Final = {"serve", "run", "exec"}
+"""Commands that say themselves when all is imported."""
 
 
 def _print_version(asked: bool) -> None:
@@ -68,8 +72,12 @@ def _make_app(word: str) -> typer.Typer:
 def run_command() -> None:
     """Run the command that this process was started with, and end the process where it has failed."""
     logs.set_up()
+    word = "".join(sys.argv[1:2])
     try:
-        _make_app("".join(sys.argv[1:2]))(prog_name="gloveport")
+        command = _make_app(word)
+        if word not in _IMPORT_MORE:
+            collect_from_now_on()
+        command(prog_name="gloveport")
     except GloveportError as error:
         # A message may quote a file that somebody else wrote.
         typer.echo(f"gloveport: {printable_lines(str(error))}", err=True)

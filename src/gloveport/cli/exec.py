@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gloveport.cli.garbage import collect_from_now_on
 from gloveport.cli.options import ConfigOption, load_with_origins
 
 if TYPE_CHECKING:
@@ -61,11 +62,14 @@ async def _execute(
     terminal: int | None,
 ) -> int:
     """Run the program; tell the exit code."""
-    from gloveport.bootstrap.foreground import open_foreground, program_settings, with_directory
-    from gloveport.cli.terminal.relay import Relay, terminal_size
-    from gloveport.policy.decisions.command_variables import inherit_variables
-    from gloveport.task_group import open_task_group
-    from gloveport.workspace_service.foreground import ForegroundProgram
+    from gloveport.cli.backend import find_meanwhile
+
+    with find_meanwhile(loaded.config) as interpreters:
+        from gloveport.bootstrap.foreground import open_foreground, program_settings, with_directory
+        from gloveport.cli.terminal.relay import Relay, terminal_size
+        from gloveport.policy.decisions.command_variables import inherit_variables
+        from gloveport.task_group import open_task_group
+        from gloveport.workspace_service.foreground import ForegroundProgram
 
     config, workdir = with_directory(loaded.config, workspace, Path.cwd())
     settings = program_settings(config, argv[0])
@@ -82,7 +86,9 @@ async def _execute(
         relay = Relay(tasks=tasks, front=front, terminal=terminal)
         tasks.start_soon(relay.follow_front)
         try:
-            async with open_foreground(config, argv[0], os.environ, loaded.believed) as (sandboxes, inside):
+            opened = open_foreground(config, argv[0], os.environ, loaded.believed, interpreters.result())
+            async with opened as (sandboxes, inside):
+                collect_from_now_on()
                 program = replace(program, argv=(inside, *argv[1:]))
                 relay.outputs = _destinations(config, sandboxes, terminal)
                 outcome = await _run(sandboxes, program, relay)

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 
+from gloveport.cli.garbage import collect_later
 from gloveport.cli.run_client import run_by_server
 
 
@@ -20,6 +21,7 @@ def main() -> None:
 
 def _run_command() -> None:
     _fill_standard_streams()
+    collect_later()
     try:
         if sys.argv[1:2] == ["run"] and (code := run_by_server(sys.argv[2:], os.environ)) is not None:
             sys.exit(code)

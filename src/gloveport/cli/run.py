@@ -10,6 +10,7 @@ import typer
 from gloveport.cli.artifact_files import read_inputs
 from gloveport.cli.exit_codes import OF_A_RUN, of_unwritten
 from gloveport.cli.file_suffixes import DEFAULT, SUFFIXES
+from gloveport.cli.garbage import collect_from_now_on
 from gloveport.cli.options import ConfigOption, load_config
 
 if TYPE_CHECKING:
@@ -92,17 +93,20 @@ async def _execute(config: "Config", request: "Request", as_json: bool, out: Pat
     """Run it in this process, and tell the exit code."""
     import anyio
 
-    from gloveport.bootstrap import app
-    from gloveport.cli.backend import choose_connect
-    from gloveport.cli.printer import printing
-    from gloveport.cli.run_printing import run_program
-    from gloveport.config.schema import PoolSettings
+    from gloveport.cli.backend import choose_connect, find_meanwhile
     from gloveport.errors import GloveportError
-    from gloveport.server.process.signals import on_end_signal
+
+    with find_meanwhile(config) as interpreters:
+        from gloveport.bootstrap import app
+        from gloveport.cli.printer import printing
+        from gloveport.cli.run_printing import run_program
+        from gloveport.config.schema import PoolSettings
+        from gloveport.server.process.signals import on_end_signal
 
     ended: Result | GloveportError | None = None
     alone = config.model_copy(update={"pool": PoolSettings(forked=0, booted=0)})  # there is one program, and it is here
-    async with app.assemble(alone, os.environ, choose_connect(config)) as engine:
+    async with app.assemble(alone, os.environ, choose_connect(config), interpreters.result()) as engine:
+        collect_from_now_on()
         with anyio.CancelScope() as scope, on_end_signal(scope.cancel) as came:
             async with printing(scope) as printer:
                 try:

@@ -1,7 +1,6 @@
 """``gloveport serve``: the MCP server. Standard output belongs to the protocol, all else goes to standard error."""
 
 import contextlib
-import gc
 import os
 import resource
 from pathlib import Path
@@ -72,7 +71,6 @@ async def _serve(given: Path | None, port: int | None, told: "Mapping[str, objec
 
     if port is None and os.isatty(0):
         typer.echo(_ON_A_TERMINAL, err=True)
-    gc.disable()  # until all of it is there
     mark = _fingerprint(given)
     found = load_with_origins(given)
     config = with_workspace(found.config, told)

@@ -154,8 +154,8 @@ def _read_headers(one: Distribution, name: str) -> Iterator[str]:
 
 def _sources(one: Distribution) -> Iterator[tuple[str, str]]:
     """What can be imported of what a distribution has put directly into site-packages, and its name and version."""
-    rows = csv.reader((one.read_text("RECORD") or "").splitlines())
-    for name in sorted({row[0].partition("/")[0] for row in rows if row}):
+    first = {line.partition("/")[0] for line in (one.read_text("RECORD") or "").splitlines()}  # as it is quoted
+    for name in sorted({row[0] for part in first for row in csv.reader([part]) if row}):
         path = Path(str(one.locate_file(name)))
         # Scripts lie outside, and the bytecode of single modules beside that of others. Of what says how it was
         # installed, paths of the host may be a part.

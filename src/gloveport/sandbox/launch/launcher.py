@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -164,11 +165,13 @@ class Launcher:
 
     def _close(self) -> None:
         self._control.close()
-        try:
-            if self._process is not None:
-                self._process.wait(_PATIENCE_SECONDS)
-        except subprocess.TimeoutExpired as error:
-            raise SandboxError("a sandbox can't be cleared away: a process hangs in the kernel") from error
+        if self._process is not None and self._process.returncode is None:
+            ended = select.poll()  # to wait with a time-out, ``subprocess`` looks now and then
+            with FileIO(os.pidfd_open(self._process.pid)) as process:
+                ended.register(process, select.POLLIN)
+                if not ended.poll(_PATIENCE_SECONDS * 1000):
+                    raise SandboxError("a sandbox can't be cleared away: a process hangs in the kernel")
+            self._process.wait()
 
     def _end(self) -> None:
         self._close()
