@@ -88,6 +88,15 @@ async def test_a_child_that_is_given_up_before_it_is_ready_is_gone(forks):
         assert child.walls.seccomp
 
 
+async def test_who_waits_until_a_child_is_dead_goes_on_when_its_maker_clears_it_away_meanwhile(forks):
+    """P9: as when the server ends while a command runs. Two who wait for one descriptor are in each other's way."""
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks, forks.fork() as child:
+            tasks.start_soon(child.wait_dead)
+            await anyio.lowlevel.checkpoint()
+    await child.wait_dead()
+
+
 async def test_a_fork_that_fails_harms_no_other_child(forks):
     """P8, P12: where there is no process to be had, the one request hears it, and the fork server goes on."""
     tree = forks.backend.tree

@@ -33,6 +33,8 @@ class _Next:
     settled: anyio.Event = field(default_factory=anyio.Event)
     """It is there, or can't be had."""
     over: anyio.Event = field(default_factory=anyio.Event)
+    gone: anyio.Event = field(default_factory=anyio.Event)
+    """All of it is dead, and cleared away."""
     failure: Exception | None = None
 
     async def fits(self, found: ProtectedPaths) -> bool:
@@ -68,6 +70,7 @@ class SandboxPrefetch:
         """
         waiting, self._next = self._next, None
         taken = waiting or self._start_making(found)
+        is_dead = False
         try:
             if taken is waiting and not await taken.fits(found):
                 taken.over.set()
@@ -78,11 +81,13 @@ class SandboxPrefetch:
             if self.ahead:
                 self.tasks.start_soon(self._prepare, taken.found, taken.over)
             yield taken.child
+            await taken.child.wait_dead()
+            is_dead = True
         finally:
-            if taken.child is not None:
-                with anyio.CancelScope(shield=True):
-                    await taken.child.wait_dead()
             taken.over.set()
+            if taken.child is not None and not is_dead:
+                with anyio.CancelScope(shield=True):  # who makes it may be cancelled as well, and closes what it is
+                    await taken.gone.wait()
 
     def _start_making(self, found: ProtectedPaths) -> _Next:
         one = _Next(found=found)
@@ -110,5 +115,6 @@ class SandboxPrefetch:
             _log.info("a sandbox of the workspace: %s", error)
         finally:
             one.settled.set()
+            one.gone.set()
             if self._next is one:
                 self._next = None

@@ -463,10 +463,13 @@ class Confined:
 
     async def wait_dead(self) -> None:
         """See ``sandbox.base.Child``."""
+        if self.inner.closed:  # by whoever has built it, when it was dead
+            return
         if self.group is not None:
             self.group.lift_quota()
         self.end()
-        await anyio.wait_readable(self.inner)
+        with FileIO(os.dup(self.inner.fileno())) as inner:  # who has built it waits for the other one, and closes that
+            await anyio.wait_readable(inner)
 
     def end(self) -> None:
         """Kill all of it at once. Who has built it waits until it is dead."""
