@@ -157,8 +157,9 @@ async def test_programs_that_may_write_change_nothing_that_runs_later_outside(se
         place = await place_of(client)
         await client.call_tool("exec_command", {"cmd": "git init -q .", "yield_time_ms": 30_000})
         before = (root / ".git/config").read_text()
+        copied = await execute(client, "python", f"open('{place}/.git/config', 'a').write('[core]\\nfsmonitor = x\\n')")
+        assert (copied["status"], (root / ".git/config").read_text()) == ("ok", before)
         for attempt in (
-            f"open('{place}/.git/config', 'a').write('[core]\\nfsmonitor = x\\n')",
             f"open('{place}/.git/hooks/pre-commit', 'w').write('x')",
             f"import os; os.rename('{place}/.git', '{place}/git')",
             f"import os; os.rename('{place}/.git/config', '{place}/.git/old')",

@@ -9,6 +9,8 @@ import functools
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
+import anyio
+
 from gloveport.errors import AuditError, SandboxError
 from gloveport.sandbox.base import Child
 from gloveport.sandbox.plan import Plan
@@ -44,8 +46,11 @@ class KeptSandbox:
                 child.narrow(plan)
                 child.look_stale = functools.partial(self._look_stale, found)
                 self._copies = config_copies.copies_in(child.kept, self.sandboxes.target)
-                yield child
-                changes += await self.save_configs(child)
+                try:
+                    yield child
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        changes += await self.save_configs(child)
         except WorkspaceError as error:
             raise SandboxError(str(error.args[0]), hint=error.hint) from error
         finally:
