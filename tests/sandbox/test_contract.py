@@ -1,6 +1,7 @@
 """What every backend promises, on the real kernel: the same for each language, warm or cold."""
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -152,6 +153,7 @@ async def test_a_run_is_written_down_before_and_after(engine_with, tmp_path):
     assert kinds == [("execute.admitted", result.run_id, "me"), ("execute.ended", result.run_id, "me")]
     assert records[0]["rule"] == "policy.languages"
     assert records[1]["status"] == "ok"
+    assert records[1]["result_sha256"] == hashlib.sha256(result.model_dump_json().encode()).hexdigest()
     assert "very-secret-text" not in json.dumps(records)
 
 

@@ -5,6 +5,7 @@ A line is one ASCII JSON object whose first members are ``seq``, ``time`` and ``
 verifier depends on a JSON implementation: the bytes that stand in the file are the canonical form.
 """
 
+import functools
 import hashlib
 import json
 import re
@@ -28,7 +29,9 @@ stands deeper in its own stack."""
 
 RESERVED = frozenset({"seq", "time", "kind", "prev", "hash"})
 
-_KIND = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*")
+_match_kind = functools.lru_cache(256)(re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*").fullmatch)
+"""There are few kinds, and two records on the way of each run."""
+
 _LINE = re.compile(
     rb'\{"seq":([1-9][0-9]{0,17}),"time":"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z)",'
     rb'"kind":"[a-z0-9_.]+"(?:,.*)?,"prev":"([0-9a-f]{64})","hash":"([0-9a-f]{64})"\}'
@@ -87,7 +90,7 @@ def draft(kind: str, fields: Mapping[str, JsonValue], most: int = MAX_LINE_BYTES
         AuditError: ``kind`` is no dotted name, a field has a reserved name or is no JSON value (NaN and infinity
             are not), or there are too many fields for one record.
     """
-    if not _KIND.fullmatch(kind):
+    if not _match_kind(kind):
         raise AuditError(
             f"{kind!r} can't be the kind of an audit record", hint="use a dotted name, as in execute.ended"
         )

@@ -219,7 +219,7 @@ class Engine:
         try:
             async with run.guard.admit(run.action()) as ending:
                 result = await self._run(run, share, session)
-                ending.fields.update(facts(result))
+                ending.fields.update(facts(result, self._granted.write_out(result.grant)))
                 self._remember(run, result, share)
                 if result.session is not None:
                     ending.fields.update({"session": result.session.id, "state": result.session.state})

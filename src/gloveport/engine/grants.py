@@ -43,9 +43,19 @@ class GrantCache:
     _grants: dict[tuple[Reach, Narrowing, tuple[str, ...] | None, tuple[str, ...] | None], Grant] = field(
         default_factory=dict, init=False
     )
+    _texts: dict[int, tuple[Grant, str]] = field(default_factory=dict, init=False)
     _plans: dict[tuple[Reach, str, tuple[str, ...], Narrowing, tuple[Mount, ...] | None, str], Plan] = field(
         default_factory=dict, init=False
     )
+
+    def write_out(self, grant: Grant) -> str:
+        """It as JSON. Most are those that were made here before."""
+        known = self._texts.get(id(grant))
+        if known is None or known[0] is not grant:
+            if len(self._texts) >= _MOST_REMEMBERED:
+                self._texts.clear()
+            known = self._texts[id(grant)] = grant, grant.model_dump_json()
+        return known[1]
 
     def grant(self, reach: Reach, request: Request) -> Grant:
         """``grant_for``: of a request, a grant depends on its limits, APIs and tools alone.

@@ -114,8 +114,12 @@ def refusal(run_id: str, request: Request, grant: Grant, denial: Denied) -> Resu
     )
 
 
-def facts(result: Result) -> dict[str, JsonValue]:
-    """What the audit log says of a run that is over: sizes and outcome, nothing that the program wrote."""
+def facts(result: Result, grant: str) -> dict[str, JsonValue]:
+    """What the audit log says of a run that is over: sizes and outcome, nothing that the program wrote.
+
+    ``grant``: that of the result, as JSON.
+    """
+    body = result.model_dump_json(exclude={"grant"})
     return {
         "status": result.status,
         "limits_hit": list(result.limits_hit),
@@ -129,7 +133,7 @@ def facts(result: Result) -> dict[str, JsonValue]:
         "tool_calls": result.tool_calls_total,
         "artifacts": len(result.artifacts.files),
         "artifact_bytes": sum(one.bytes for one in result.artifacts.files),
-        "result_sha256": hashlib.sha256(result.model_dump_json().encode()).hexdigest(),
+        "result_sha256": hashlib.sha256(f'{body[:-1]},"grant":{grant}}}'.encode()).hexdigest(),
     }
 
 

@@ -71,6 +71,10 @@ class SkillStore:
 
     def is_empty(self) -> bool:
         """Whether there is none, without a look at all of them."""
+        try:
+            os.stat(self.directory)  # noqa: PTH116 - on the way of each run, and most hosts have none
+        except OSError:
+            return True
         with contextlib.suppress(OSError), self._open() as directory, os.scandir(directory) as found:
             return not any(_is_name(one.name) for one in found)
         return True

@@ -20,6 +20,7 @@ import os
 import select
 
 PR_SET_CHILD_SUBREAPER = 36
+BREATH_SECONDS = 0.001  # a fork at once would keep the host, on a busy processor, from taking the answer
 IDLE_SECONDS = 0.02  # where a call is waited for less than that, nobody has the time to rehearse
 DENO = "deno"
 INTERPRETERS = {"python": "python", "shell": "shell", "typescript": DENO, "javascript": DENO}
@@ -99,7 +100,8 @@ class Supervisor:
         state, why, undone = interpreter.prepare()
         answer = {"state": state, "why": why, "undone": undone, **self.attend(interpreter, message)}
         self.host.send({**answer, "why": self.explain(answer), "call": message["call"]})
-        os.sched_yield()  # where there is one processor, the host takes the answer first
+        if not self.host.has_frame():
+            select.select([self.host], [], [], BREATH_SECONDS)
         interpreter.settle(answer)
         if message["do"] == "run":
             self.last[message["branch"]] = name
