@@ -77,8 +77,9 @@ async def test_the_tools_of_a_command_read_what_their_owner_says(home, tmp_path)
     api = {"description": "mirrors", "hosts": [*HOSTS], "rules": [{"action": "allow"}]}
     async with opened(tmp_path, tables={"api": {"mirrors": api}}, environ=home, hosts=[*HOSTS]) as served:
         said = await served.out(
-            "test -s /etc/uv/uv.toml && python3 -m pip config list; npm config get registry @corp:registry; echo $GOPROXY;"
-            " git ls-remote --get-url git@git.example:x; PIP_INDEX_URL=https://mine.example python3 -m pip config list"
+            "test -s /etc/uv/uv.toml && python3 -m pip config list; npm config get registry @corp:registry;"
+            " echo $GOPROXY; git ls-remote --get-url git@git.example:x;"
+            " PIP_INDEX_URL=https://mine.example python3 -m pip config list"
         )
     assert "global.index-url='https://py.example/simple'" in said
     assert ":env:.index-url='https://mine.example'" in said
