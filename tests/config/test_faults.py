@@ -288,6 +288,7 @@ description = "pages"
 python = ["requests>=2"]
 npm = ["zod@4"]
 languages = ["typescript", "python"]
+build = ["docopt==0.6.2"]
 allow = ["*"]
 default = true
 [packages]
@@ -398,6 +399,7 @@ prefix = "Token "
                 "npm": ["zod@4"],
                 "languages": ["python", "typescript"],
                 "lock": None,
+                "build": ["docopt==0.6.2"],
                 "allow": ["*"],
                 "default": True,
             }

@@ -1,10 +1,13 @@
 """An index of packages on this host, with wheels that the tests make: honest ones, and attacks."""
 
+import base64
 import contextlib
 import hashlib
 import io
 import json
 import stat
+import tarfile
+import textwrap
 import threading
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -35,6 +38,27 @@ def make_wheel(name: str, version: str = "1.0", files: Mapping[str, str] | None 
             archive.writestr(entry, data)
             record.append(f"{entry if isinstance(entry, str) else entry.filename},,")
         archive.writestr(f"{info}/RECORD", "\n".join([*record, f"{info}/RECORD,,", ""]))
+    return packed.getvalue()
+
+
+def make_source(name: str, version: str = "1.0", build: str = "", requires: str = "[]", wheel: bytes = b"") -> bytes:
+    """A source distribution whose backend does ``build``, and then leaves this wheel in ``place``."""
+    packed = io.BytesIO()
+    backend = f"""
+import base64, os, socket, sys, time, urllib.request
+def build_wheel(directory, settings=None, metadata=None):
+    wheel, place = base64.b64decode({base64.b64encode(wheel)!r}), "{name}-{version}-py3-none-any.whl"
+{textwrap.indent(textwrap.dedent(build), "    ")}
+    with open(os.path.join(directory, place), "wb") as file:
+        file.write(wheel)
+    return place
+"""
+    system = f'build-system = {{ requires = {requires}, build-backend = "backend", backend-path = ["."] }}'
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for path, text in {"pyproject.toml": system, "backend.py": backend}.items():
+            entry = tarfile.TarInfo(f"{name}-{version}/{path}")
+            entry.size = len(text)
+            archive.addfile(entry, io.BytesIO(text.encode()))
     return packed.getvalue()
 
 
@@ -94,6 +118,11 @@ class Index:
         if "uploaded" in how:
             self.uploaded[wheel] = how["uploaded"]
         self.files.setdefault(name.replace("_", "-"), {})[wheel] = make_wheel(name, version, files, **how)
+
+    def add_source(self, name: str, version: str = "1.0", **how) -> None:
+        """Serve a source distribution, see ``make_source``; by default of an honest wheel."""
+        packed = make_source(name, version, **{"wheel": make_wheel(name, version), **how})
+        self.files.setdefault(name, {})[f"{name}-{version}.tar.gz"] = packed
 
     def page(self, name: str) -> bytes:
         """A project's page, as PEP 691 and PEP 700 have it."""

@@ -16,6 +16,7 @@ from gloveport.engine.ecosystems import NpmPackages, PythonPackages
 from gloveport.engine.npm_builder import NpmBuilder
 from gloveport.engine.python_builder import PythonBuilder
 from gloveport.engine.run_environments import Environments
+from gloveport.engine.uv_sandboxes import UvSandboxes
 from gloveport.environments.environment_store import EnvironmentStore
 from gloveport.environments.indexes import find_indexes
 from gloveport.environments.registries import find_registries
@@ -55,7 +56,8 @@ def open_environments(
     python, npm = _python_of(config, init, environ), _npm_of(config, environ)
     indexes = find_indexes(settings.indexes, environ)
     with contextlib.suppress(FileNotFoundError):
-        python.builder = PythonBuilder(host=build, indexes=indexes, uv=str(Path(find_uv_bin()).resolve()), python=init)
+        uv = UvSandboxes(host=build, indexes=indexes, uv=str(Path(find_uv_bin()).resolve()), python=init)
+        python.builder = PythonBuilder(uv=uv)
     with contextlib.suppress(ConfigError):
         deno = typescript.find(str(config.runtimes.deno) if config.runtimes.deno else None, "typescript")
         npm.builder = NpmBuilder(host=build, registries=npm.registries, deno=deno)

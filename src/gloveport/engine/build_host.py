@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +13,7 @@ from pydantic import ByteSize
 from gloveport.egress.outbound_session import Gateway
 from gloveport.engine.build_sandboxes import BuildSandboxes
 from gloveport.engine.reach import Reach
-from gloveport.environments.environment_store import BuiltTree, EnvironmentStore
+from gloveport.environments.environment_store import BuiltTree, EnvironmentStore, LockRequest
 from gloveport.environments.locks import MOST_LOCK_BYTES, Lock
 from gloveport.environments.seal import TreeBounds
 from gloveport.errors import Denied
@@ -29,6 +29,9 @@ from gloveport.sandbox.pool import zygote_process
 
 OnProgress: TypeAlias = Callable[[str], None]
 """Takes a few words on what is being done now. Must not wait."""
+
+RefuseBuilds: TypeAlias = Callable[[str, Lock], Awaitable[None]]
+"""Refuses to build something, named as ``NAME==VERSION``, if it may not be, with all whose code runs meanwhile."""
 
 LIMITS: Final = Limits(
     wall_seconds=1800,
@@ -51,13 +54,16 @@ class Builder(Protocol):
     def grant(self) -> Grant:
         """What the programs of a build may do."""
 
-    async def resolve(self, requirements: Sequence[str], guard: Guard, on_progress: OnProgress) -> Lock:
-        """Find versions of what is required, and of all that this needs.
+    async def resolve(
+        self, wanted: LockRequest, guard: Guard, on_progress: OnProgress, refuse_builds: RefuseBuilds
+    ) -> Lock:
+        """Find versions of what is required, and of all that this needs; build what may be built from source.
 
         Args:
-            requirements: In the spelling of ``policy``.
+            wanted: What is required, in the spelling of ``policy``.
             guard: Has the grant of builds, and writes down what they fetch.
             on_progress: Is told what is being done.
+            refuse_builds: Decides before anything is built.
 
         Raises:
             Denied: There are none, or some are younger than the cooldown.
@@ -81,6 +87,7 @@ class BuildHost:
         bounds: How much an environment may hold.
         cooldown_days: What is younger is left out.
         egress: What the operator says of the way out: an API for the host of an index counts, with its credential.
+        limits: Of each of the programs of a build.
     """
 
     store: EnvironmentStore
@@ -90,6 +97,7 @@ class BuildHost:
     backend: Bubblewrap
     system: System
     egress: Egress
+    limits: Limits = LIMITS
 
     @property
     def cutoff(self) -> datetime | None:
@@ -106,7 +114,7 @@ class BuildHost:
                 apis[owners[0]] = owners[1]
             else:
                 apis[f"index-{number}"] = Api(hosts=(host,), rules=(Rule(action="allow", methods=methods),))
-        return Grant(limits=LIMITS, egress=self.egress.model_copy(update={"apis": apis, "yolo": False}))
+        return Grant(limits=self.limits, egress=self.egress.model_copy(update={"apis": apis, "yolo": False}))
 
     @contextlib.asynccontextmanager
     async def open_sandboxes(

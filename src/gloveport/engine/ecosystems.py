@@ -16,7 +16,7 @@ from gloveport.errors import Denied
 from gloveport.model import Language
 from gloveport.model.packages import NPM_PACKAGES, PACKAGES, Environment
 from gloveport.policy.npm_requests import MetadataError, normalize_npm_requirement, read_imports
-from gloveport.policy.package_requests import name_of, normalize_requirement, read_metadata
+from gloveport.policy.package_requests import name_of, normalize_pin, normalize_requirement, read_metadata
 from gloveport.runtimes import Runtime, python, typescript
 
 _OF_PYTHON: Final = {
@@ -64,11 +64,11 @@ class Ecosystem(Protocol):
             Denied: It can't be read.
         """
 
-    def requirements_of(self, settings: Environment) -> tuple[str, ...] | None:
+    def request_of(self, settings: Environment) -> LockRequest | None:
         """What an environment has of it, in the one spelling that each has; None for nothing."""
 
     def lock_request(self, requirements: tuple[str, ...]) -> LockRequest:
-        """All that the lock of these depends on."""
+        """All that the lock of these depends on, where nothing may be built from source."""
 
     def read_lock(self, data: bytes) -> Lock:
         """A lock that was kept.
@@ -127,9 +127,12 @@ class PythonPackages:
                 hint='write it as PEP 723 has it: # /// script, # dependencies = ["NAME"], # ///',
             ) from error
 
-    def requirements_of(self, settings: Environment) -> tuple[str, ...] | None:
+    def request_of(self, settings: Environment) -> LockRequest | None:
         """See ``Ecosystem``."""
-        return tuple(sorted({*map(normalize_requirement, settings.python)})) if settings.has_python else None
+        if not settings.has_python:
+            return None
+        wanted = self.lock_request(tuple(sorted({*map(normalize_requirement, settings.python)})))
+        return wanted.model_copy(update={"build": tuple(map(normalize_pin, settings.build))})
 
     def lock_request(self, requirements: tuple[str, ...]) -> PythonLockRequest:
         """See ``Ecosystem``."""
@@ -195,12 +198,14 @@ class NpmPackages:
                 f"What the program imports can't be had: {error}.",
                 hint='write import { z } from "npm:zod@4", or another package of npm',
             ) from error
-        there = {*map(name_of, (default and self.requirements_of(default)) or ())}
+        wanted = default and self.request_of(default)
+        there = {*map(name_of, wanted.asked if wanted else ())}
         return () if there.issuperset(map(name_of, asked)) else asked
 
-    def requirements_of(self, settings: Environment) -> tuple[str, ...] | None:
+    def request_of(self, settings: Environment) -> LockRequest | None:
         """See ``Ecosystem``."""
-        return tuple(sorted({*map(normalize_npm_requirement, settings.npm)})) or None
+        asked = tuple(sorted({*map(normalize_npm_requirement, settings.npm)}))
+        return self.lock_request(asked) if asked else None
 
     def lock_request(self, requirements: tuple[str, ...]) -> NpmLockRequest:
         """See ``Ecosystem``."""

@@ -9,15 +9,15 @@ says which names programs can import is written by this process.
 
 import contextlib
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from anyio import to_thread
 
-from gloveport.engine.build_host import BuildHost, OnProgress, read_lock_file, write_input
+from gloveport.engine.build_host import BuildHost, OnProgress, RefuseBuilds, read_lock_file, write_input
 from gloveport.engine.build_sandboxes import BuildSandboxes
-from gloveport.environments.environment_store import BuiltTree
+from gloveport.environments.environment_store import BuiltTree, LockRequest
 from gloveport.environments.locks import Lock, refuse_young
 from gloveport.environments.npm_locks import NpmLock, read_npm_lock
 from gloveport.environments.registries import Registries
@@ -55,8 +55,15 @@ class NpmBuilder:
         """See ``Builder``."""
         return self.host.grant(self.registries.hosts)
 
-    async def resolve(self, requirements: Sequence[str], guard: Guard, on_progress: OnProgress) -> NpmLock:
+    async def resolve(
+        self,
+        wanted: LockRequest,
+        guard: Guard,
+        on_progress: OnProgress,
+        refuse_builds: RefuseBuilds,  # noqa: ARG002 - see ``Builder``: nothing is
+    ) -> NpmLock:
         """See ``Builder``."""
+        requirements = wanted.asked
         on_progress(f"resolving {len(requirements)} requirements of npm")
         cutoff = self.host.cutoff
         async with self._open_sandboxes({_name_of(one): one for one in requirements}) as build:

@@ -146,7 +146,8 @@ class Environments:
             if asked := ecosystem.read_request(request.language, request.code, settings):
                 if refusal := refuse_names(self.rules, map(name_of, asked)):
                     raise Denied(refusal.code, refusal.reason, hint=refusal.hint)
-                tree = await self._provide(ecosystem, None, asked, guard, on_progress)
+                wanted = ecosystem.lock_request(asked)
+                tree = await self._provide(ecosystem, None, wanted, guard, on_progress)
                 return RunEnvironment(name=INLINE, trees=(self._open_tree(ecosystem, tree),))
         return None if default is None else await self.open_named(default, guard, on_progress, languages)
 
@@ -159,8 +160,8 @@ class Environments:
     ) -> RunEnvironment:
         """One of the operator's, as far as programs in these languages need it; None for all. Raises as ``provide``."""
         trees = [
-            self._open_tree(ecosystem, await self._provide(ecosystem, name, requirements, guard, on_progress))
-            for ecosystem, requirements in self._parts(name)
+            self._open_tree(ecosystem, await self._provide(ecosystem, name, wanted, guard, on_progress))
+            for ecosystem, wanted in self._parts(name)
             if languages is None or any(language in ecosystem.languages for language in languages)
         ]
         return RunEnvironment(name=name, trees=tuple(trees))
@@ -171,10 +172,9 @@ class Environments:
         if settings.lock is not None:
             raise Denied("lock_is_the_owners", f"The lock of {name} is {settings.lock}.", hint="make that one anew")
         locks = []
-        for ecosystem, requirements in self._parts(name):
-            wanted = ecosystem.lock_request(requirements)
+        for ecosystem, wanted in self._parts(name):
             async with self._hold_name(wanted.digest):
-                lock = await self._resolve(ecosystem, requirements, guard, on_progress)
+                lock = await self._resolve(ecosystem, name, wanted, guard, on_progress)
                 self._check(name, lock)
                 self.store.save_lock(wanted, lock)
             locks.append(lock)
@@ -184,9 +184,9 @@ class Environments:
     def find_built(self, name: str) -> list[tuple[Lock, BuiltTree | None]]:
         """What there is of one of the operator's: its locks, and the tree of each if it was built."""
         found = []
-        for ecosystem, requirements in self._parts(name):
+        for ecosystem, wanted in self._parts(name):
             try:
-                lock = self._find_lock(ecosystem, name, ecosystem.lock_request(requirements))
+                lock = self._find_lock(ecosystem, name, wanted)
             except Denied:
                 continue
             if lock is not None:
@@ -217,10 +217,10 @@ class Environments:
             return f"ask for it in the program: # /// script, # dependencies = [{listed}], # ///, a line each"
         return f"{_ADD} python = [{listed}]"
 
-    def _parts(self, name: str) -> list[tuple[Ecosystem, tuple[str, ...]]]:
+    def _parts(self, name: str) -> list[tuple[Ecosystem, LockRequest]]:
         """The kinds of packages that one of the operator's has, with what is required of each."""
-        pairs = ((one, one.requirements_of(self.named[name])) for one in self.ecosystems)
-        return [(ecosystem, requirements) for ecosystem, requirements in pairs if requirements is not None]
+        pairs = ((one, one.request_of(self.named[name])) for one in self.ecosystems)
+        return [(ecosystem, wanted) for ecosystem, wanted in pairs if wanted is not None]
 
     def _open_tree(self, ecosystem: Ecosystem, tree: BuiltTree) -> PackageTree:
         self.store.note_use(tree)
@@ -230,28 +230,21 @@ class Environments:
         self,
         ecosystem: Ecosystem,
         name: str | None,
-        requirements: tuple[str, ...],
+        wanted: LockRequest,
         guard: Guard,
         on_progress: OnProgress,
     ) -> BuiltTree:
-        key = (name or "", ecosystem.platform, *requirements)
+        key = (name or "", ecosystem.platform, *wanted.build, "", *wanted.asked)
         known = self._known.get(key)
         if known is not None and name is not None and self.store.path_of(known).exists():
             return known
-        wanted = ecosystem.lock_request(requirements)
         async with self._hold_name(wanted.digest):
             lock = await to_thread.run_sync(self._find_lock, ecosystem, name, wanted)
             if lock is None:
-                lock = await self._resolve(ecosystem, requirements, guard, on_progress)
+                lock = await self._resolve(ecosystem, name, wanted, guard, on_progress)
                 self.store.save_lock(wanted, lock)  # what a person is asked about stays what it was
             self._check(name, lock)
-            action = Install(
-                environment=name,
-                asked=tuple(sorted({name_of(one) for one in requirements})),
-                packages=lock.packages,
-                lock_sha256=lock.sha256,
-            )
-            async with guard.admit(action) as ending:
+            async with guard.admit(_action_of(name, wanted.asked, lock)) as ending:
                 tree = await to_thread.run_sync(self.store.find_whole_tree, lock.sha256, ecosystem.platform)
                 ending.fields["built"] = tree is None
                 if tree is None:
@@ -304,10 +297,16 @@ class Environments:
                 )
 
     async def _resolve(
-        self, ecosystem: Ecosystem, requirements: tuple[str, ...], guard: Guard, on_progress: OnProgress
+        self, ecosystem: Ecosystem, name: str | None, wanted: LockRequest, guard: Guard, on_progress: OnProgress
     ) -> Lock:
+        async def refuse_builds(pinned: str, lock: Lock) -> None:
+            """Decide about code that runs to build something, as about what programs import."""
+            self._check(name, lock)
+            async with guard.admit(_action_of(name, (pinned,), lock)):
+                await self._refuse_malware(lock, guard)
+
         builder = _builder_of(ecosystem)
-        return await builder.resolve(requirements, _of_builds(guard, builder.grant), on_progress)
+        return await builder.resolve(wanted, _of_builds(guard, builder.grant), on_progress, refuse_builds)
 
     def _deny_unknown(self, name: str) -> Denied:
         there = f"There are: {join_listed(sorted(self.named))}." if self.named else "There are none."
@@ -326,6 +325,11 @@ class Environments:
 
 
 _ADD: Final = "the owner can add it: [environments.NAME]"
+
+
+def _action_of(name: str | None, asked: Sequence[str], lock: Lock) -> Install:
+    names = tuple(sorted({name_of(one) for one in asked}))
+    return Install(environment=name, asked=names, packages=lock.packages, lock_sha256=lock.sha256)
 
 
 def _is_default(settings: Environment, language: Language) -> bool:

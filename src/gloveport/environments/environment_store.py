@@ -44,10 +44,18 @@ _HELD: Final = ".held"
 class LockRequest(Value):
     """All that a lock depends on."""
 
+    build: tuple[str, ...] = ()
+    """What is built from source, each ``NAME==VERSION``. Where there is nothing, digests are what they were."""
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """What is required."""
+        raise NotImplementedError
+
     @property
     def digest(self) -> str:
         """Name of its lock."""
-        return _digest(_FORMAT, self.model_dump_json())
+        return _digest(_FORMAT, self.model_dump_json(exclude_defaults=True))
 
 
 class PythonLockRequest(LockRequest):
@@ -59,6 +67,11 @@ class PythonLockRequest(LockRequest):
     interpreter: str
     """Implementation and version, as extension modules name it."""
 
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """See ``LockRequest``."""
+        return self.requirements
+
 
 class NpmLockRequest(LockRequest):
     """All that a lock of packages of npm depends on."""
@@ -67,6 +80,11 @@ class NpmLockRequest(LockRequest):
     registry: str
     scopes: Mapping[str, str]
     cooldown_days: float
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """See ``LockRequest``."""
+        return self.npm
 
 
 class BuiltTree(Value):

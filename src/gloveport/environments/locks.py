@@ -6,9 +6,10 @@ resolver that was told to leave out what is too young has read what an index sen
 
 import hashlib
 import itertools
+import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -31,8 +32,8 @@ MOST_LOCK_BYTES: Final = 8 << 20
 MOST_PACKAGES: Final = 1000
 _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,98}[a-z0-9])?")
 _VERSION: Final = re.compile(r"[A-Za-z0-9.!+_-]{1,80}")
-_URL: Final = re.compile(r"(?:https?|file)://[^\s\x00-\x1f\x7f?#\\@]{1,2000}")
-_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+URL: Final = re.compile(r"(?:https?|file)://[^\s\x00-\x1f\x7f?#\\@]{1,2000}")
+SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class Wheel(Value):
@@ -54,6 +55,17 @@ class Pin(LockedPackage):
     wheel: Wheel
 
 
+class BuiltWheel(LockedPackage):
+    """A package of a lock that was built from its source distribution."""
+
+    file: str
+    """Name of the wheel."""
+
+    wheel_sha256: str
+    source_url: str
+    source_sha256: str
+
+
 class Lock(Value):
     """What an environment is installed from."""
 
@@ -73,9 +85,20 @@ class PythonLock(Lock):
     pins: tuple[Pin, ...]
     """Sorted by name."""
 
+    built: tuple[BuiltWheel, ...] = ()
+    """What was built from source; its wheels lie in no index."""
+
     def requirements(self) -> str:
         """As ``pip install --require-hashes`` reads them."""
         return "".join(f"{one.name}=={one.version} --hash=sha256:{one.wheel.sha256}\n" for one in self.pins)
+
+
+def add_built(text: str, built: Sequence[BuiltWheel]) -> str:
+    """The text of a lock, with what was built of it."""
+    if not built:
+        return text
+    tables = ("".join(f"{key} = {json.dumps(said)}\n" for key, said in one.model_dump().items()) for one in built)
+    return text + "".join(f"\n[[tool.gloveport.built]]\n{table}" for table in tables)
 
 
 def read_lock(data: bytes, version: tuple[int, int]) -> PythonLock:
@@ -86,8 +109,11 @@ def read_lock(data: bytes, version: tuple[int, int]) -> PythonLock:
     """
     try:
         text = data.decode()
-        listed = tomllib.loads(text)["packages"]
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError, KeyError) as error:
+        table = tomllib.loads(text)
+        listed, tools = table["packages"], table.get("tool", {})
+        own = tools.get("gloveport", {}).get("built", [])
+        built = {one.name: one for one in map(BuiltWheel.model_validate, own)}
+    except (ValueError, RecursionError, KeyError, AttributeError, TypeError) as error:
         raise unreadable_lock(f"it is no pylock.toml: {error!r:.200}") from error
     if not isinstance(listed, list) or len(listed) > MOST_PACKAGES:
         raise unreadable_lock(f"it has more than {MOST_PACKAGES} packages, or no list of them")
@@ -96,8 +122,9 @@ def read_lock(data: bytes, version: tuple[int, int]) -> PythonLock:
     for one, other in itertools.pairwise(pins):
         if one.name == other.name:
             raise unreadable_lock(f"it has {one.name} twice")
+    pins = [_with_age(one, built) for one in pins]
     packages = tuple(LockedPackage(name=one.name, version=one.version, uploaded=one.uploaded) for one in pins)
-    return PythonLock(text=text, packages=packages, pins=tuple(pins))
+    return PythonLock(text=text, packages=packages, pins=tuple(pins), built=tuple(built.values()))
 
 
 def refuse_young(packages: Iterable[LockedPackage], cutoff: datetime | None) -> None:
@@ -149,7 +176,7 @@ def _read_pin(table: Any, tags: "dict[Tag, int]") -> Pin:  # noqa: ANN401 - what
         raise Denied(
             "package_without_wheel",
             f"{name} {version} has no wheel for this Python, and nothing is built from source.",
-            hint="ask for another version; a source distribution runs code of its own while it is installed",
+            hint=f'ask for another version, or write build = ["{name}=={version}"]: that runs code of its own',
         )
     return best[1]
 
@@ -161,9 +188,9 @@ def _read_wheel(name: str, version: str, wheel: Any, tags: "dict[Tag, int]") -> 
     sha256 = hashes.get("sha256") if isinstance(hashes, dict) else None
     if (
         not isinstance(url, str)
-        or not _URL.fullmatch(url)
+        or not URL.fullmatch(url)
         or not isinstance(sha256, str)
-        or not _SHA256.fullmatch(sha256)
+        or not SHA256.fullmatch(sha256)
     ):
         raise unreadable_lock(f"a file of {name} has no plain URL with a sha256")
     file = url.rpartition("/")[2].replace("%2B", "+").replace("%2b", "+")
@@ -182,6 +209,14 @@ def _read_wheel(name: str, version: str, wheel: Any, tags: "dict[Tag, int]") -> 
     return pin, min((tags[tag] for tag in fits if tag in tags), default=None)
 
 
+def _with_age(pin: Pin, built: Mapping[str, BuiltWheel]) -> Pin:
+    """What was built is as old as its source."""
+    one = built.get(pin.name)
+    if one is None or (one.version, one.wheel_sha256) != (pin.version, pin.wheel.sha256):
+        return pin
+    return pin.model_copy(update={"uploaded": read_time(one.uploaded)})
+
+
 def _tags(version: tuple[int, int]) -> "dict[Tag, int]":
     """What an interpreter of this version runs, the best first."""
     interpreter = f"cp{version[0]}{version[1]}"
@@ -190,6 +225,15 @@ def _tags(version: tuple[int, int]) -> "dict[Tag, int]":
         *wheel_tags.compatible_tags(version, interpreter=interpreter),
     )
     return {tag: rank for rank, tag in reversed([*enumerate(every)])}
+
+
+def read_time(told: object) -> str:
+    """When a file was uploaded, in one spelling; empty where that is not said."""
+    try:
+        at = datetime.fromisoformat(told) if isinstance(told, str) else None
+        return at.astimezone(UTC).isoformat(timespec="seconds") if at is not None and at.tzinfo is not None else ""
+    except (ValueError, OverflowError):
+        return ""
 
 
 def unreadable_lock(why: str) -> Denied:

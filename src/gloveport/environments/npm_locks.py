@@ -7,10 +7,9 @@ first is what Deno installs from, and refuses where a file has another digest th
 import json
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
-from gloveport.environments.locks import MOST_PACKAGES, Lock, unreadable_lock
+from gloveport.environments.locks import MOST_PACKAGES, Lock, read_time, unreadable_lock
 from gloveport.model.packages import LockedPackage
 
 _ID: Final = re.compile(
@@ -77,7 +76,7 @@ def _read_package(name: str, entry: Any, uploaded: Mapping[str, Any]) -> LockedP
     return LockedPackage(
         name=f"npm:{found['name']}",
         version=found["version"],
-        uploaded=_read_time(uploaded.get(f"{found['name']}@{found['version']}")),
+        uploaded=read_time(uploaded.get(f"{found['name']}@{found['version']}")),
     )
 
 
@@ -89,12 +88,3 @@ def _read_specifier(specifier: str, resolved: object) -> tuple[str, str]:
     if not specifier.startswith("npm:") or found is None:
         raise unreadable_lock(f"{specifier!a:.200} is none of npm")
     return found["name"], found["version"]
-
-
-def _read_time(told: object) -> str:
-    """When it was uploaded, in one spelling; empty where that is not said."""
-    try:
-        at = datetime.fromisoformat(told) if isinstance(told, str) else None
-        return at.astimezone(UTC).isoformat(timespec="seconds") if at is not None and at.tzinfo is not None else ""
-    except (ValueError, OverflowError):
-        return ""

@@ -14,6 +14,9 @@ RequirementText: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][^\x00-\
 NpmRequirementText: TypeAlias = Annotated[str, Field(pattern=r"^[@A-Za-z0-9][^\x00-\x1f\x7f]{0,199}$")]
 """As npm writes it, without a place to get it from: ``zod``, ``csv-parse@5``, ``@scope/name@^1.2``."""
 
+PinnedText: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}==[A-Za-z0-9.!+_-]{1,80}$")]
+"""A name and one version of it: ``docopt==0.6.2``."""
+
 PackagePattern: TypeAlias = Annotated[
     str,
     Field(pattern=r"^(?:npm:[a-z0-9@*][a-z0-9@*._/-]*|[A-Za-z0-9*][A-Za-z0-9*._-]*)(?:[<>=!~][^\x00-\x1f\x7f]*)?$"),
@@ -54,9 +57,14 @@ class Environment(Value):
     """A `pylock.toml` (as `uv pip compile --format pylock.toml` or `uv export` write it) to install as it is, instead
     of `python`. Default: Gloveport makes one, and keeps it until `gloveport env lock`."""
 
+    build: tuple[PinnedText, ...] = ()
+    """Packages of Python that are built from their source distributions, each in one version, and in this order:
+    `docopt==0.6.2`. Code of theirs, and of what they need for it, runs meanwhile, in a sandbox without a network.
+    Default: none, so that what has no wheel is refused."""
+
     allow: tuple[PackagePattern, ...] = ()
-    """All packages that may be in it, those that come with others too: `requests`, `azure-*`, `numpy>=2`, `npm:zod`. A
-    lock with any other is refused. Default: whatever its requirements need."""
+    """All packages that may be in it, those that come with others and those that `build` needs, too: `requests`,
+    `azure-*`, `numpy>=2`, `npm:zod`. A lock with any other is refused. Default: whatever its requirements need."""
 
     default: bool = False
     """Whether programs that name no environment run in this one. There may be one for each language."""

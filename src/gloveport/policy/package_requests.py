@@ -94,6 +94,19 @@ def normalize_requirement(text: str) -> str:
     return str(one)
 
 
+def normalize_pin(text: str) -> str:
+    """``NAME==VERSION`` in the one spelling that it has.
+
+    Raises:
+        MetadataError: It is none.
+    """
+    name, _, pinned = text.partition("==")
+    try:
+        return f"{canonical_name(name)}=={version.Version(pinned)}"
+    except version.InvalidVersion as error:
+        raise MetadataError(f"{text!a} is no package in a version") from error
+
+
 def canonical_name(name: str) -> str:
     """The one spelling that a package's name has. Those of npm have no other."""
     return name if name.startswith(NPM) else re.sub(r"[-_.]+", "-", name).lower()

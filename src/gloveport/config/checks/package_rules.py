@@ -9,7 +9,7 @@ from gloveport.config.toml_text import printable
 from gloveport.config.validation.faults import Fault
 from gloveport.model.packages import Environment
 from gloveport.policy.npm_requests import MetadataError, normalize_npm_requirement
-from gloveport.policy.package_requests import is_pattern, name_of, normalize_requirement
+from gloveport.policy.package_requests import is_pattern, name_of, normalize_pin, normalize_requirement
 
 _LISTS: Final = ("allow", "ask", "deny")
 
@@ -34,6 +34,7 @@ def package_faults(data: Table) -> Iterator[Fault]:
                     problem=printable(f"expected a requirement: {error}"),
                     hint="write a name and perhaps versions, such as requests>=2.32",
                 )
+        yield from _build_faults(table, key)
         if isinstance(table, Mapping) and "lock" in table and table.get("python"):
             yield Fault(
                 keys=((*key, "lock"), (*key, "python")),
@@ -50,6 +51,25 @@ def package_faults(data: Table) -> Iterator[Fault]:
                     hint="leave it to one of them, or name the languages of each",
                 )
                 break
+
+
+def _build_faults(table: object, key: KeyPath) -> Iterator[Fault]:
+    seen = set()
+    for index, text in enumerate(_texts(table, "build")):
+        try:
+            name = normalize_pin(text).partition("==")[0]
+        except MetadataError as error:
+            yield Fault(keys=((*key, "build", index),), problem=printable(f"{error}"), hint="write docopt==0.6.2")
+            continue
+        if name in seen:
+            yield Fault(keys=((*key, "build", index),), problem="found it twice", hint="leave one of them")
+        seen.add(name)
+    if seen and isinstance(table, Mapping) and not table.get("python"):
+        yield Fault(
+            keys=((*key, "build"),),
+            problem="nothing of it is built: only what python requires is",
+            hint="add python, or leave it out",
+        )
 
 
 def _npm_faults(table: object, key: KeyPath) -> Iterator[Fault]:

@@ -1,10 +1,11 @@
-"""Fetches wheels for an environment, inside a sandbox whose only door is the index, and looks at what is in each.
+"""Fetches files for an environment, inside a sandbox whose only door is the index, and looks at what is in wheels.
 
     fetch_wheels.py LIST DIRECTORY MOST_BYTES MOST_FILES
 
 ``LIST`` is JSON: an array of ``{"url", "file", "sha256"}``. What is in ``DIRECTORY`` under its name already is not
-fetched. A wheel whose digest is another, or that holds a link, a name outside of it, two names that differ by case
-alone, or more than there may be, ends it. The host believes none of this, and looks at all of it once more.
+fetched. Without a digest it is a page of the index, which may not be there. A file whose digest is another, or a wheel
+that holds a link, a name outside of it, two names that differ by case alone, or more than there may be, ends it. The
+host believes none of this, and looks at all of it once more.
 """
 
 import concurrent.futures
@@ -15,11 +16,26 @@ import posixpath
 import shutil
 import stat
 import sys
+import urllib.error
 import urllib.request
 import zipfile
 
 AT_ONCE = 8
 SECONDS = 60
+PAGES = "application/vnd.pypi.simple.v1+json"
+
+
+def fetch_page(one, directory):
+    """Fetch a page of an index, where there is one."""
+    request = urllib.request.Request(one["url"], headers={"Accept": PAGES})
+    try:
+        answer = urllib.request.urlopen(request, timeout=SECONDS)
+    except urllib.error.URLError as error:
+        if getattr(error, "code", None) == 404 or one["url"].startswith("file:"):
+            return
+        raise
+    with answer, open(os.path.join(directory, one["file"]), "xb") as file:
+        shutil.copyfileobj(answer, file, 1 << 18)
 
 
 def fetch(one, directory):
@@ -38,6 +54,8 @@ def fetch(one, directory):
 
 def look(place, bounds):
     """Look at what a wheel says that is in it; tells how many bytes and files."""
+    if not str(place).endswith(".whl"):
+        return os.path.getsize(place), 1
     with zipfile.ZipFile(place) as archive:
         entries, folded = archive.infolist(), {}
     name = os.path.basename(place)
@@ -60,6 +78,10 @@ def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         wanted = json.load(file)
     directory, bounds = sys.argv[2], [int(number) for number in sys.argv[3:5]]
+    for one in wanted:
+        if one["sha256"] is None:
+            fetch_page(one, directory)
+    wanted = [one for one in wanted if one["sha256"] is not None]
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         done = {pool.submit(fetch, one, directory): one for one in wanted}
         for number, one in enumerate(concurrent.futures.as_completed(done), 1):

@@ -1,0 +1,134 @@
+"""Builds wheels of source distributions. Code of a package runs in a sandbox that has no door, and in no other.
+
+    find      a program of ours fetches the index's page of the project, and the file        the index is its only door
+    look      another takes pyproject.toml out of it; nothing of it is executed              no door is answered
+    resolve   uv makes a lock of what the build needs, and those wheels are fetched          the index is its only door
+    build     uv installs those wheels and builds                                            there is no door
+    check     the host takes one file of the right name; a program looks at what is in it    no door is answered
+
+Each has a directory of its own: nothing that the build could write to is seen by anything that has a door.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gloveport.engine.build_host import OnProgress, RefuseBuilds, read_lock_file, write_input
+from gloveport.engine.build_sandboxes import BuildSandboxes
+from gloveport.engine.uv_sandboxes import COMMON, LYING, UV, UvSandboxes
+from gloveport.environments.locks import BuiltWheel, Lock, PythonLock, Wheel, refuse_young
+from gloveport.environments.source_distributions import find_source, read_build_requirements, read_built
+from gloveport.errors import Denied
+from gloveport.guard import Guard
+from gloveport.model import GUEST
+from gloveport.model.packages import PACKAGES, LockedPackage
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceBuilder:
+    """Builds wheels of source distributions, which it keeps in the store."""
+
+    uv: UvSandboxes
+
+    async def build(
+        self,
+        pinned: str,
+        former: Sequence[BuiltWheel],
+        guard: Guard,
+        on_progress: OnProgress,
+        refuse_builds: RefuseBuilds,
+    ) -> BuiltWheel:
+        """Build one.
+
+        Args:
+            pinned: ``NAME==VERSION``, canonical.
+            former: What was built before, which it may need.
+            guard: As for ``Builder``.
+            on_progress: As for ``Builder``.
+            refuse_builds: As for ``Builder``.
+
+        Raises:
+            Denied: There is none, it may not be built, or the build fails or leaves something else.
+        """
+        on_progress(f"fetching the source of {pinned}")
+        package, source, requires = await self._fetch(pinned, guard)
+        on_progress(f"resolving what {pinned} needs to be built")
+        lock = await self.uv.resolve(requires, former, guard)
+        runs = sorted((package, *lock.packages), key=lambda one: one.name)
+        await refuse_builds(pinned, Lock(text=lock.text, packages=tuple(runs)))
+        async with self.uv.open(self.uv.grant) as build:
+            await self.uv.fetch(build, (one.wheel for one in lock.pins), guard, on_progress)
+        on_progress(f"building {pinned}")
+        wheel = await self._build(package, source, lock)
+        return BuiltWheel(
+            **package.model_dump(),
+            file=wheel.file,
+            wheel_sha256=wheel.sha256,
+            source_url=source.url,
+            source_sha256=source.sha256,
+        )
+
+    async def _fetch(self, pinned: str, guard: Guard) -> tuple[LockedPackage, Wheel, tuple[str, ...]]:
+        """Fetch it, and read what its build needs."""
+        async with self.uv.open(self.uv.grant) as build:
+            (build.work / "wheels").mkdir()
+            package, source = await self._find(build, pinned, guard)
+            if not source.url.startswith("file:"):  # what lies on the operator's disk has no age
+                refuse_young([package], self.uv.host.cutoff)
+            await self.uv.fetch_files(build, [source], guard)
+            if not self.uv.host.store.keep_wheel(source, build.work / "wheels" / source.file):
+                raise Denied("package_refused", f"{source.file} is another than the index says.", hint=LYING)
+            read = (self.uv.host.system.python, "-I", f"{GUEST}/python/read_build_system.py")
+            place = "pyproject.toml"
+            said = await build.run((*read, f"{PACKAGES}/wheels/{source.file}", f"{PACKAGES}/{place}"), None)
+            if said.outcome.exit_code != 0:
+                raise said.failure("package_refused", f"The source of {pinned} can't be read")
+            text = read_lock_file(build.work / place) if (build.work / place).exists() else None
+        return package, source, read_build_requirements(text)
+
+    async def _find(self, build: BuildSandboxes, pinned: str, guard: Guard) -> tuple[LockedPackage, Wheel]:
+        """Ask the indexes for it, one after the other, until one has its name."""
+        name = pinned.partition("==")[0]
+        for number, index in enumerate(self.uv.places):
+            page = Wheel(url=f"{index}/{name}/{'index.html' * index.startswith('file:')}", file=f"{number}", sha256="")
+            await self.uv.fetch_files(build, [page], guard)
+            if (build.work / "wheels" / page.file).exists():
+                found = find_source(read_lock_file(build.work / "wheels" / page.file), page.url, pinned)
+                if found is not None:
+                    return found
+                break
+        raise Denied(
+            "packages_unresolved",
+            f"There is no source distribution of {pinned} with a sha256.",
+            hint="correct the version; of several indexes the first that has a name is asked alone",
+        )
+
+    async def _build(self, package: LockedPackage, source: Wheel, lock: PythonLock) -> Wheel:
+        """Run its code, where it can reach nobody, and keep what it has made."""
+        store, pinned = self.uv.host.store, f"{package.name} {package.version}"
+        async with self.uv.open(self.uv.host.grant(())) as build:
+            wheels = build.work / "wheels"
+            wheels.mkdir()
+            for one in (source, *(pin.wheel for pin in lock.pins)):
+                if not store.take_wheel(one, wheels / one.file):
+                    raise Denied("package_refused", f"{one.file} is gone.", hint="try again")
+            (wheels / source.file).rename(build.work / source.file)
+            write_input(build.work / "requirements.txt", lock.requirements())
+            write_input(build.work / "uv.toml", "")
+            hashes = ("--build-constraints", f"{PACKAGES}/requirements.txt", "--require-hashes")
+            which = ("--python", self.uv.host.system.python, *hashes, "--find-links", f"{PACKAGES}/wheels")
+            what = ("--wheel", f"{PACKAGES}/{source.file}", "-o", f"{PACKAGES}/out")
+            said = await build.run((UV, "build", *COMMON, *_BUILD, *which, *what), None)
+            if said.outcome.exit_code != 0:
+                raise said.failure("package_refused", f"{pinned} can't be built")
+            wheel = read_built(build.work / "out", package, self.uv.host.bounds.bytes)
+            if not store.keep_wheel(wheel, build.work / "out" / wheel.file):
+                raise Denied("package_refused", f"The wheel of {pinned} has changed.", hint="try again")
+        async with self.uv.open(self.uv.host.grant(())) as build:  # nothing of the build is here
+            (build.work / "wheels").mkdir()
+            store.take_wheel(wheel, build.work / "wheels" / wheel.file)
+            await self.uv.fetch_files(build, [wheel], None)
+        return wheel
+
+
+_BUILD: Final = ("--offline", "--no-index", "--no-create-gitignore", "--no-sources")

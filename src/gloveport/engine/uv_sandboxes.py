@@ -1,0 +1,167 @@
+"""What builds of Python packages do with uv in sandboxes: resolve to a lock, fetch what it names, install it.
+
+While a door is open uv builds nothing (``--no-build``): no code of a package runs then.
+"""
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gloveport.engine.build_host import BuildHost, OnProgress, read_lock_file, write_input
+from gloveport.engine.build_sandboxes import BuildSandboxes, ProgramEnding
+from gloveport.environments.indexes import Indexes
+from gloveport.environments.locks import BuiltWheel, PythonLock, Wheel, read_lock, refuse_young, select_aged
+from gloveport.environments.source_distributions import write_directory_index
+from gloveport.errors import Denied
+from gloveport.guard import Guard
+from gloveport.model import GUEST, Grant, Mount
+from gloveport.model.packages import PACKAGES
+from gloveport.runtimes.python import Python
+
+UV: Final = "/opt/uv/uv"
+INDEX: Final = "/opt/index"
+COMMON: Final = ("--config-file", f"{PACKAGES}/uv.toml", "--cache-dir", f"{PACKAGES}/cache", "--no-progress")
+_BUILT: Final = "built"
+_PLACE_OF_BUILT: Final = f"file://{PACKAGES}/{_BUILT}/"
+
+
+@dataclass(frozen=True, kw_only=True)
+class UvSandboxes:
+    """Sandboxes with uv, and what it is told.
+
+    Attributes:
+        indexes: Where packages come from.
+        uv: Path of uv on this host, without links.
+        python: The interpreter that environments are for.
+    """
+
+    host: BuildHost
+    indexes: Indexes
+    uv: str
+    python: Python
+
+    @property
+    def grant(self) -> Grant:
+        """See ``Builder``."""
+        return self.host.grant(self.indexes.hosts)
+
+    @property
+    def places(self) -> list[str]:
+        """The indexes, as sandboxes see them."""
+        directories = iter(range(len(self.indexes.directories)))
+        return [f"file://{INDEX}/{next(directories)}" if url.startswith("file:") else url for url in self.indexes.urls]
+
+    @contextlib.asynccontextmanager
+    async def open(self, grant: Grant) -> AsyncIterator[BuildSandboxes]:
+        """Sandboxes of a grant: that of builds, or one without a way out."""
+        binds = (
+            Mount(source=self.uv, target=UV),
+            *(Mount(source=path, target=f"{INDEX}/{number}") for number, path in enumerate(self.indexes.directories)),
+        )
+        env = {"PYC_INVALIDATION_MODE": "UNCHECKED_HASH", "UV_PYTHON_DOWNLOADS": "never"}
+        if grant.egress.apis:  # else the sandbox has no certificates, without which uv does not start
+            env["UV_SYSTEM_CERTS"] = "1"
+        async with self.host.open_sandboxes(grant, binds, env) as build:
+            yield build
+
+    async def resolve(self, requirements: Sequence[str], built: Sequence[BuiltWheel], guard: Guard) -> PythonLock:
+        """Find versions of what is required; of what was built there is that one.
+
+        Raises:
+            Denied: There are none, or some are younger than the cooldown.
+        """
+        async with self.open(self.grant) as build:
+            for one in built:
+                wheel = Wheel(url="", file=one.file, sha256=one.wheel_sha256)
+                self.host.store.take_wheel(wheel, write_directory_index(build.work / _BUILT, one))
+            write_input(build.work / "requirements.in", "\n".join(requirements) + "\n")
+            write_input(build.work / "uv.toml", self._settings(built))
+            which = ("--python", self.host.system.python, "--no-build")
+            how = ("--format", "pylock.toml", "--no-header", "--quiet")
+            files = ("-o", f"{PACKAGES}/pylock.toml", f"{PACKAGES}/requirements.in")
+            said = await build.run((UV, "pip", "compile", *COMMON, *which, *how, *files), guard)
+            if said.outcome.exit_code != 0:
+                raise self._resolution_failure(said)
+            lock = read_lock(read_lock_file(build.work / "pylock.toml"), self.python.version)
+        for one in built:  # nothing else may come under its name
+            if any(pin.name == one.name and pin.wheel.sha256 != one.wheel_sha256 for pin in lock.pins):
+                raise Denied("package_refused", f"{one.name} is another than what was built.", hint=LYING)
+        ageless = (f"file://{INDEX}/", _PLACE_OF_BUILT)  # the age of what was built is that of its source
+        refuse_young(select_aged(lock, ageless), self.host.cutoff)
+        return lock
+
+    async def fetch(
+        self, build: BuildSandboxes, wheels: Iterable[Wheel], guard: Guard, on_progress: OnProgress
+    ) -> None:
+        """Put wheels into ``wheels`` below the directory of a build.
+
+        Raises:
+            Denied: One can't be had, is another than its digest says, or holds what none may.
+        """
+        directory, wanted = build.work / "wheels", {one.file: one for one in wheels}
+        directory.mkdir()
+        here = [file for file, one in wanted.items() if self.host.store.take_wheel(one, directory / file)]
+        on_progress(f"fetching {len(wanted) - len(here)} packages, {len(here)} are here")
+        for file, one in wanted.items():
+            if file not in here and one.url.startswith(_PLACE_OF_BUILT):
+                reason = f"{file} was built from source, and is here no more."
+                raise Denied("package_refused", reason, hint="build it again: gloveport env lock")
+        if len(here) < len(wanted):  # what is here was looked at when it came
+            await self.fetch_files(build, wanted.values(), guard)
+        for file, one in wanted.items():
+            if file not in here and not self.host.store.keep_wheel(one, directory / file):
+                raise Denied("package_refused", f"{file} is another than the lock says.", hint=LYING)
+
+    async def fetch_files(self, build: BuildSandboxes, files: Iterable[Wheel], guard: Guard | None) -> None:
+        """Fetch what is not in ``wheels`` yet, and look at what is in wheels. A file without a digest is a page.
+
+        Raises:
+            Denied: One can't be had, or holds what none may.
+        """
+        told = [{"url": one.url, "file": one.file, "sha256": one.sha256 or None} for one in files]
+        write_input(build.work / "fetch.json", json.dumps(told))
+        bounds = self.host.bounds
+        fetch = (self.host.system.python, "-I", f"{GUEST}/python/fetch_wheels.py", f"{PACKAGES}/fetch.json")
+        said = await build.run((*fetch, f"{PACKAGES}/wheels", str(bounds.bytes), str(bounds.files)), guard)
+        if said.outcome.exit_code != 0:
+            raise said.failure("package_refused", "The packages can't be fetched")
+
+    def _settings(self, built: Sequence[BuiltWheel]) -> str:
+        """The indexes, and how old packages must be. An index on this host's disk tells no age, and needs none."""
+        lines = []
+        if cutoff := self.host.cutoff:
+            lines.append(f'exclude-newer = "{cutoff.isoformat(timespec="seconds")}"')
+        first = [_PLACE_OF_BUILT] if built else []  # the first that has a name is asked alone
+        places = [*first, *self.places]
+        for number, place in enumerate(places, 1):
+            lines += ["[[index]]", f"url = {json.dumps(place)}"]
+            lines += ["exclude-newer = false"] if place.startswith("file:") and cutoff else []
+            lines += ["default = true"] if number == len(places) else []
+        return "\n".join(lines) + "\n"
+
+    def _resolution_failure(self, said: ProgramEnding) -> Denied:
+        text = said.text
+        if "filtered by `exclude-newer`" in text and "published at" not in text:
+            return Denied(
+                "package_of_unknown_age",
+                f"The index does not say when packages were uploaded (PEP 700), so the cooldown of "
+                f"{self.host.cooldown_days:g} days lets none of them in.",
+                hint="set packages.cooldown_days = 0 if you trust this index, or name one that says it",
+            )
+        failure = said.failure("packages_unresolved", "There are no versions that fit together")
+        if self.host.cooldown_days:
+            failure.hint = (
+                f"correct the requirements; versions younger than {self.host.cooldown_days:g} days are left out, "
+                "and so is what has no wheel for this Python"
+            )
+        if "no usable wheels" in text:
+            failure.hint = (
+                'write build = ["NAME==VERSION"] for what has no wheel: it is built then, and code of its own runs '
+                "meanwhile, without a network"
+            )
+        return failure
+
+
+LYING: Final = "the index, or somebody on the way, has sent another file: don't use it before you know why"

@@ -1,0 +1,173 @@
+"""Source distributions: which file of an index is one, what it needs to be built, and what was built of it.
+
+Pages of an index and ``pyproject.toml`` are text from a sandbox, written by whoever wants to.
+"""
+
+import hashlib
+import html.parser
+import json
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urldefrag, urljoin
+
+from packaging import utils
+from packaging.version import Version
+
+from gloveport.environments.locks import SHA256, URL, BuiltWheel, Wheel, read_time
+from gloveport.errors import Denied
+from gloveport.model.packages import LockedPackage
+from gloveport.policy.npm_requests import MOST_REQUIREMENTS, MetadataError
+from gloveport.policy.package_requests import normalize_requirement
+
+_LEGACY: Final = ("setuptools>=40.8.0",)
+"""What PEP 517 has for those that say nothing."""
+
+_FILE: Final = re.compile(r"[A-Za-z0-9_.+-]{1,200}")
+_MOST_NAMES: Final = 100
+
+
+def find_source(page: bytes, url: str, pinned: str) -> tuple[LockedPackage, Wheel] | None:
+    """The source distribution of a version on a project's page (PEP 503, PEP 691), and when it was uploaded.
+
+    Args:
+        page: What the index has sent: JSON, from a directory HTML.
+        url: Where it lies.
+        pinned: ``NAME==VERSION``.
+
+    Returns:
+        The package, and the file; None where the page has none with a digest.
+    """
+    name, _, version = pinned.partition("==")
+    wanted, on_disk = (name, Version(version)), url.startswith("file:")
+    for one in _read_links(page) if on_disk else _read_files(page):
+        file, digest, uploaded = one.get("filename"), one.get("hashes"), one.get("upload-time")
+        sha256 = digest.get("sha256") if isinstance(digest, Mapping) else None
+        try:
+            place = urldefrag(urljoin(url, str(one.get("url")))).url
+            named = utils.parse_sdist_filename(str(file))
+        except (ValueError, utils.InvalidSdistFilename):
+            continue
+        if named != wanted or not URL.fullmatch(place) or not SHA256.fullmatch(str(sha256)):
+            continue
+        if place.startswith("file:") != on_disk:  # what lies on the disk has no cooldown
+            continue
+        package = LockedPackage(name=name, version=str(named[1]), uploaded=read_time(uploaded))
+        suffix = ".zip" if str(file).endswith(".zip") else ".tar.gz"
+        return package, Wheel(url=place, file=f"{name}-{named[1]}{suffix}", sha256=str(sha256))
+    return None
+
+
+def read_build_requirements(pyproject: bytes | None) -> tuple[str, ...]:
+    """What has to be installed before a source distribution can be built.
+
+    Raises:
+        Denied: It can't be read, or says where to get something.
+    """
+    try:
+        listed = tomllib.loads((pyproject or b"").decode()).get("build-system", {}).get("requires", _LEGACY)
+        if isinstance(listed, list | tuple) and len(listed) <= MOST_REQUIREMENTS:
+            return tuple(normalize_requirement(one) for one in listed)
+        why = f"requires is no list of at most {MOST_REQUIREMENTS} texts"
+    except (ValueError, RecursionError, AttributeError, TypeError, MetadataError) as error:
+        why = f"{str(error)!a:.200}"
+    raise Denied("package_refused", f"What it needs to be built can't be read: {why}.", hint="ask for another version")
+
+
+def read_built(directory: Path, package: LockedPackage, most_bytes: int) -> Wheel:
+    """The wheel that a build has left in a directory of its own.
+
+    Args:
+        directory: Where nothing of the build runs any more. Each name in it may be an attack.
+        package: What was to be built.
+        most_bytes: How large it may be.
+
+    Raises:
+        Denied: There is none, more than one, or one of another package or version.
+    """
+    names = _list_names(directory)
+    try:
+        [file] = [name for name in names if name.endswith(".whl")]
+        named, version, _, _ = utils.parse_wheel_filename(file)
+    except (ValueError, utils.InvalidWheelFilename) as error:
+        raise _other_wheel(package, names) from error
+    if (named, version) != (package.name, Version(package.version)) or not _FILE.fullmatch(file):
+        raise _other_wheel(package, names)
+    try:
+        descriptor = os.open(directory / file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise _other_wheel(package, names) from error
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > most_bytes:
+            raise _other_wheel(package, names)
+        with open(descriptor, "rb", closefd=False) as opened:
+            digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    finally:
+        os.close(descriptor)
+    return Wheel(url="", file=file, sha256=digest, size=status.st_size)
+
+
+def write_directory_index(place: Path, built: BuiltWheel) -> Path:
+    """Make a directory an index of one more wheel, the only one of its project; gives where that has to lie."""
+    project = place / built.name
+    project.mkdir(parents=True)
+    told = f'<a href="{built.file}#sha256={built.wheel_sha256}">{built.file}</a>'
+    (project / "index.html").write_text(told, "utf-8")
+    return project / built.file
+
+
+def _read_links(page: bytes) -> list[Mapping[str, Any]]:
+    """The files of a page of a directory, which the operator has written: this parser is slow where one means harm."""
+    parser = _Anchors()
+    parser.feed(page.decode("utf-8", "replace"))
+    return parser.found
+
+
+def _read_files(page: bytes) -> Iterator[Mapping[str, Any]]:
+    try:
+        told = json.loads(page)
+    except (ValueError, RecursionError):
+        return
+    listed = told.get("files") if isinstance(told, dict) else None
+    yield from (one for one in (listed if isinstance(listed, list) else ()) if isinstance(one, dict))
+
+
+class _Anchors(html.parser.HTMLParser):
+    """The files that a page of PEP 503 has, in the words of PEP 691."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[Mapping[str, Any]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """See ``HTMLParser``."""
+        if tag == "a" and (link := dict(attrs).get("href")):
+            url, fragment = urldefrag(link)
+            kind, _, digest = fragment.partition("=")
+            self.found.append({"filename": unquote(url.rpartition("/")[2]), "url": url, "hashes": {kind: digest}})
+
+
+def _list_names(directory: Path) -> list[str]:
+    try:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return []
+    try:
+        with os.scandir(descriptor) as entries:
+            return [entry.name for _, entry in zip(range(_MOST_NAMES), entries, strict=False)]
+    finally:
+        os.close(descriptor)
+
+
+def _other_wheel(package: LockedPackage, names: list[str]) -> Denied:
+    found = ", ".join(sorted(names))
+    return Denied(
+        "package_refused",
+        f"The build of {package.name} {package.version} has not left one wheel of it, but: {found!a:.200}.",
+        hint="look at what it does before you build it again",
+    )
