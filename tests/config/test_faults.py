@@ -288,6 +288,7 @@ description = "pages"
 python = ["requests>=2"]
 npm = ["zod@4"]
 languages = ["typescript", "python"]
+npm_lock = "/package-lock.json"
 build = ["docopt==0.6.2"]
 allow = ["*"]
 default = true
@@ -399,6 +400,7 @@ prefix = "Token "
                 "npm": ["zod@4"],
                 "languages": ["python", "typescript"],
                 "lock": None,
+                "npm_lock": "/package-lock.json",
                 "build": ["docopt==0.6.2"],
                 "allow": ["*"],
                 "default": True,

@@ -1,6 +1,7 @@
 """Environments of npm packages: from a registry of the tests to a program that imports; what a registry may try."""
 
 import contextlib
+import json
 import tarfile
 import tomllib
 from pathlib import Path
@@ -90,6 +91,43 @@ async def test_packages_of_npm_are_built_in_the_sandbox_once_and_imported_by_eit
         registry.packages["helper"] = was
         assert (refused.status, refused.error.type) == ("denied", "package_refused"), refused
         assert not list((store.root / "work").glob("build-*"))
+
+
+async def test_the_operators_lock_says_which_versions_and_digests_may_be_had(tmp_path):
+    """P44: and nothing else is let in, whatever the registry has."""
+    with serve(Registry()) as registry:
+        registry.add("locked", "1.0.0", manifest={"dependencies": {"inner": "*"}})
+        registry.add("locked", "1.1.0", manifest={"dependencies": {"inner": "*"}})
+        registry.add("inner", "1.0.0")
+        registry.add("inner", "2.0.0")
+        locked = {
+            f"node_modules/{name}": {
+                "version": "1.0.0",
+                "integrity": registry.packages[name]["1.0.0"][0]["dist"]["integrity"],
+                **({"dependencies": {"inner": "*"}} if name == "locked" else {}),
+            }
+            for name in ("locked", "inner")
+        }
+        without = {name: one for name, one in locked.items() if not name.endswith("inner")}
+        changed = {name: {**one, "integrity": f"sha512-{'A' * 86}=="} for name, one in locked.items()}
+        named = {}
+        for name, packages in {"right": locked, "without": without, "changed": changed}.items():
+            path = tmp_path / f"{name}.json"
+            path.write_text(json.dumps({"lockfileVersion": 3, "packages": {"": {}, **packages}}))
+            named[name] = {"npm": ["inner" if name == "without" else "locked@^1"], "npm_lock": str(path)}
+        named["none"] = {"npm": ["locked"], "npm_lock": "/nowhere"}
+        async with opened(tmp_path / "state", registry, environments=named) as world:
+            code = "import { VERSION } from 'locked'; VERSION"
+            assert await world.value("typescript", code, environment="right") == "1.0.0"
+            [tree] = world.engine.environments.store.list_trees()
+            assert [f"{one.name} {one.version}" for one in tree.packages] == ["npm:inner 1.0.0", "npm:locked 1.0.0"]
+            for name, refused in {
+                "without": "package_not_locked",
+                "changed": "package_not_locked",
+                "none": "lock_unreadable",
+            }.items():
+                told = await world.run("typescript", "1", environment=name)
+                assert told.error.type == refused, (name, told)
 
 
 async def test_what_a_registry_may_try_builds_nothing(tmp_path):

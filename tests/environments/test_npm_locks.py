@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gloveport.environments.npm_locks import read_npm_lock
+from gloveport.environments.npm_locks import read_npm_lock, read_package_lock
 from gloveport.environments.registries import PUBLIC_REGISTRY, find_registries
 from gloveport.errors import Denied
 
@@ -16,6 +16,22 @@ def lock(npm=None, specifiers=None, uploaded=None, **more):
     told |= {} if npm is None else {"npm": npm}
     told |= {} if specifiers is None else {"specifiers": specifiers}
     return json.dumps({"lock": told, "uploaded": uploaded or {}}).encode()
+
+
+def test_a_package_lock_has_names_versions_and_digests():
+    packages = {
+        "": {"dependencies": {"evil": "*"}},
+        "node_modules/a/node_modules/@s/b": {"version": "1.0.0", "integrity": f"sha1-AAAA {DIGEST}"},
+        "node_modules/alias": {"name": "real", "version": "2.0.0", "integrity": DIGEST},
+        "node_modules/old": {"version": "1.0.0", "integrity": "sha1-AAAA"},
+        "node_modules/here": {"resolved": "file:../here"},
+    }
+    found = read_package_lock(json.dumps({"packages": packages}).encode())
+    assert dict(found.integrity) == {"@s/b@1.0.0": DIGEST, "real@2.0.0": DIGEST}
+    assert json.loads(found.to_seed({"a": "^1"}))["packages"][""] == {"dependencies": {"a": "^1"}}
+    for wrong in (b"", b"[]", b"{}", b"\xff", b'{"packages": 1}', b'{"packages": [1]}', b'{"packages": {"a": 1}}'):
+        with pytest.raises(Denied, match="no package-lock"):
+            read_package_lock(wrong)
 
 
 def test_a_lock_tells_versions_ages_and_what_was_asked_for():

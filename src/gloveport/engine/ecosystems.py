@@ -68,7 +68,7 @@ class Ecosystem(Protocol):
         """What an environment has of it, in the one spelling that each has; None for nothing."""
 
     def lock_request(self, requirements: tuple[str, ...]) -> LockRequest:
-        """All that the lock of these depends on, where nothing may be built from source."""
+        """All that the lock of these depends on, where the operator says no more."""
 
     def read_lock(self, data: bytes) -> Lock:
         """A lock that was kept.
@@ -204,8 +204,10 @@ class NpmPackages:
 
     def request_of(self, settings: Environment) -> LockRequest | None:
         """See ``Ecosystem``."""
-        asked = tuple(sorted({*map(normalize_npm_requirement, settings.npm)}))
-        return self.lock_request(asked) if asked else None
+        if not settings.npm:
+            return None
+        wanted = self.lock_request(tuple(sorted({*map(normalize_npm_requirement, settings.npm)})))
+        return wanted.model_copy(update={"package_lock": settings.npm_lock or ""})
 
     def lock_request(self, requirements: tuple[str, ...]) -> NpmLockRequest:
         """See ``Ecosystem``."""

@@ -11,6 +11,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from anyio import to_thread
@@ -18,8 +19,8 @@ from anyio import to_thread
 from gloveport.engine.build_host import BuildHost, OnProgress, RefuseBuilds, read_lock_file, write_input
 from gloveport.engine.build_sandboxes import BuildSandboxes
 from gloveport.environments.environment_store import BuiltTree, LockRequest
-from gloveport.environments.locks import Lock, refuse_young
-from gloveport.environments.npm_locks import NpmLock, read_npm_lock
+from gloveport.environments.locks import MOST_LOCK_BYTES, Lock, refuse_young
+from gloveport.environments.npm_locks import NpmLock, PackageLock, read_npm_lock, read_package_lock
 from gloveport.environments.registries import Registries
 from gloveport.errors import Denied
 from gloveport.guard import Guard
@@ -66,7 +67,13 @@ class NpmBuilder:
         requirements = wanted.asked
         on_progress(f"resolving {len(requirements)} requirements of npm")
         cutoff = self.host.cutoff
-        async with self._open_sandboxes({_name_of(one): one for one in requirements}) as build:
+        own = _load_package_lock(wanted.package_lock) if wanted.package_lock else None
+        asked = {_name_of(one): one for one in requirements}
+        async with self._open_sandboxes(asked) as build:
+            if own is not None:
+                ranges = {name: one.removeprefix(f"npm:{name}").removeprefix("@") for name, one in asked.items()}
+                seed = own.to_seed({name: versions or "*" for name, versions in ranges.items()})
+                write_input(build.work / "package-lock.json", seed)
             age = cutoff.isoformat(timespec="seconds") if cutoff else _NO_AGE
             said = await build.run((*_INSTALL, "--lockfile-only", f"--minimum-dependency-age={age}"), guard)
             if said.outcome.exit_code == 0:
@@ -81,6 +88,8 @@ class NpmBuilder:
                     )
                 raise failure
             lock = read_npm_lock(read_lock_file(build.work / "lock.json"))
+        if own is not None:
+            own.refuse_others(lock)
         refuse_young(lock.packages, cutoff)
         return lock
 
@@ -117,6 +126,15 @@ class NpmBuilder:
             write_input(build.work / DENO_CONFIG, json.dumps(told))
             write_input(build.work / ".npmrc", self.registries.to_npmrc())
             yield build
+
+
+def _load_package_lock(path: str) -> PackageLock:
+    try:
+        with Path(path).open("rb") as file:
+            return read_package_lock(file.read(MOST_LOCK_BYTES))
+    except OSError as error:
+        reason = f"The lock {path} can't be read: {error.strerror}."
+        raise Denied("lock_unreadable", reason, hint="correct npm_lock of the environment") from error
 
 
 def _name_of(requirement: str) -> str:

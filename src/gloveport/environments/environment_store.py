@@ -45,7 +45,10 @@ class LockRequest(Value):
     """All that a lock depends on."""
 
     build: tuple[str, ...] = ()
-    """What is built from source, each ``NAME==VERSION``. Where there is nothing, digests are what they were."""
+    """What is built from source, each ``NAME==VERSION``."""
+
+    package_lock: str = ""
+    """Path of a ``package-lock.json`` that says which versions may be had. Empty for none."""
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -54,7 +57,7 @@ class LockRequest(Value):
 
     @property
     def digest(self) -> str:
-        """Name of its lock."""
+        """Name of its lock. What does not hold for it changes nothing of that."""
         return _digest(_FORMAT, self.model_dump_json(exclude_defaults=True))
 
 

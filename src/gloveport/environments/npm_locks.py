@@ -1,7 +1,8 @@
-"""Reads locks of npm packages: what Deno has resolved (``deno.lock``), and when each was uploaded.
+"""Reads locks of npm packages: what Deno has resolved (``deno.lock``), and when each was uploaded; and the operator's
+``package-lock.json``, which says what that may be.
 
-Both were written in a sandbox, from what a registry has sent. A lock is JSON: ``{"lock", "uploaded"}``, of which the
-first is what Deno installs from, and refuses where a file has another digest than it says.
+The first two were written in a sandbox, from what a registry has sent. A lock is JSON: ``{"lock", "uploaded"}``, of
+which the first is what Deno installs from, and refuses where a file has another digest than it says.
 """
 
 import json
@@ -10,7 +11,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gloveport.environments.locks import MOST_PACKAGES, Lock, read_time, unreadable_lock
+from gloveport.errors import Denied
 from gloveport.model.packages import LockedPackage
+from gloveport.model.value import Value
 
 _ID: Final = re.compile(
     r"(?P<name>(?:@[A-Za-z0-9~-][A-Za-z0-9._~-]{0,99}/)?[A-Za-z0-9~-][A-Za-z0-9._~-]{0,127})"
@@ -34,6 +37,57 @@ class NpmLock(Lock):
 
     direct: Mapping[str, str]
     """Version of each package that was asked for, by name."""
+
+
+class PackageLock(Value):
+    """The ``package-lock.json`` of an operator."""
+
+    packages: Mapping[str, Any]
+    """As it has them, but for the project's own."""
+
+    integrity: Mapping[str, str]
+    """The sha512 of each, by ``NAME@VERSION``."""
+
+    def to_seed(self, requirements: Mapping[str, str]) -> str:
+        """The file from which Deno takes the versions of what is required, by name."""
+        packages = {"": {"dependencies": dict(requirements)}, **self.packages}
+        return json.dumps({"lockfileVersion": 3, "packages": packages})
+
+    def refuse_others(self, lock: NpmLock) -> None:
+        """Refuse what it does not have.
+
+        Raises:
+            Denied: There is such a package in the other lock, or one with another digest.
+        """
+        for name, entry in json.loads(lock.deno_lock)["npm"].items():
+            found = _ID.fullmatch(name)
+            if found is None or self.integrity.get(f"{found['name']}@{found['version']}") != entry["integrity"]:
+                raise Denied(
+                    "package_not_locked",
+                    f"{name.partition('_')[0]} is not in your package-lock.json with the digest that the registry has.",
+                    hint="make that lock anew with what npm requires in the configuration, or look at who changed it; "
+                    "versions that are too young count as missing",
+                )
+
+
+def read_package_lock(data: bytes) -> PackageLock:
+    """An operator's ``package-lock.json``.
+
+    Raises:
+        Denied: It is none that npm 7 or later has written.
+    """
+    try:
+        packages = dict(json.loads(data)["packages"])
+        packages.pop("", None)
+        integrity = {
+            f"{one.get('name', path.rpartition('node_modules/')[2])}@{one.get('version')}": digest
+            for path, one in packages.items()
+            for digest in str(one.get("integrity", "")).split()
+            if _INTEGRITY.fullmatch(digest)
+        }
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
+        raise unreadable_lock(f"it is no package-lock.json of npm 7 or later: {error!r:.200}") from error
+    return PackageLock(packages=packages, integrity=integrity)
 
 
 def read_npm_lock(data: bytes) -> NpmLock:

@@ -57,6 +57,11 @@ class Environment(Value):
     """A `pylock.toml` (as `uv pip compile --format pylock.toml` or `uv export` write it) to install as it is, instead
     of `python`. Default: Gloveport makes one, and keeps it until `gloveport env lock`."""
 
+    npm_lock: Annotated[str, Field(pattern=r"^/[^\x00]+$")] | None = None
+    """A `package-lock.json` of npm 7 or later: of `npm`, and of what comes with it, nothing is let in but its versions,
+    with its digests. It is read when the environment is locked: after a change of it, `gloveport env lock`. Default:
+    the newest versions that are old enough."""
+
     build: tuple[PinnedText, ...] = ()
     """Packages of Python that are built from their source distributions, each in one version, and in this order:
     `docopt==0.6.2`. Code of theirs, and of what they need for it, runs meanwhile, in a sandbox without a network.

@@ -87,6 +87,8 @@ def _npm_faults(table: object, key: KeyPath) -> Iterator[Fault]:
         if name in seen:
             yield Fault(keys=((*key, "npm", index),), problem="found it twice", hint="leave one of them")
         seen.add(name)
+    if not seen and isinstance(table, Mapping) and "npm_lock" in table:
+        yield Fault(keys=((*key, "npm_lock"),), problem="it has no npm, which says what is required", hint="add npm")
 
 
 def _language_faults(table: object, key: KeyPath) -> Iterator[Fault]:
