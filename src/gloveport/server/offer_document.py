@@ -11,7 +11,7 @@ from gloveport.server.protocol import add_resources
 from gloveport.server.tools.artifact_tool import ArtifactTool
 from gloveport.server.tools.code import Tools, describe
 from gloveport.server.tools.offer import describe_tools
-from gloveport.server.tools.skill_resources import add_skill_texts
+from gloveport.server.tools.skill_resources import SkillTexts, add_skill_texts
 from gloveport.server.tools.skill_tools import describe_skill_tools
 
 _NOBODY: Any = None
@@ -24,7 +24,7 @@ async def render_offer() -> str:
     server: MCPServer[Any] = MCPServer("listing")
     add_resources(server, tools, ArtifactTool(engine=_NOBODY, transport="stdio"))
     skills: MCPServer[Any] = MCPServer("listing")
-    add_skill_texts(skills, _NOBODY)
+    add_skill_texts(skills, SkillTexts(library=_NOBODY, transport="stdio"))
     listing = {
         "code": await _list_tools(describe(tools, {})),
         "skills": await _list_tools(describe_skill_tools(tools)),
