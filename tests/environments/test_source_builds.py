@@ -93,7 +93,7 @@ async def test_what_a_source_may_try_builds_nothing(tmp_path):
         "renamed": {"build": "place = 'helper-1.0-py3-none-any.whl'"},
         "bomb": {"wheel": make_wheel("bomb", files={"bomb.txt": "0" * (3 << 20)})},
         "flood": {"build": "open('/opt/environment/flood', 'wb').write(bytes(9 << 20))"},
-        "hanging": {"build": "time.sleep(1000)"},
+        "endless": {"build": "while True: pass"},
         "fetching": {"requires": '["helper @ file:///etc/passwd"]'},
         "lying": {},
         "young": {},
@@ -102,7 +102,7 @@ async def test_what_a_source_may_try_builds_nothing(tmp_path):
         "renamed": "declares name helper",
         "bomb": "too much",
         "flood": "unpacks to more than",
-        "hanging": "can't be built",
+        "endless": "can't be built",
         "fetching": "says where to get the package",
         "lying": "the lock has",
         "young": "lets nothing in",
@@ -116,10 +116,10 @@ async def test_what_a_source_may_try_builds_nothing(tmp_path):
         async with opened(tmp_path / "state", index, environments=named, environment_bytes=2 << 20) as world:
             packages = world.engine.environments.ecosystems[0]
             host = packages.builder.uv.host
-            short = replace(host, limits=host.limits.model_copy(update={"wall_seconds": 3.0}))
+            short = replace(host, limits=host.limits.model_copy(update={"cpu_seconds": 3.0}))
             told = {}
             for name in named:
-                limited = replace(packages.builder.uv, host=short if name == "hanging" else host)
+                limited = replace(packages.builder.uv, host=short if name == "endless" else host)
                 packages.builder = replace(packages.builder, uv=limited)
                 result = await world.run("python", "1", environment=name)
                 assert result.status == "denied", (name, result)

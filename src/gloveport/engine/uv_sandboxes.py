@@ -158,8 +158,8 @@ class UvSandboxes:
             )
         if "no usable wheels" in text:
             failure.hint = (
-                'write build = ["NAME==VERSION"] for what has no wheel: it is built then, and code of its own runs '
-                "meanwhile, without a network"
+                'the owner can write build = ["NAME==VERSION"] in the environment for what has no wheel: code of its '
+                "own builds it then, without a network"
             )
         return failure
 
