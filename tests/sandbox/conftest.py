@@ -131,6 +131,7 @@ class Warm:
         kind = functools.partial(ForkServer, forks=1000) if program.forked else Prestarter
         stock = Stock(maker=kind(backend=backend, plan=plan, program=program), size=1, idle_seconds=600)
         pool = Pool(cold=Nothing(), stocks=(), _tasks=self.pool._tasks)
+        pool._tasks.start_soon(pool._remove_ended, pool._tasks)
         pool.restock((stock,))
         self.apart.append(pool)
         return pool
