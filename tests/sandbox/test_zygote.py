@@ -70,7 +70,8 @@ async def test_a_child_that_is_given_up_before_it_is_ready_is_gone(forks):
     async with forks.fork():
         pass
     server = forks.spawned.process.pid
-    assert (before := len(below(server)))
+    before = len(below(server))
+    assert before
     for turns in range(6):
         async with anyio.create_task_group() as tasks:
 
@@ -153,6 +154,7 @@ import os, signal, subprocess
 async def test_orphans_are_reaped(run):
     """E4: what is dead does not count against the limit."""
     code = """
+import os
 for _ in range(200):
     ends, held = os.pipe()
     if (child := os.fork()) == 0:
