@@ -13,7 +13,7 @@ from pydantic import ByteSize
 from gloveport.egress.outbound_session import Gateway
 from gloveport.engine.build_sandboxes import BuildSandboxes
 from gloveport.engine.reach import Reach
-from gloveport.environments.environment_store import BuiltTree, EnvironmentStore, LockRequest
+from gloveport.environments.environment_store import BuiltTree, EnvironmentStore, LockRequest, open_left
 from gloveport.environments.locks import MOST_LOCK_BYTES, Lock
 from gloveport.environments.seal import TreeBounds
 from gloveport.errors import Denied
@@ -155,8 +155,7 @@ def read_lock_file(path: Path) -> bytes:
         Denied: There is none.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
+        with open_left(path) as file:
             return file.read(MOST_LOCK_BYTES)
     except OSError as error:
         raise Denied(

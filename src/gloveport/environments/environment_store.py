@@ -24,7 +24,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from pydantic import ValidationError
 
@@ -283,12 +283,12 @@ class EnvironmentStore:
         kept = self.root / "wheels" / wheel.sha256
         part = kept.with_name(f"{kept.name}.{os.getpid()}.part")
         try:
-            descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            source = open_left(place)
         except OSError:
             return False
         try:
-            with open(descriptor, "rb") as file, part.open("wb") as copy:  # noqa: PTH123 - a descriptor, not a path
-                shutil.copyfileobj(file, copy, 1 << 20)
+            with source, part.open("wb") as copy:
+                shutil.copyfileobj(source, copy, 1 << 20)
             if _digest_of(part) != wheel.sha256:
                 return False
             part.replace(kept)
@@ -374,6 +374,19 @@ def _texts(told: object) -> Mapping[str, str]:
 
 def _digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:_DIGEST_CHARACTERS]
+
+
+def open_left(path: Path) -> BinaryIO:
+    """Open a file that a sandbox has left, through no link, and without a wait for whoever writes to a FIFO.
+
+    Raises:
+        OSError: There is none; a directory lies there.
+    """
+    return open(path, "rb", opener=_open_as_it_is)
+
+
+def _open_as_it_is(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def _digest_of(path: Path) -> str:

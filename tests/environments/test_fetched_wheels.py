@@ -1,0 +1,25 @@
+"""What a sandbox says that it has fetched is kept only where it is a file with the digest of the lock. P44."""
+
+import hashlib
+import os
+from pathlib import Path
+
+from gloveport.environments.environment_store import EnvironmentStore
+from gloveport.environments.locks import Wheel
+
+
+def test_nothing_but_the_file_that_was_locked_is_kept(tmp_path):
+    (store := EnvironmentStore(tmp_path / "environments")).create()
+    file = "pack-1-py3-none-any.whl"
+    wheel = Wheel(file=file, url=f"https://index.example/{file}", sha256=hashlib.sha256(b"wheel").hexdigest())
+    (tmp_path / "right").write_bytes(b"wheel")
+    (tmp_path / "wrong").write_bytes(b"another")
+    (tmp_path / "link").symlink_to(tmp_path / "right")
+    (tmp_path / "directory").mkdir()
+    os.mkfifo(tmp_path / "fifo")
+    before = len([*Path("/proc/self/fd").iterdir()])
+    for name in ("wrong", "link", "directory", "fifo", "none"):
+        assert not store.keep_wheel(wheel, tmp_path / name), name
+    assert store.keep_wheel(wheel, tmp_path / "right")
+    assert len([*Path("/proc/self/fd").iterdir()]) == before
+    assert [path.name for path in (store.root / "wheels").iterdir()] == [wheel.sha256]
