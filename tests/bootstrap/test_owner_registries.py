@@ -7,6 +7,7 @@ import pytest
 from tests.server.workspace.served import opened
 
 from gloveport.bootstrap.owner_registries import OwnerRegistries, find_owner_registries
+from gloveport.environments.registries import PUBLIC_REGISTRY
 
 FILES = {
     ".config/pip/pip.conf": "[global]\nindex-url = https://user:s3cret@py.example/simple\n"
@@ -59,7 +60,7 @@ def test_what_is_not_granted_is_not_asked(home):
     assert "pip.conf" not in find_owner_registries(home, {"py.example"}).files
     assert find_owner_registries({}, HOSTS) == OwnerRegistries()
     text = find_owner_registries(home, {"corp.example"}).files["npmrc"]
-    assert text.startswith("registry=https://registry.npmjs.org/\n@corp:registry=")
+    assert text.startswith(f"registry={PUBLIC_REGISTRY}/\n@corp:registry=")
 
 
 def test_a_line_can_not_end_in_an_address(tmp_path):
