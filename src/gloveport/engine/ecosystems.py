@@ -199,7 +199,7 @@ class NpmPackages:
                 hint='write import { z } from "npm:zod@4", or another package of npm',
             ) from error
         wanted = default and self.request_of(default)
-        there = {*map(name_of, wanted.asked if wanted else ())}
+        there = {*map(name_of, wanted.specifiers if wanted else ())}
         return () if there.issuperset(map(name_of, asked)) else asked
 
     def request_of(self, settings: Environment) -> LockRequest | None:

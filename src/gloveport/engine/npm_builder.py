@@ -64,7 +64,7 @@ class NpmBuilder:
         refuse_builds: RefuseBuilds,  # noqa: ARG002 - see ``Builder``: nothing is
     ) -> NpmLock:
         """See ``Builder``."""
-        requirements = wanted.asked
+        requirements = wanted.specifiers
         on_progress(f"resolving {len(requirements)} requirements of npm")
         cutoff = self.host.cutoff
         own = _load_package_lock(wanted.package_lock) if wanted.package_lock else None

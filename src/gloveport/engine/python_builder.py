@@ -43,8 +43,8 @@ class PythonBuilder:
         sources = SourceBuilder(uv=self.uv)
         for pinned in wanted.build:
             built.append(await sources.build(pinned, built, guard, on_progress, refuse_builds))
-        on_progress(f"resolving {len(wanted.asked)} requirements")
-        lock = await self.uv.resolve(wanted.asked, built, guard)
+        on_progress(f"resolving {len(wanted.specifiers)} requirements")
+        lock = await self.uv.resolve(wanted.specifiers, built, guard)
         return read_lock(add_built(lock.text, built).encode(), self.uv.python.version)
 
     async def build(self, lock: Lock, guard: Guard, on_progress: OnProgress) -> BuiltTree:

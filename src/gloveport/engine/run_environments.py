@@ -234,7 +234,7 @@ class Environments:
         guard: Guard,
         on_progress: OnProgress,
     ) -> BuiltTree:
-        key = (name or "", ecosystem.platform, *wanted.build, "", *wanted.asked)
+        key = (name or "", ecosystem.platform, *wanted.build, "", *wanted.specifiers)
         known = self._known.get(key)
         if known is not None and name is not None and self.store.path_of(known).exists():
             return known
@@ -244,7 +244,7 @@ class Environments:
                 lock = await self._resolve(ecosystem, name, wanted, guard, on_progress)
                 self.store.save_lock(wanted, lock)  # what a person is asked about stays what it was
             self._check(name, lock)
-            async with guard.admit(_action_of(name, wanted.asked, lock)) as ending:
+            async with guard.admit(_action_of(name, wanted.specifiers, lock)) as ending:
                 tree = await to_thread.run_sync(self.store.find_whole_tree, lock.sha256, ecosystem.platform)
                 ending.fields["built"] = tree is None
                 if tree is None:

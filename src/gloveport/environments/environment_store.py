@@ -23,8 +23,9 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from pydantic import ValidationError
 
@@ -51,7 +52,7 @@ class LockRequest(Value):
     """Path of a ``package-lock.json`` that says which versions may be had. Empty for none."""
 
     @property
-    def asked(self) -> tuple[str, ...]:
+    def specifiers(self) -> tuple[str, ...]:
         """What is required."""
         raise NotImplementedError
 
@@ -71,7 +72,7 @@ class PythonLockRequest(LockRequest):
     """Implementation and version, as extension modules name it."""
 
     @property
-    def asked(self) -> tuple[str, ...]:
+    def specifiers(self) -> tuple[str, ...]:
         """See ``LockRequest``."""
         return self.requirements
 
@@ -85,7 +86,7 @@ class NpmLockRequest(LockRequest):
     cooldown_days: float
 
     @property
-    def asked(self) -> tuple[str, ...]:
+    def specifiers(self) -> tuple[str, ...]:
         """See ``LockRequest``."""
         return self.npm
 
@@ -376,7 +377,7 @@ def _digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:_DIGEST_CHARACTERS]
 
 
-def open_left(path: Path) -> BinaryIO:
+def open_left(path: Path) -> BufferedReader:
     """Open a file that a sandbox has left, through no link, and without a wait for whoever writes to a FIFO.
 
     Raises:

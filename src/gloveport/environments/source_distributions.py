@@ -18,6 +18,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 from packaging import utils
 from packaging.version import Version
 
+from gloveport.environments.environment_store import open_left
 from gloveport.environments.locks import SHA256, URL, BuiltWheel, Wheel, read_time
 from gloveport.errors import Denied
 from gloveport.model.packages import LockedPackage
@@ -98,17 +99,13 @@ def read_built(directory: Path, package: LockedPackage, most_bytes: int) -> Whee
     if (named, version) != (package.name, Version(package.version)) or not _FILE.fullmatch(file):
         raise _other_wheel(package, names)
     try:
-        descriptor = os.open(directory / file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open_left(directory / file) as opened:
+            status = os.fstat(opened.fileno())
+            if not stat.S_ISREG(status.st_mode) or status.st_size > most_bytes:
+                raise _other_wheel(package, names)
+            digest = hashlib.file_digest(opened, "sha256").hexdigest()
     except OSError as error:
         raise _other_wheel(package, names) from error
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > most_bytes:
-            raise _other_wheel(package, names)
-        with open(descriptor, "rb", closefd=False) as opened:
-            digest = hashlib.file_digest(opened, "sha256").hexdigest()
-    finally:
-        os.close(descriptor)
     return Wheel(url="", file=file, sha256=digest, size=status.st_size)
 
 

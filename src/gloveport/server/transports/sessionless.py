@@ -12,6 +12,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from gloveport.fairness import compute
 from gloveport.server.transports.message_limit import peek_body
 
 _STREAM: Final = ("text/event-stream", "text/*", "*/*")
@@ -45,7 +46,8 @@ class SessionlessRequests:
         if "accept" not in headers:  # whoever says nothing takes anything
             scope = {**scope, "headers": [*scope["headers"], (b"accept", b"application/json")]}
         reads_streams = any(kind in headers.get("accept", "") for kind in _STREAM)
-        await (self.app if reads_streams and _is_initialize(body) else self.sessionless)(scope, receive_again, send)
+        is_handshake = reads_streams and await compute(len(body), _is_initialize, body)
+        await (self.app if is_handshake else self.sessionless)(scope, receive_again, send)
 
 
 def _is_initialize(body: bytes) -> bool:

@@ -56,7 +56,7 @@ class ConfigCopy:
     agreed: Values = field(default_factory=dict)
 
     @property
-    def expected(self) -> Values:
+    def expected_values(self) -> Values:
         """What the configuration itself says, as far as the sandbox can know. Raises ValueError."""
         return _without_empty({**config_text.read_values(config_text.decode(self.given)), **self.agreed})
 
@@ -124,7 +124,7 @@ def _save(root: int, found: ProtectedPaths, copy: ConfigCopy, text: bytes, saved
         raise ValueError("it is not there any more")
     if not text:
         raise ValueError("it is empty, too large, or no file")
-    expected, wanted = copy.expected, config_text.read_values(config_text.decode(text))
+    expected, wanted = copy.expected_values, config_text.read_values(config_text.decode(text))
     keys = [key for key in {**expected, **wanted} if expected.get(key) != wanted.get(key)]
     if len(keys) > _MOST_CHANGES:
         raise ValueError(f"it changed {len(keys)} keys")
