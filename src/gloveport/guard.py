@@ -256,7 +256,9 @@ def _facts(action: Action) -> dict[str, JsonValue]:  # noqa: PLR0911 - one for e
                 "command": action.command[:_COMMAND_CHARACTERS],
                 "bytes": len(command),
                 "sha256": hashlib.sha256(command).hexdigest(),
-                **_pick(action, "workdir", "session", "tty", "stdin_bytes", "stdin_sha256", "keeps_stdin"),
+                **_pick(
+                    action, "workdir", "session", "environment", "tty", "stdin_bytes", "stdin_sha256", "keeps_stdin"
+                ),
                 "variables": [*action.variables],
                 "variables_sha256": action.variables_sha256,
                 "hosts": [*action.hosts],

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.environments.index import make_wheel, write_index
 
 
 @pytest.fixture
@@ -184,3 +185,13 @@ def test_a_home_is_no_workspace(run, tmp_path, gloveport, told):
     ended = gloveport.run("exec", "true", env=told, cwd="/")
     assert ended.returncode == 2
     assert "hint:" in ended.stderr
+
+
+def test_a_program_has_the_environment_that_is_named(run, told, tmp_path):
+    """E8."""
+    index = write_index(tmp_path / "simple", "tooled", make_wheel("tooled"))
+    config_file(tmp_path, f"packages.indexes = ['{index}']\n[environments.one]\npython = ['tooled']\n")
+    ended = run("--env", "one", "--", "python3", "-c", "import tooled; print(tooled.VERSION)")
+    assert ended.stdout == "1.0\n", ended.stderr
+    ended = run("--env", "../one", "true")
+    assert (ended.returncode, ended.stderr.splitlines()[-1]) == (2, "hint: There are: one.")

@@ -43,6 +43,7 @@ async def open_foreground(
     environ: Mapping[str, str],
     believed: Sequence[Path] = (),
     interpreters: Interpreters | None = None,
+    environment: str | None = None,
 ) -> AsyncIterator[tuple[WorkspaceSandboxes, str]]:
     """The sandboxes of the workspace for one program, and what that is called in them.
 
@@ -52,6 +53,7 @@ async def open_foreground(
         environ: Our environment.
         believed: The files that the configuration was read from, which the workspace may not hold.
         interpreters: Those of this host, where they were asked before.
+        environment: One that it is to have in the place of what the configuration says.
 
     Raises:
         ConfigError: It is no directory that can be a workspace, or the program can't be shown.
@@ -69,6 +71,8 @@ async def open_foreground(
     async with app.assemble(alone, environ, interpreters=interpreters) as engine:
         shown = [Path(mount.source) for mount in (*engine.system.binds, *config.policy.mounts)]
         program, package = _find_owners(config, command, environ, [root, *shown])
+        if environment is not None:
+            update["environment"] = environment
         if package is not None:
             update["toolchains"] = (*config.workspace.toolchains, package)
         alone = alone.model_copy(update={"workspace": config.workspace.model_copy(update=update)})

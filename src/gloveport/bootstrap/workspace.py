@@ -140,9 +140,7 @@ async def _open_tools(
         open_command_sessions(sandboxes) as sessions,
     ):
         if view is not None:
-            programs = ProgramSandboxes(
-                sandboxes=sandboxes, others=engine.sandbox, forks=config.pool.forks, tasks=sandboxes.prefetch.tasks
-            )
+            programs = ProgramSandboxes(sandboxes=sandboxes, others=engine.sandbox)
             programs.restock(())
             engine.let_write(view, programs)
         if "workspace" not in toolsets:

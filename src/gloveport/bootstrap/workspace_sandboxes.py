@@ -1,6 +1,7 @@
 """Plans the sandboxes of a workspace: what its commands see of the host, and the caches that they share."""
 
 import contextlib
+import functools
 import hashlib
 import importlib.util
 import socket
@@ -27,6 +28,9 @@ from gloveport.sandbox.pool.makers import ForkServer
 from gloveport.task_group import open_task_group
 from gloveport.workspace.commands import registry
 from gloveport.workspace.files.tree import Tree
+from gloveport.workspace_service.command_environments import CommandEnvironments
+from gloveport.workspace_service.command_types import CommandEnvironment
+from gloveport.workspace_service.fork_servers import ForkServers
 from gloveport.workspace_service.prefetch import SandboxPrefetch
 from gloveport.workspace_service.readonly_workers import ReadonlyWorkers
 from gloveport.workspace_service.sandboxes import WorkspaceSandboxes
@@ -114,7 +118,8 @@ async def open_sandboxes(
         network = reach.way_out.model_copy(update={"connectors": _connectors() if has_ports else ()})
         environment = await _open_environment(engine, config)
         cache = _directory(state, "cache") if settings.caches else None
-        plan = _plan(engine, network, config, root, cache, environ, environment)
+        plan_with = functools.partial(_plan, engine, network, config, root, cache, environ)
+        plan = plan_with(environment)
         if lone is not None and lone.home:
             plan = _with_home(plan, _directory(_directory(state, "homes"), lone.home))
         server = ForkServer(backend=engine.backend, plan=plan, program=Program(name="command"), forks=config.pool.forks)
@@ -124,18 +129,28 @@ async def open_sandboxes(
             tasks.start_soon(server.maintain)
             try:
                 await server.check()
+                prefetch = SandboxPrefetch(server=server, tasks=tasks, target=target, ahead=int(lone is None))
+                default = CommandEnvironment(
+                    name=settings.environment,
+                    plan=plan,
+                    take=prefetch.take,
+                    variables={} if environment is None else environment.variables(plan.env["PATH"]),
+                )
+                servers = ForkServers(backend=engine.backend, target=target, forks=config.pool.forks, tasks=tasks)
                 yield WorkspaceSandboxes(
                     engine=engine,
                     tree=replace(tree, seen_at=target),
                     target=target,
-                    prefetch=SandboxPrefetch(server=server, tasks=tasks, target=target, ahead=int(lone is None)),
+                    prefetch=prefetch,
+                    environments=CommandEnvironments(
+                        engine=engine, default=default, plan_with=plan_with, servers=servers
+                    ),
                     workers=ReadonlyWorkers(make=server.make, kept=everything, tasks=tasks, target=target),
                     commands=commands,
                     limits=settings.limits,
                     reach=reach,
                     state=state,
                     owners_path=environ.get("PATH", ""),
-                    variables={} if environment is None else environment.variables(plan.env["PATH"]),
                 )
             finally:
                 with anyio.CancelScope(shield=True):
@@ -155,7 +170,7 @@ async def _open_environment(engine: Engine, config: Config) -> RunEnvironment | 
     try:
         return await engine.environments.open_named(name, guard)
     except Denied as error:
-        raise ConfigError(f"workspace.environment: {error.reason}", hint=error.hint) from error
+        raise ConfigError(f"the environment of commands: {error.reason}", hint=error.hint) from error
 
 
 def _plan(

@@ -32,6 +32,10 @@ def execute(
         list[str] | None,
         typer.Option("--api", metavar="NAME", help="An API of the configuration that it may use. Default: all."),
     ] = None,
+    environment: Annotated[
+        str | None,
+        typer.Option("--env", metavar="NAME", help="An environment whose packages and programs it is to have."),
+    ] = None,
     no_network: Annotated[bool, typer.Option("--no-network", help="Let it use none.")] = False,
     config: ConfigOption = None,
 ) -> None:
@@ -50,7 +54,7 @@ def execute(
     front = fork_engine(terminal)
     loaded = load_with_origins(config)
     chosen = () if no_network else tuple(apis) if apis else None
-    raise typer.Exit(run(_execute, front, loaded, tuple(command), workspace, chosen, terminal))
+    raise typer.Exit(run(_execute, front, loaded, tuple(command), workspace, environment, chosen, terminal))
 
 
 async def _execute(
@@ -58,6 +62,7 @@ async def _execute(
     loaded: "Loaded",
     argv: tuple[str, ...],
     workspace: str | None,
+    environment: str | None,
     apis: tuple[str, ...] | None,
     terminal: int | None,
 ) -> int:
@@ -86,7 +91,7 @@ async def _execute(
         relay = Relay(tasks=tasks, front=front, terminal=terminal)
         tasks.start_soon(relay.follow_front)
         try:
-            opened = open_foreground(config, argv[0], os.environ, loaded.believed, interpreters.result())
+            opened = open_foreground(config, argv[0], os.environ, loaded.believed, interpreters.result(), environment)
             async with opened as (sandboxes, inside):
                 collect_from_now_on()
                 program = replace(program, argv=(inside, *argv[1:]))

@@ -131,9 +131,7 @@ class Environments:
         """
         languages = None if request.session is not None else (request.language,)
         if (name := request.environment) is not None:
-            if name not in self.named:
-                raise self._deny_unknown(name)
-            if request.language not in (served := self.named[name].served_languages):
+            if name in self.named and request.language not in (served := self.named[name].served_languages):
                 raise Denied(
                     "environment_of_other_language",
                     f"The environment {name} is for programs in {join_listed(sorted(served))}.",
@@ -159,6 +157,8 @@ class Environments:
         languages: Sequence[Language] | None = None,
     ) -> RunEnvironment:
         """One of the operator's, as far as programs in these languages need it; None for all. Raises as ``provide``."""
+        if name not in self.named:
+            raise self._deny_unknown(name)
         trees = [
             self._open_tree(ecosystem, await self._provide(ecosystem, name, wanted, guard, on_progress))
             for ecosystem, wanted in self._parts(name)

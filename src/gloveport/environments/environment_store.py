@@ -4,7 +4,8 @@
                         it is JSON
     wheels/SHA256       files from an index, for the next build that has the same
     files/              each content of a tree once
-    trees/ADDRESS       sealed, read-only; ADDRESS is a digest of the lock, the interpreter and the platform
+    trees/ADDRESS-…     sealed, read-only; ADDRESS is a digest of the lock, the interpreter and the platform. Each build
+                        has a path of its own: what has mounted one that was removed never passes for the next
     trees/ADDRESS.files digest of each file of it
     trees/ADDRESS.json  what packages are in it. Without it a tree is none
     installed/ADDRESS   what is installed with Gloveport for programs, see ``installed_tree``
@@ -18,6 +19,7 @@ import fcntl
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import tempfile
 import time
@@ -104,6 +106,8 @@ class BuiltTree(Value):
     packages: tuple[LockedPackage, ...]
     modules: tuple[str, ...]
     left_out: tuple[str, ...] = ()
+    directory: str = ""
+    """Name of what is mounted of it; empty where that is its address."""
     boot: str = ""
     """The boot of the host that has written it, as long as that may not be on the disk; then empty."""
 
@@ -152,7 +156,7 @@ class EnvironmentStore:
 
     def path_of(self, tree: BuiltTree) -> Path:
         """What is mounted of it."""
-        return self.root / "trees" / tree.address
+        return self.root / "trees" / (tree.directory or tree.address)
 
     def list_trees(self) -> list[BuiltTree]:
         """All of them, the last built first."""
@@ -198,10 +202,11 @@ class EnvironmentStore:
                 modules=(*sealed.modules, *names),
                 left_out=tuple(sealed.left_out),
                 boot=_read_boot(),
+                directory=f"{address}-{secrets.token_hex(4)}",
             )
-            place = self.root / "trees" / address
-            if place.exists():  # without its record: of a Gloveport that was killed just then
-                remove_directory(place)
+            for left in (self.root / "trees").glob(f"{address}-*"):  # by a Gloveport that was killed just then
+                remove_directory(left)
+            place = self.path_of(tree)
             (work / "tree").chmod(0o755)  # or it can't be moved by whoever is not root
             (work / "tree").replace(place)
             place.chmod(0o555)

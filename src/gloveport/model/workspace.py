@@ -99,6 +99,8 @@ class RunCommand(Value):
     """Digest of them and their values; empty where there are none."""
     session: str = ""
     """Id of the session that it goes on in; empty where it has a sandbox of its own, or begins a session."""
+    environment: str = ""
+    """Whose packages and programs it has; empty for those that all commands have."""
     hosts: tuple[str, ...] = ()
     """Hosts that it names, sorted."""
     needs: tuple[GateHit, ...] = ()

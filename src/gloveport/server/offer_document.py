@@ -28,7 +28,7 @@ async def render_offer() -> str:
     listing = {
         "code": await _list_tools(describe(tools, {})),
         "skills": await _list_tools(describe_skill_tools(tools)),
-        "workspace": await _list_tools(describe_tools(_NOBODY, "")),
+        "workspace": await _list_tools(describe_tools(_NOBODY, "", {})),
         "templates": [_plain(one) for one in await server.list_resource_templates()],
         "skill_templates": [_plain(one) for one in await skills.list_resource_templates()],
         "skill_prompts": [_plain(one) for one in await skills.list_prompts()],

@@ -57,7 +57,7 @@ def make_server(
     tools = Tools(engine=engine, inspect=inspecting, transport=transport, transfer=transfer, skills=skills)
     code = describe(tools, offered.suffixes()) if offered.has_code else []
     code += describe_skill_tools(tools) if skills else []
-    files = offer.describe_tools(service, version_of_gloveport()) if service else []
+    files = offer.describe_tools(service, version_of_gloveport(), offered.suffixes()) if service else []
     code = [tool for tool in code if tool.name not in {one.name for one in files}]  # theirs reads output of runs too
     server: MCPServer[Any] = MCPServer(
         NAME,

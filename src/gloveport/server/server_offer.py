@@ -110,7 +110,9 @@ class ServerOffer:
     def suffixes(self) -> dict[str, str]:
         """What follows the descriptions of tools, by their names."""
         found = {"search_tools": " Finds skills too."} if self.has_skills else {}
-        return {"execute_code": self._execute_suffix(), **found}
+        words = " environment is one of those of execute_code." if self.has_code else environments_text(self.config)
+        commands = {"exec_command": words} if self.config.environments else {}
+        return {"execute_code": self._execute_suffix(), **commands, **found}
 
     def _execute_suffix(self) -> str:
         """What follows the description of ``execute_code``: the operator's numbers, packages and mounts.

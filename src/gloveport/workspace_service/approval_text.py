@@ -33,7 +33,8 @@ def command_detail(action: RunCommand, variables: Mapping[str, str], stdin: str)
     """
     if len(action.command) > MOST_CHARACTERS:  # before it is written out
         raise _too_large(f"a command of {len(action.command)} characters")
-    where = f"in {printable(action.workdir)}:"
+    packages = f", with the environment {printable(action.environment)}" if action.environment else ""
+    where = f"in {printable(action.workdir)}{packages}:"
     values = [f"  {printable(name)}{_variable(name, value)}" for name, value in sorted(variables.items())]
     head = ["with these variables:", *values, where] if variables else [f"with no variables, {where}"]
     open_ended = ["its input stays open: the agent may write more to it"] if action.keeps_stdin else []

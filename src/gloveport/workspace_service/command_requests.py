@@ -48,6 +48,7 @@ class CommandArguments(AnswerBounds):
     columns: Size = None
     env: Annotated[dict[str, str] | None, Field(max_length=200)] = None
     session: Annotated[str | None, Field(max_length=64)] = None
+    environment: Annotated[str | None, Field(max_length=64)] = None
 
 
 def terminal_size(rows: int | None, columns: int | None) -> tuple[int, int]:
@@ -90,6 +91,7 @@ async def make_command_action(
         tty=asked.tty,
         env=env,
         stdin=asked.stdin,
+        environment=asked.environment or "",
     )
     action = await compute(len(asked.cmd) + len(asked.stdin), command_action, service.settings, wanted)
     if any(need.lost for need in action.needs):
@@ -103,7 +105,8 @@ async def start_command(service: WorkspaceService, caller: Caller, asked: Comman
     """Begin a command that is allowed.
 
     Raises:
-        WorkspaceError: As ``make_command_action``, ``Commands.begin`` and ``CommandSessions``; PERMISSION_REQUIRED.
+        WorkspaceError: As ``make_command_action``, ``CommandEnvironments``, ``Commands.begin`` and ``CommandSessions``;
+            PERMISSION_REQUIRED.
         AuditError: It can't be written down.
     """
     action, seconds = await make_command_action(service, caller.share, asked)
@@ -114,7 +117,10 @@ async def start_command(service: WorkspaceService, caller: Caller, asked: Comman
         variables["TERM"] = _TERMINAL_KIND
     variables |= asked.env or {}
     terminal = terminal_size(asked.rows, asked.columns) if asked.tty else None
-    request = PreparedCommand(action=action, variables=variables, seconds=seconds, terminal=terminal)
+    environment = await service.sandboxes.environments.open_named(asked.environment, guard)
+    request = PreparedCommand(
+        action=action, variables=variables, seconds=seconds, terminal=terminal, environment=environment
+    )
     begin = functools.partial(service.sandboxes.commands.begin, caller.share, line=asked.cmd, is_terminal=asked.tty)
     if asked.session is None:
         command = await begin(_working(service, caller, functools.partial(service.sandboxes.execute, request, guard)))
@@ -150,8 +156,8 @@ def _without_own(service: WorkspaceService, share: str, action: RunCommand) -> R
 def _open_session(service: WorkspaceService, caller: Caller, session_id: str, request: PreparedCommand) -> Session:
     """The session that a command is to go on in, or a new one."""
     if session_id == NEW:
-        return service.sessions.begin(caller.share, request.action.workdir, request.variables)
-    return service.sessions.find(session_id, caller.share)
+        return service.sessions.begin(caller.share, request)
+    return service.sessions.find(session_id, caller.share, request.action.environment or None)
 
 
 async def feed_command(service: WorkspaceService, caller: Caller, command: Command, text: str, until: float) -> None:

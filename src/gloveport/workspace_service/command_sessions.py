@@ -11,7 +11,7 @@ is to be kept by then.
 import contextlib
 import math
 import shlex
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -44,9 +44,10 @@ class CommandSessions:
 
     sandboxes: WorkspaceSandboxes
     _made: WeakKeyDictionary[Session, KeptSandbox] = field(default_factory=WeakKeyDictionary)
+    _environments: WeakKeyDictionary[Session, str | None] = field(default_factory=WeakKeyDictionary)
 
-    def begin(self, owner: str, directory: str, variables: Mapping[str, str]) -> Session:
-        """Begin a session whose shell begins in this directory of the workspace, with these variables.
+    def begin(self, owner: str, request: PreparedCommand) -> Session:
+        """Begin a session whose shell begins where this first command does, with its variables and environment.
 
         Raises:
             WorkspaceError: COMMAND_LIMIT_REACHED; COMMAND_SPAWN_FAILED: this host has no shell.
@@ -57,30 +58,41 @@ class CommandSessions:
             raise WorkspaceError("COMMAND_SPAWN_FAILED", f"there is no shell here: {engine.missing['shell']}")
         grant = Grant(limits=limits)
         setup = {**(shell.setup_session(grant) or {})}
-        setup |= {"variables": {**self.sandboxes.variables, **variables}, "directory": self.sandboxes.inside(directory)}
+        setup |= {
+            "variables": {**request.environment.variables, **request.variables},
+            "directory": self.sandboxes.inside(request.action.workdir),
+        }
         program = Program(name="command", session=SessionSetup(first="shell", file_bytes=0, shell=setup))
         seconds = math.ceil(engine.sessions.limits.life_seconds * limits.cpus)
-        before = self.sandboxes.prefetch.server.plan
+        before = request.environment.plan
         plan = before.model_copy(
             update={"limits": limits, "rlimits": {**before.rlimits, "RLIMIT_CPU": (seconds, seconds + 1)}}
         )
-        sandbox = KeptSandbox(sandboxes=self.sandboxes, take=self.sandboxes.prefetch.take)
+        sandbox = KeptSandbox(sandboxes=self.sandboxes, take=request.environment.take)
         with _as_workspace_error():
             session = engine.sessions.begin(
                 owner, grant, self.sandboxes.reach, sandbox=sandbox, plan=plan, program=program, purpose="commands"
             )
         session.language = "shell"
         self._made[session] = sandbox
+        self._environments[session] = request.environment.name
         return session
 
-    def find(self, session_id: str, owner: str) -> Session:
-        """The session of this id, which may be over.
+    def find(self, session_id: str, owner: str, environment: str | None) -> Session:
+        """The session of this id, which may be over. ``environment``: the one that its command names.
 
         Raises:
-            WorkspaceError: NOT_FOUND: there is none of this owner's; INVALID_ARGUMENT: it is one of programs.
+            WorkspaceError: NOT_FOUND: there is none of this owner's; INVALID_ARGUMENT: it has another environment.
         """
         with _as_workspace_error():
-            return self.sandboxes.engine.sessions.find(session_id, owner, "commands")
+            session = self.sandboxes.engine.sessions.find(session_id, owner, "commands")
+        if environment is not None and environment != (own := self._environments[session]):
+            raise WorkspaceError(
+                "INVALID_ARGUMENT",
+                f"this session has {f'the environment {own}' if own else 'no environment'}, as it had when it began",
+                hint='leave out environment, or begin another: session="new"',
+            )
+        return session
 
     async def execute(self, session: Session, request: PreparedCommand, guard: Guard, command: Command) -> Outcome:
         """Run a command in a session to its end; ``command`` is told when it begins, and hears what it says.

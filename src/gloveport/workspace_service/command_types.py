@@ -1,11 +1,35 @@
 """What running a command takes: the command as it is decided about, and whoever moves its input and output."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from gloveport.model.workspace import RunCommand
 from gloveport.sandbox.console import Console
+from gloveport.sandbox.plan import Plan
+from gloveport.sandbox.run.confined import Confined
+from gloveport.workspace.protected.protected_paths import ProtectedPaths
+
+Take: TypeAlias = Callable[[ProtectedPaths], AbstractAsyncContextManager[Confined]]
+"""Gives a sandbox in which this is kept. Raises SandboxError, WorkspaceError."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandEnvironment:
+    """What commands have besides the workspace: packages and programs of an environment, or none.
+
+    Attributes:
+        name: The operator's name of it; None for none.
+        plan: Of their sandboxes.
+        take: Where those come from.
+        variables: What commands are told of it.
+    """
+
+    name: str | None
+    plan: Plan
+    take: Take
+    variables: Mapping[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,12 +41,14 @@ class PreparedCommand:
         variables: The caller's environment.
         seconds: It is ended after so long.
         terminal: Rows and columns; None for pipes.
+        environment: What it has besides the workspace.
     """
 
     action: RunCommand
     variables: Mapping[str, str]
     seconds: float
     terminal: tuple[int, int] | None
+    environment: CommandEnvironment
 
 
 class Attachment(Protocol):

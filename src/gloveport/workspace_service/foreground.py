@@ -67,6 +67,10 @@ async def run_foreground(
         asker=asker,
     )
     request = PreparedCommand(
-        action=action, variables=variables, seconds=sandboxes.limits.wall_seconds, terminal=program.terminal
+        action=action,
+        variables=variables,
+        seconds=sandboxes.limits.wall_seconds,
+        terminal=program.terminal,
+        environment=sandboxes.environments.default,
     )
     return await sandboxes.execute_attached(request, program.argv, guard, attachment)

@@ -18,7 +18,8 @@ from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.protected import config_copies
 from gloveport.workspace.protected.config_copies import ConfigCopy
 from gloveport.workspace.protected.protected_paths import ProtectedPaths
-from gloveport.workspace_service.sandboxes import Take, WorkspaceSandboxes
+from gloveport.workspace_service.command_types import Take
+from gloveport.workspace_service.sandboxes import WorkspaceSandboxes
 
 
 @dataclass(kw_only=True)

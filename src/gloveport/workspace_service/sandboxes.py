@@ -4,11 +4,10 @@ import contextlib
 import functools
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 import anyio
 from anyio import to_thread
@@ -33,15 +32,13 @@ from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.protected import config_copies, protected_paths, protected_state
 from gloveport.workspace.protected.config_copies import ConfigCopy
 from gloveport.workspace.protected.descent import Mark
-from gloveport.workspace_service.command_types import Attachment, PreparedCommand
+from gloveport.workspace_service.command_environments import CommandEnvironments
+from gloveport.workspace_service.command_types import Attachment, PreparedCommand, Take
 from gloveport.workspace_service.missing_programs import explain_missing
 from gloveport.workspace_service.prefetch import SandboxPrefetch
 from gloveport.workspace_service.readonly_workers import ReadonlyWorkers
 from gloveport.workspace_service.refused_requests import note_requests
 from gloveport.workspace_service.sandbox_ports import SandboxPorts
-
-Take: TypeAlias = Callable[[protected_paths.ProtectedPaths], AbstractAsyncContextManager[Confined]]
-"""Gives a sandbox in which this is kept. Raises SandboxError, WorkspaceError."""
 
 SHELL: Final = ("/bin/bash", "--noprofile", "--norc", "-c")
 _TRIES: Final = 4
@@ -61,20 +58,21 @@ class WorkspaceSandboxes:
 
     Attributes:
         target: Where programs see it.
-        prefetch: Where its commands' sandboxes come from.
+        prefetch: Where its commands' sandboxes come from, but of those that name an environment.
+        environments: What commands may have besides the workspace.
         workers: Where programs run that only read.
         limits: Of each command.
         reach: What there was to reach when its sandboxes were planned.
         state: Directory of ours for what belongs to it: caches, and the journal of writes.
         owners_path: Where the owner finds programs.
         ports: Of its commands, which the owner may open to a browser.
-        variables: What commands are told besides what their caller says: of their environment.
     """
 
     engine: Engine
     tree: Tree
     target: str
     prefetch: SandboxPrefetch
+    environments: CommandEnvironments
     workers: ReadonlyWorkers
     commands: Commands
     limits: Limits
@@ -82,7 +80,6 @@ class WorkspaceSandboxes:
     state: Path
     owners_path: str = ""
     ports: SandboxPorts = field(default_factory=SandboxPorts)
-    variables: Mapping[str, str] = field(default_factory=dict)
     _known: protected_paths.ProtectedPaths = protected_paths.NOTHING
     _running: int = 0
     """How many commands may write to it."""
@@ -159,7 +156,7 @@ class WorkspaceSandboxes:
             name="command",
             argv=tuple(argv),
             directory=self.inside(request.action.workdir),
-            variables={**self.variables, **request.variables},
+            variables={**request.environment.variables, **request.variables},
             terminal=request.terminal,
         )
 
@@ -175,7 +172,10 @@ class WorkspaceSandboxes:
         limits = self.limits.model_copy(update={"wall_seconds": request.seconds})
         try:
             async with self.notice_changes(warnings) as before:
-                async with self.open_sandbox(limits, before) as child, self.open_doors(child, guard, journal):
+                async with (
+                    self.open_sandbox(limits, before, request.environment.take) as child,
+                    self.open_doors(child, guard, journal),
+                ):
                     outcome = await run(child)
                     warnings += await self.save_configs(child, config_copies.copies_in(child.kept, self.target))
                 ending.fields |= {

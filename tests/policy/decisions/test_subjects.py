@@ -24,13 +24,14 @@ def fetch(path="/", *, method="GET", scheme="https", host="api.example", port=44
     return Fetch(method=method, scheme=scheme, host=host, port=port, path=path)
 
 
-def command(text="make", workdir=".", *, variables="", stdin="", more="no"):
+def command(text="make", workdir=".", *, variables="", stdin="", environment="", more="no"):
     return RunCommand(
         command=text,
         workdir=workdir,
         variables_sha256=variables,
         stdin_bytes=len(stdin),
         stdin_sha256=stdin,
+        environment=environment,
         tty=more == "terminal",
         keeps_stdin=more != "no",
     )
@@ -47,6 +48,7 @@ def write(*changes, sha256="0" * 64):
         (command("make all", "src"), "command src: make%20all"),
         (command(variables="a1"), "command . a1: make"),
         (command(variables="a1", stdin="b2"), "command . a1 stdin=2,b2: make"),
+        (command(environment="../a b", more="pipe"), "command . environment=../a%20b stdin+: make"),
         (command(more="pipe"), "command . stdin+: make"),
         (command(stdin="b2", more="terminal"), "command . stdin=2,b2 tty: make"),
         (write(("edit", "a b,c"), ("delete", "d"), sha256="e3"), "write edit:a%20b%2Cc,delete:d e3"),
@@ -91,6 +93,7 @@ COMMANDS = st.builds(
     PLACES,
     variables=st.just("") | DIGESTS,
     stdin=st.just("") | DIGESTS,
+    environment=st.just("") | PLACES,
     more=st.sampled_from(["no", "pipe", "terminal"]),
 )
 CHANGES = st.lists(st.tuples(st.sampled_from(["edit", "delete"]), PLACES | PLACES.map("{:>300}".format)), max_size=3)

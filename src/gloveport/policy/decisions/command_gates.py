@@ -34,6 +34,7 @@ class CommandRequest:
         seconds: How long it may run.
         env: The variables that the caller sets.
         stdin: What it is given to read, with the call.
+        environment: Whose packages and programs it has; empty for those of all commands.
     """
 
     command: str
@@ -43,6 +44,7 @@ class CommandRequest:
     tty: bool = False
     env: Mapping[str, str] | None = None
     stdin: str = ""
+    environment: str = ""
 
 
 def command_action(policy: WorkspacePolicy, request: CommandRequest) -> RunCommand:
@@ -63,6 +65,7 @@ def command_action(policy: WorkspacePolicy, request: CommandRequest) -> RunComma
         command=request.command,
         workdir=request.workdir,
         tty=request.tty,
+        environment=request.environment,
         variables=tuple(sorted(env)),
         variables_sha256=hashlib.sha256(values).hexdigest() if env else "",
         hosts=tuple(sorted({host for hit in hits for host in hit.hosts if host != UNNAMED_HOST})),

@@ -135,6 +135,8 @@ def _how(action: RunCommand) -> Iterator[str]:
         yield action.variables_sha256
     if action.stdin_sha256:
         yield f"stdin={action.stdin_bytes},{action.stdin_sha256}"
+    if action.environment:
+        yield f"environment={_plain(action.environment)}"
     if action.tty:
         yield "tty"
     elif action.keeps_stdin:

@@ -1,0 +1,55 @@
+"""Environments of commands: the one of the workspace, and those that single commands name."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from anyio import to_thread
+
+from gloveport.engine.execution import Engine
+from gloveport.engine.run_environments import RunEnvironment
+from gloveport.errors import Denied, SandboxError
+from gloveport.guard import Guard
+from gloveport.sandbox.plan import Plan
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace_service.command_types import CommandEnvironment
+from gloveport.workspace_service.fork_servers import ForkServers
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandEnvironments:
+    """Those of one workspace.
+
+    Attributes:
+        default: What commands have that name none.
+        plan_with: The plan of their sandboxes with the packages and programs of an environment.
+        servers: Fork the sandboxes of the others.
+    """
+
+    engine: Engine
+    default: CommandEnvironment
+    plan_with: Callable[[RunEnvironment], Plan]
+    servers: ForkServers
+
+    async def open_named(self, name: str | None, guard: Guard) -> CommandEnvironment:
+        """The operator's environment of this name, which is built where it is not there; None for the default.
+
+        Raises:
+            WorkspaceError: INVALID_ARGUMENT: there is none, or it can't be built; SANDBOX_UNAVAILABLE.
+        """
+        if name is None or name == self.default.name:
+            return self.default
+        try:
+            found = await self.engine.environments.open_named(name, guard)
+        except Denied as denial:
+            details = {"reason": denial.code}
+            raise WorkspaceError("INVALID_ARGUMENT", denial.reason, hint=denial.hint, details=details) from denial
+        except SandboxError as error:
+            raise WorkspaceError("SANDBOX_UNAVAILABLE", str(error.args[0]), hint=error.hint, retryable=True) from error
+        plan = await to_thread.run_sync(self.plan_with, found)
+        return CommandEnvironment(
+            name=name,
+            plan=plan,
+            take=functools.partial(self.servers.take, plan),
+            variables=found.variables(self.default.plan.env["PATH"]),
+        )
