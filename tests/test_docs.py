@@ -14,7 +14,7 @@ TESTS = {
     if path.suffix in {".py", ".ts", ".sh"} and path != Path(__file__)
 }
 PROMISES = re.findall(r"^\| (P\d+) \|", SECURITY, re.MULTILINE)
-REQUIREMENTS = re.findall(r"\b[TENHWAO]\d+\b", SECURITY.partition("## Requirements")[2].partition(". Of E8")[0])
+REQUIREMENTS = re.findall(r"\b[TENHWAO]\d+\b", SECURITY.partition("## Requirements")[2].partition(". Of ")[0])
 
 
 def test_promises_are_numbered_without_a_gap():

@@ -192,6 +192,26 @@ async def test_a_package_of_a_scope_comes_from_its_registry_alone(tmp_path):
         assert not any("open" in path for path in internal.asked)
 
 
+async def test_packages_of_jsr_come_from_its_registry_for_npm_alone(tmp_path):
+    """E8."""
+    code = "import { N } from 'jsr:@acme/greet@^1/sub'; N"
+    with serve(Registry()) as public, serve(Registry(), "registry1.test") as jsr:
+        jsr.add("@jsr/acme__greet", files={"sub.js": "export const N = 1"}, manifest={"exports": {"./sub": "./sub.js"}})
+        public.add("@jsr/acme__greet", "1.99.0")
+        named, rules = {"one": {"npm": ["jsr:@acme/greet@1"]}}, {"allow": ["npm:@jsr/acme__*"]}
+        async with opened(tmp_path / "none", public, environments=named, **rules) as world:
+            for more in ({}, {"environment": "one"}):
+                refused = await world.run("typescript", code, **more)
+                assert (refused.status, refused.error.type) == ("denied", "registry_unknown"), refused
+        assert public.asked == []
+        async with opened(tmp_path / "state", public, jsr, environments=named, scopes=["@jsr"], **rules) as world:
+            told = await world.run("typescript", code)
+            assert (told.status, told.value) == ("ok", 1), told
+            begun = await world.run("typescript", "1", environment="one", session="new")
+            assert (await world.run("typescript", code, session=begun.session.id)).value == 1
+        assert public.asked == []
+
+
 async def test_a_program_asks_for_packages_of_npm_by_importing_them(registry, tmp_path):
     rules = {"allow": ["npm:helper"], "ask": ["npm:honest"], "deny": ["npm:zod"]}
     default = {"base": {"npm": ["honest"], "default": True}}
@@ -205,7 +225,7 @@ async def test_a_program_asks_for_packages_of_npm_by_importing_them(registry, tm
             "npm:raect": "package_resembles",
             "npm:zod@4": "package_denied",
             "npm:fs": "metadata_unreadable",
-            "jsr:@std/path": "metadata_unreadable",
+            "jsr:@std/path": "package_not_allowed",
         }.items():
             refused = await world.run("typescript", f'import * as x from "{name}"; x')
             assert (refused.status, refused.error.type) == ("denied", code), (name, refused)

@@ -5,7 +5,7 @@ import pytest
 from gloveport.config.checks.cross_checks import rule_faults
 from gloveport.model import Allow, Ask, Deny
 from gloveport.model.packages import Install, LockedPackage, PackageRules
-from gloveport.policy.npm_requests import MetadataError, normalize_npm_requirement, read_imports
+from gloveport.policy.npm_requests import MetadataError, normalize_npm_requirement, read_imports, with_imports_of_npm
 from gloveport.policy.package_requests import decide_install, find_likeness, name_of, read_metadata, refuse_names
 
 BLOCK = "# /// script\n# dependencies = [%s]\n# ///\n"
@@ -60,7 +60,10 @@ def test_imports_from_npm_are_found_wherever_a_program_has_them_and_nowhere_else
     assert [name_of(one) for one in found] == ["npm:@scope/name", "npm:csv-parse", "npm:pad", "npm:zod"]
     assert read_imports("import 'zod'") == ()
     for wrong in (
-        "jsr:@std/path",
+        "jsr:std/path",
+        "jsr:@std",
+        "jsr:@std/../fs",
+        "jsr:@std/PATH",
         "npm:fs",
         "npm:ZOD",
         "npm:zod@git+ssh://x",
@@ -85,6 +88,18 @@ def test_imports_from_npm_are_found_wherever_a_program_has_them_and_nowhere_else
     ):
         assert read_imports(f"{hostile} npm:") == (), hostile[:20]
     assert normalize_npm_requirement(" zod@latest ") == "npm:zod"
+
+
+def test_packages_of_jsr_have_the_names_that_they_have_in_its_registry_for_npm():
+    source = "import a from 'jsr:@std/path@^1/posix'; // jsr:@std/no\nawait import(\"jsr:/@a/b\"); 'jsr:@std/text'"
+    assert read_imports(source) == ("npm:@jsr/a__b", "npm:@jsr/std__path@^1")
+    spelled = (
+        "import a from 'npm:@jsr/std__path@^1/posix'; // jsr:@std/no\nawait import(\"npm:@jsr/a__b\"); 'jsr:@std/text'"
+    )
+    assert with_imports_of_npm(source) == spelled
+    assert normalize_npm_requirement("jsr:@std/path@1") == "npm:@jsr/std__path@1"
+    assert refuse_names(PackageRules(allow=("npm:@jsr/std__*",)), ["npm:@jsr/std__path"]) is None
+    assert refuse_names(PackageRules(allow=("npm:@std/*",)), ["npm:@jsr/std__path"]) is not None
 
 
 def decide(rules, *versions, asked=("a",)):

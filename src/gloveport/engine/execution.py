@@ -393,7 +393,7 @@ class Engine:
         if session is not None:
             session.language = run.request.language
             seconds = run.guard.grant.limits.wall_seconds
-            message: dict[str, JsonValue] = {"do": "run", "source": run.request.code}
+            message: dict[str, JsonValue] = {"do": "run", "source": run.source}
             run_program = functools.partial(session.call, child, message, wall_seconds=seconds)
         else:
             assert program is not None  # noqa: S101 - only a call of a session has none
@@ -434,7 +434,7 @@ class Engine:
         if run.request.session == NEW:
             first = run.request.language, run.request.code
             return prepare_session(runtimes, first, grant, types, counts_memory=self.system.counts_memory)
-        return runtimes[run.request.language].prepare(run.request.code, grant, types)
+        return runtimes[run.request.language].prepare(run.source, grant, types)
 
     def clean(self, text: str) -> str:
         """The text without secrets: one may have been hidden between escapes that are gone now."""

@@ -26,6 +26,7 @@ from gloveport.errors import Denied
 from gloveport.guard import Guard
 from gloveport.model import GUEST, Grant
 from gloveport.model.packages import PACKAGES
+from gloveport.policy.npm_requests import OF_JSR
 from gloveport.runtimes.typescript import DENO, DENO_CONFIG, RESERVED_BYTES, Deno
 
 PLATFORM: Final = "npm"
@@ -65,6 +66,12 @@ class NpmBuilder:
     ) -> NpmLock:
         """See ``Builder``."""
         requirements = wanted.specifiers
+        if "@jsr" not in self.registries.scopes and any(one.startswith(OF_JSR) for one in requirements):
+            raise Denied(
+                "registry_unknown",
+                "Nobody has said where packages of JSR come from.",
+                hint='the owner can add it: packages.npm_scopes = { "@jsr" = "https://npm.jsr.io" }',
+            )
         on_progress(f"resolving {len(requirements)} requirements of npm")
         cutoff = self.host.cutoff
         own = _load_package_lock(wanted.package_lock) if wanted.package_lock else None

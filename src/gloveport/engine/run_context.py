@@ -16,6 +16,7 @@ from gloveport.hub.ledger import Ledger
 from gloveport.model import Execute, Grant, Request
 from gloveport.model.skill import SkillRights
 from gloveport.policy.decisions.skill_grant import UsedRight
+from gloveport.policy.npm_requests import with_imports_of_npm
 
 if TYPE_CHECKING:
     from gloveport.sampling.sampler import AskClient
@@ -115,6 +116,12 @@ class Execution:
     environment: RunEnvironment | None = None
     journal: RequestJournal = field(default_factory=RequestJournal)
     ledger: Ledger = field(default_factory=Ledger)
+
+    @property
+    def source(self) -> str:
+        """Its text, as the runtime of its language gets it."""
+        code, imports = self.request.code, self.request.language in {"typescript", "javascript"}
+        return with_imports_of_npm(code) if imports else code
 
     def nest_in(self, outer: "Execution") -> "Execution":
         """The same as a run that this one has called: it reaches what that did, and is counted with it."""

@@ -46,8 +46,9 @@ class Environment(Value):
     """Packages of Python as pip writes them: `requests`, `httpx[http2]>=0.28`. What they need comes with them."""
 
     npm: tuple[NpmRequirementText, ...] = ()
-    """Packages of npm for programs in TypeScript and JavaScript: `zod`, `csv-parse@5`, `@scope/name@^1.2`. They are
-    imported by their names and by `npm:`. Their install scripts never run."""
+    """Packages of npm for programs in TypeScript and JavaScript: `zod`, `csv-parse@5`, `@scope/name@^1.2`,
+    and of JSR, where `packages.npm_scopes` has a registry for `@jsr`: `jsr:@std/path`. They are imported by their names
+    and by `npm:` or `jsr:`. Their install scripts never run."""
 
     languages: Languages | None = None
     """Languages whose programs may run in it, of those that it has packages for. Default: all of them, which is

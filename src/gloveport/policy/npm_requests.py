@@ -1,5 +1,8 @@
 """Packages of npm that programs ask for: reads their imports from ``npm:…``, and spells requirements. Pure.
 
+Those of JSR are had from its registry for npm, under the names that they have there: ``jsr:@std/path`` is
+``npm:@jsr/std__path``.
+
 Nothing of a program is executed for it, nor parsed as a whole: comments and texts are passed over, and what an import
 names is taken. Whoever hides an import from this finds no package, for what is not asked for is not there.
 """
@@ -10,6 +13,9 @@ from typing import Final
 NPM: Final = "npm:"
 """Stands before each name of npm, so that it is no name of a package of Python."""
 
+OF_JSR: Final = f"{NPM}@jsr/"
+"""Begins the name in npm of each package of JSR."""
+
 MOST_REQUIREMENTS: Final = 64
 SPECIFIER: Final = re.compile(
     r"(?P<package>npm:(?:@[a-z0-9~-][a-z0-9._~-]*/)?[a-z0-9~-][a-z0-9._~-]*)"
@@ -17,6 +23,7 @@ SPECIFIER: Final = re.compile(
 )
 """A requirement in the spelling that it has here: ``npm:zod``, ``npm:@scope/name@^1.2``."""
 
+_JSR: Final = re.compile(r"jsr:/?@(?P<scope>[a-z0-9-]{1,40})/(?P<name>[a-z0-9-]{1,60})(?=[@/]|$)")
 _MOST_CHARACTERS: Final = 200
 _TOKEN: Final = re.compile(
     r"""//[^\n]*+|/\*(?:.*?\*/|.*)"""
@@ -47,7 +54,7 @@ def read_imports(source: str) -> tuple[str, ...]:
     """What a program imports from ``npm:``, as requirements, sorted and each once.
 
     Raises:
-        MetadataError: One is no requirement, or there are too many, or one is from another registry.
+        MetadataError: One is no requirement, or there are too many.
     """
     if "npm:" not in source and "jsr:" not in source:
         return ()
@@ -62,19 +69,38 @@ def read_imports(source: str) -> tuple[str, ...]:
 
 def _read_import(specifier: str) -> str:
     """The requirement of an import, which may name a file in the package."""
+    specifier = _spell_in_npm(specifier)
     if not specifier.startswith(NPM):
-        raise MetadataError(f"{specifier!a:.100} is none of npm, and there are no others")
+        raise MetadataError(f"{specifier!a:.100} is no package of JSR, such as jsr:@std/path@1")
     parts = specifier.removeprefix(NPM).lstrip("/").split("/")
     return normalize_npm_requirement("/".join(parts[: 2 if parts[0].startswith("@") else 1]))
 
 
+def _spell_in_npm(specifier: str) -> str:
+    """The same as npm has it, where it is of JSR."""
+    found = _JSR.match(specifier)
+    return specifier if found is None else f"{OF_JSR}{found['scope']}__{found['name']}{specifier[found.end() :]}"
+
+
+def with_imports_of_npm(source: str) -> str:
+    """The program, whose imports from JSR are those of the same packages in npm."""
+
+    def respell(found: re.Match[str]) -> str:
+        specifier = found["specifier"] or ""
+        return found[0].replace(specifier, _spell_in_npm(specifier)) if specifier else found[0]
+
+    return _TOKEN.sub(respell, source) if "jsr:" in source else source
+
+
 def normalize_npm_requirement(text: str) -> str:
-    """A requirement as npm writes it, in the one spelling that it has here.
+    """A requirement as npm writes it, or with ``jsr:`` before it, in the one spelling that it has here.
 
     Raises:
         MetadataError: It is none, or says where to get the package, or has the name of a module of Node.
     """
-    found = SPECIFIER.fullmatch(f"{NPM}{text.strip()}") if len(text) <= _MOST_CHARACTERS else None
+    plain = text.strip()
+    spelled = _spell_in_npm(plain) if plain.startswith("jsr:") else f"{NPM}{plain}"
+    found = SPECIFIER.fullmatch(spelled) if len(text) <= _MOST_CHARACTERS else None
     if found is None:
         raise MetadataError(
             f"{text[:100]!a} is no name of npm with versions, such as zod, csv-parse@5 or @scope/name@^1.2"
