@@ -2,7 +2,10 @@
 
 import hashlib
 import json
+import shutil
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.environments.index import YOUNG, Index, make_wheel, serve
@@ -126,6 +129,57 @@ async def test_what_a_source_may_try_builds_nothing(tmp_path):
                 told[name] = result.error.message
             assert world.engine.environments.store.list_trees() == []
     assert {name: text for name, text in told.items() if said[name] not in text} == {}
+
+
+_EXTENSION = """
+    import io, subprocess, sysconfig, zipfile
+    with open("answer.c", "w") as file:
+        file.write('''
+            #include <HEADER>
+            static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "answer", 0, -1, 0};
+            PyMODINIT_FUNC PyInit_answer(void) {
+                PyObject *made = PyModule_Create(&module);
+                PyModule_AddIntConstant(made, "ANSWER", 42);
+                return made;
+            }
+        ''')
+    include, built = sysconfig.get_path("platinclude"), "answer" + sysconfig.get_config_var("EXT_SUFFIX")
+    subprocess.run(["COMPILER", "-shared", "-fPIC", f"-I{include}", "answer.c", "-o", built], check=True)
+    packed = io.BytesIO(wheel)
+    with zipfile.ZipFile(packed, "a") as archive:
+        archive.write(built)
+    wheel = packed.getvalue()
+"""
+
+
+async def test_a_module_in_c_is_compiled_and_what_is_not_there_for_it_is_named(tmp_path):
+    """E8."""
+    with serve(Index()) as index:
+        named = {}
+        for name, (header, compiler) in {
+            "answer": ("Python.h", "gcc"),
+            "headless": ("nowhere/Python.h", "gcc"),
+            "bare": ("Python.h", "/usr/bin/no-such-gcc"),
+        }.items():
+            build = _EXTENSION.replace("HEADER>", f"{header}>").replace("COMPILER", compiler)
+            index.add_source(name, build=build, wheel=make_wheel(name, files={}))
+            named[name] = {"python": [name], "build": [f"{name}==1.0"]}
+        async with opened(tmp_path / "state", index, environments=named) as world:
+            python = world.engine.system.python
+            asked = [python, "-c", "import sysconfig; print(sysconfig.get_path('platinclude'))"]
+            headers = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+            no_headers, no_compiler = "(Debian: python3-dev)", "a compiler (gcc)"
+            lacking = {"headless": no_headers, "bare": no_compiler}
+            if shutil.which("gcc") is None:
+                lacking = dict.fromkeys(named, no_compiler)
+            elif not Path(headers, "Python.h").exists():
+                lacking["answer"] = no_headers
+            for name in named:
+                result = await world.run("python", "import answer; answer.ANSWER", environment=name)
+                if name in lacking:
+                    assert lacking[name] in result.hint, (name, result)
+                else:
+                    assert result.value == 42, result
 
 
 def test_only_one_wheel_of_the_right_name_is_taken_from_a_build(tmp_path):

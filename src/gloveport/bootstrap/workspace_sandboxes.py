@@ -23,6 +23,7 @@ from gloveport.errors import ConfigError, Denied, SandboxError
 from gloveport.guard import Guard
 from gloveport.model import SCRATCH, Grant, Mount, Program, Symlink
 from gloveport.runtimes import data
+from gloveport.sandbox.detection.host import find_headers
 from gloveport.sandbox.plan import MOST_CONNECTORS, Kept, Network, Plan, make_plan
 from gloveport.sandbox.pool.makers import ForkServer
 from gloveport.task_group import open_task_group
@@ -189,8 +190,6 @@ def _plan(
     taken = [root, *(Path(mount.target) for mount in (*system.binds, *config.policy.mounts))]
     toolchains = find_toolchains(config, environ, taken)
     targets = {path: _target(number, path) for number, path in enumerate(toolchains.shown)}
-    headers = {path: path for path in _headers()}
-    binds = {**headers, **{str(path): target for path, target in targets.items()}}
     names = ("python", "python3") if environment is not None else ()
     links = [Symlink(path=f"{ENVIRONMENT_PYTHON}/{one}", target=system.python) for one in names]
     name, _, address = config.workspace.author.partition(" <")
@@ -202,7 +201,8 @@ def _plan(
     program = Program(
         name="command",
         binds=(
-            *(Mount(source=source, target=target) for source, target in binds.items()),
+            *find_headers(),
+            *(Mount(source=str(path), target=target) for path, target in targets.items()),
             *(environment.mounts if environment is not None else ()),
         ),
         symlinks=(*([_OS_RELEASE_LINK] if Path(_OS_RELEASE).exists() else []), *links),
@@ -240,11 +240,6 @@ def _inside(path: Path, targets: Mapping[Path, str]) -> str:
     """A directory of a toolchain as commands see it."""
     shown, target = next((one, target) for one, target in targets.items() if path.is_relative_to(one))
     return str(PurePosixPath(target, path.relative_to(shown)))
-
-
-def _headers() -> list[str]:
-    """What compilers of the system need besides what every sandbox shows."""
-    return [path for path in ("/usr/include",) if Path(path).is_dir()]
 
 
 def _connectors() -> tuple[int, ...]:

@@ -9,6 +9,7 @@
 Each has a directory of its own: nothing that the build could write to is seen by anything that has a door.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -22,6 +23,7 @@ from gloveport.errors import Denied
 from gloveport.guard import Guard
 from gloveport.model import GUEST
 from gloveport.model.packages import PACKAGES, LockedPackage
+from gloveport.sandbox.detection.host import find_headers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +108,7 @@ class SourceBuilder:
     async def _build(self, package: LockedPackage, source: Wheel, lock: PythonLock) -> Wheel:
         """Run its code, where it can reach nobody, and keep what it has made."""
         store, pinned = self.uv.host.store, f"{package.name} {package.version}"
-        async with self.uv.open(self.uv.host.grant(())) as build:
+        async with self.uv.open(self.uv.host.grant(()), *find_headers()) as build:
             wheels = build.work / "wheels"
             wheels.mkdir()
             for one in (source, *(pin.wheel for pin in lock.pins)):
@@ -120,7 +122,11 @@ class SourceBuilder:
             what = ("--wheel", f"{PACKAGES}/{source.file}", "-o", f"{PACKAGES}/out")
             said = await build.run((UV, "build", *COMMON, *_BUILD, *which, *what), None)
             if said.outcome.exit_code != 0:
-                raise said.failure("package_refused", f"{pinned} can't be built")
+                failure = said.failure("package_refused", f"{pinned} can't be built")
+                lacking = (name for pattern, name in _LACKING if re.search(pattern, said.text, re.MULTILINE))
+                if name := next(lacking, ""):
+                    failure.hint = f"install {name} on this host, and build again"
+                raise failure
             wheel = read_built(build.work / "out", package, self.uv.host.bounds.bytes)
             if not store.keep_wheel(wheel, build.work / "out" / wheel.file):
                 raise Denied("package_refused", f"The wheel of {pinned} has changed.", hint="try again")
@@ -131,4 +137,13 @@ class SourceBuilder:
         return wheel
 
 
+_LACKING: Final = (
+    (r"Python\.h: No such file", "the headers of Python (Debian: python3-dev)"),
+    (r"\.h: No such file", "what has that header"),
+    (
+        r"(?:cc|\+\+|clang)' failed: No such|: '\S*(?:cc|\+\+|clang)'$|Unknown compiler|CMAKE_C\w*COMPILER",
+        "a compiler (gcc)",
+    ),
+)
+"""What is not there, by what compilers and build backends say. A package may say the same to get another hint."""
 _BUILD: Final = ("--offline", "--no-index", "--no-create-gitignore", "--no-sources")

@@ -54,9 +54,10 @@ class UvSandboxes:
         return [f"file://{INDEX}/{next(directories)}" if url.startswith("file:") else url for url in self.indexes.urls]
 
     @contextlib.asynccontextmanager
-    async def open(self, grant: Grant) -> AsyncIterator[BuildSandboxes]:
-        """Sandboxes of a grant: that of builds, or one without a way out."""
+    async def open(self, grant: Grant, *more: Mount) -> AsyncIterator[BuildSandboxes]:
+        """Sandboxes of a grant: that of builds, or one without a way out. ``more``: what they are shown besides."""
         binds = (
+            *more,
             Mount(source=self.uv, target=UV),
             *(Mount(source=path, target=f"{INDEX}/{number}") for number, path in enumerate(self.indexes.directories)),
         )

@@ -13,6 +13,7 @@ from gloveport.sandbox.launch import apparmor
 from gloveport.sandbox.plan import System
 
 _GUEST = Path(__file__).resolve().parents[2] / "guest"
+_HEADERS = "/usr/include"
 _SHOWN = ("/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/share")
 _ROOT_LINKS = ("/bin", "/lib", "/lib32", "/lib64", "/libx32")
 # Libraries by name, and the targets of the links that `update-alternatives` makes in /usr/bin. Nothing else of /etc.
@@ -101,6 +102,11 @@ def read_system(
         most_open_files=read_most_open_files(),
         counts_memory=counts_memory,
     )
+
+
+def find_headers() -> tuple[Mount, ...]:
+    """What compilers of the system need besides what every sandbox shows."""
+    return (Mount(source=_HEADERS, target=_HEADERS),) if Path(_HEADERS).is_dir() else ()
 
 
 def read_most_open_files() -> int:
