@@ -211,7 +211,7 @@ def test_hostile_text_is_shown_escaped_and_shortened():
     line = fault(f'"\\u001b[2J\\n{"k" * 5000}" = 1\n')
     assert line.isprintable()
     assert "\\u001b[2J\\n" in line
-    assert len(line) < 300
+    assert len(line) < 320
     line = fault(f'sandbox.cgroups = "\\u202e\\u0007\\U000e0001{"v" * 5000}"\n')
     assert line.isprintable()
     assert '"\\u202e\\u0007\\U000e0001v' in line
@@ -333,6 +333,9 @@ variables = {NAME = "value"}
 yolo = true
 user_agent = "x/1"
 redact = ["Jane Doe"]
+[proxy]
+username = "me"
+secret = "env:PROXY"
 [api.here]
 description = "d"
 hosts = ["api.example.com", "*.example.com:8443"]
@@ -443,6 +446,7 @@ prefix = "Token "
             },
         },
         "egress": {"yolo": True, "user_agent": "x/1", "redact": ["Jane Doe"]},
+        "proxy": {"url": None, "username": "me", "secret": "env:PROXY"},
         "api": {
             "here": {
                 "description": "d",

@@ -124,7 +124,7 @@ async def assemble_on(
         store.create()
         desk = Desk(store, config.approvals.timeout_seconds, frozenset(config.approvals.channels))
         async with open_task_group() as connections:
-            gateway = Gateway(vault, connections)
+            gateway = Gateway(vault, connections, config.proxy)
             skills = open_library(config, environ)
             calls_skills = "skills" in config.workspace.toolsets
             reach = reach_of(config, gateway, skills=calls_skills and not skills.is_empty)

@@ -109,6 +109,8 @@ async def inspect_secrets(config: Config, environ: Mapping[str, str]) -> list[Ch
             wanted[f"servers.{name}"] = variables | {
                 (ref, sources.resolve) for auth in server.auth for ref in secrets_of(auth)
             }
+    if config.proxy.secret:
+        wanted["proxy"] = {(config.proxy.secret, sources.resolve)}
     if config.sampling.enabled and config.sampling.secret:
         wanted["sampling"] = {(config.sampling.secret, sources.resolve)}
     return [await _check_secrets(name, secrets) for name, secrets in wanted.items() if secrets]

@@ -12,18 +12,20 @@ from gloveport.errors import Denied, UpstreamError
 from gloveport.guard import Guard
 from gloveport.late_module import late_module
 from gloveport.model.egress import Exchange
+from gloveport.model.proxy import Proxy
 from gloveport.secrets.scrub import Finder, Needles
 from gloveport.secrets.vault import Vault
 
 if TYPE_CHECKING:
     from gloveport.egress import access_tokens
     from gloveport.egress.credentials import inject
-    from gloveport.egress.http import connection_pool
+    from gloveport.egress.http import connection_pool, upstream_proxy
     from gloveport.egress.transport import ca
 else:
     access_tokens = late_module("gloveport.egress.access_tokens")
     inject = late_module("gloveport.egress.credentials.inject")
     connection_pool = late_module("gloveport.egress.http.connection_pool")
+    upstream_proxy = late_module("gloveport.egress.http.upstream_proxy")
     ca = late_module("gloveport.egress.transport.ca")
 
 OWNERS_HINT = "The owner of this computer has to repair it (gloveport doctor tells why); a program can't."
@@ -45,10 +47,12 @@ class Gateway:
     Attributes:
         vault: Knows every secret.
         tasks: Of connections that are kept.
+        proxy: Through which requests go.
     """
 
     vault: Vault
     tasks: TaskGroup
+    proxy: Proxy = field(default_factory=Proxy)
 
     @cached_property
     def authority(self) -> "ca.CertificateAuthority":
@@ -58,7 +62,8 @@ class Gateway:
     @cached_property
     def upstreams(self) -> "connection_pool.ConnectionPool":
         """Connections to servers."""
-        connections = connection_pool.ConnectionPool()
+        proxy = upstream_proxy.UpstreamProxy(settings=self.proxy, vault=self.vault)
+        connections = connection_pool.ConnectionPool(proxy=proxy)
         self.tasks.start_soon(_keep_open, connections)
         return connections
 

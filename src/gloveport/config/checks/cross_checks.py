@@ -32,6 +32,8 @@ _RUNS: KeyPath = ("admission", "concurrent_runs")
 _FORKED: KeyPath = ("pool", "forked")
 _BOOTED: KeyPath = ("pool", "booted")
 
+_YOLO: KeyPath = ("egress", "yolo")
+_PROXY: KeyPath = ("proxy", "url")
 _AUDIT: KeyPath = ("audit", "directory")
 
 _FORK_SERVERS = 8
@@ -55,6 +57,7 @@ def rule_faults(data: Table, *, own: Sequence[Path]) -> Iterator[Fault]:
     yield from server_faults(data)
     yield from sampling_faults(data)
     yield from _environment_faults(data)
+    yield from _proxy_faults(data)
     if data.get("packages") or data.get("environments"):  # to compare versions takes a library
         yield from package_faults(data)
     audit = _sound(data, _AUDIT)
@@ -72,6 +75,15 @@ def _environment_faults(data: Table) -> Iterator[Fault]:
             keys=(("workspace", "environment"),),
             problem=f"there is no environment {printable(name)}",
             hint=f"write [environments.{printable(name)}], or leave it out",
+        )
+
+
+def _proxy_faults(data: Table) -> Iterator[Fault]:
+    if _look_up(data, _YOLO) is True and _look_up(data, _PROXY) is not None:
+        yield Fault(
+            keys=(_YOLO, _PROXY),
+            problem="programs choose the names, and only the proxy knows to which addresses they lead",
+            hint="name the hosts in APIs instead of yolo, or do without the proxy",
         )
 
 

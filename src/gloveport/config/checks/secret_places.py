@@ -8,7 +8,7 @@ from gloveport.config.sources.layers import Table
 
 
 def secret_files(data: Table) -> Iterator[Path]:
-    """Yield the files that secrets are read from, wherever the data of APIs, servers or sampling names one."""
+    """Yield the files that secrets are read from, wherever data of APIs, servers, the proxy or sampling names one."""
     for text in _texts_of_secrets(data):
         if found := re.fullmatch(r"(?:file:(/[^\x00]+)|json:(/[^\x00#]+)#/.+)", text):
             yield Path(found[1] or found[2])
@@ -21,7 +21,7 @@ def secret_commands(data: Table) -> Iterator[str]:
 
 def _texts_of_secrets(data: Table) -> Iterator[str]:
     """Yield the texts among which the places of all secrets are."""
-    pending: list[object] = [data.get("api"), data.get("sampling")]
+    pending: list[object] = [data.get("api"), data.get("proxy"), data.get("sampling")]
     servers = data.get("servers")
     for server in servers.values() if isinstance(servers, dict) else ():
         # Other texts of a server may look like the place of a secret and be none, as SQLite's file:/path.

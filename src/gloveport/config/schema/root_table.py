@@ -21,6 +21,7 @@ from gloveport.model import Policy, Value
 from gloveport.model.egress import Api, ApiName, Egress, EgressSettings
 from gloveport.model.hub import Sampling, Server, ServerName
 from gloveport.model.packages import Environment, EnvironmentName
+from gloveport.model.proxy import Proxy
 
 
 class Config(Value):
@@ -34,6 +35,9 @@ class Config(Value):
 
     egress: EgressSettings = EgressSettings()
     """What holds for everything that goes out, whichever API it goes to."""
+
+    proxy: Proxy = Proxy()
+    """The HTTP proxy that requests go out through, where this host has to use one."""
 
     environments: Mapping[EnvironmentName, Environment] = {}
     """Packages that programs can import, under names: each is built once, in a sandbox, and mounted read-only."""

@@ -17,6 +17,7 @@ from anyio.abc import TaskGroup
 
 from gloveport.egress.http.client import Body, ClientConnection, Response, UnansweredError
 from gloveport.egress.http.heads import Headers, Outbound
+from gloveport.egress.http.upstream_proxy import UpstreamProxy
 from gloveport.egress.transport.dial import Dialer, Resolve
 from gloveport.egress.transport.route import Route
 from gloveport.errors import UpstreamError
@@ -45,10 +46,17 @@ class ConnectionPool:
     Args:
         resolve: Instead of what the host's own resolver says.
         idle_seconds: How long a connection is kept that carries nothing.
+        proxy: Through which it goes where that serves the route.
     """
 
-    def __init__(self, resolve: Resolve | None = None, idle_seconds: float = IDLE_SECONDS) -> None:
+    def __init__(
+        self,
+        resolve: Resolve | None = None,
+        idle_seconds: float = IDLE_SECONDS,
+        proxy: UpstreamProxy | None = None,
+    ) -> None:
         self.dialer = Dialer(resolve)
+        self._proxy = proxy
         self._idle_seconds = idle_seconds
         self._idle: list[ClientConnection] = []  # few: the one that has been idle longest is the first
         self._tasks: TaskGroup
@@ -134,6 +142,8 @@ class ConnectionPool:
         return connection, await connection.exchange(self._tasks, out, body, length)
 
     async def _dial(self, route: Route) -> ClientConnection:
+        if self._proxy is not None and self._proxy.serves(route):
+            return ClientConnection(await self._proxy.open(self.dialer, route), route)
         return ClientConnection(await self.dialer.dial(route), route)
 
     def _take(self, route: Route) -> ClientConnection | None:

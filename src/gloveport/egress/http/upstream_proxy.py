@@ -1,0 +1,115 @@
+"""Opens connections to servers through the HTTP proxy that this host has to use (CONNECT; RFC 9110, 9.3.6).
+
+The proxy looks names up, so nobody here knows to which address one leads. It is asked for HTTPS alone: before anything
+of a request is sent, the server has proved its name. What the proxy says is told to no program, but its status.
+"""
+
+import base64
+import logging
+from dataclasses import dataclass
+from ipaddress import ip_network
+from typing import Final
+from urllib.parse import urlsplit
+
+from gloveport.egress.http.heads import HEAD_BYTES, Malformed, find_end, read_response
+from gloveport.egress.transport.dial import CONNECT_SECONDS, Dialer, limit_time
+from gloveport.egress.transport.route import Route
+from gloveport.egress.transport.stream import SocketStream
+from gloveport.errors import ConfigError, UpstreamError
+from gloveport.model.proxy import Proxy
+from gloveport.policy.hosts.authorities import is_address
+from gloveport.secrets.vault import Vault
+
+_ANYWHERE: Final = (ip_network("0.0.0.0/0"), ip_network("::/0"))
+"""Where the proxy itself may lie: the operator has named it."""
+
+_MOST_LINES: Final = 256
+_NOT_AUTHORIZED: Final = 407
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpstreamProxy:
+    """The proxy.
+
+    Attributes:
+        settings: What the operator says of it.
+        vault: Has its password.
+    """
+
+    settings: Proxy
+    vault: Vault
+
+    def serves(self, route: Route) -> bool:
+        """Whether a route goes through it: not one of which the operator says where it lies."""
+        is_placed = bool(route.networks or route.addresses) or is_address(route.host)
+        return self.settings.url is not None and route.scheme == "https" and not is_placed
+
+    async def open(self, dialer: Dialer, route: Route) -> SocketStream:
+        """A connection to the server of a route, which has proved its name.
+
+        Raises:
+            UpstreamError: ``secret_unavailable``, ``upstream_unreachable``, ``upstream_timeout`` or ``tls_failed``.
+        """
+        place = urlsplit(self.settings.url or "")
+        request = await self._make_request(route)
+        to_proxy = Route(api="", scheme="http", host=place.hostname or "", port=place.port or 0, networks=_ANYWHERE)
+        try:
+            wire = await dialer.connect(to_proxy)
+        except UpstreamError as error:
+            _log.warning("the proxy: %s", error.args[0])
+            raise UpstreamError(error.code, "The owner's proxy can't be reached.") from error
+        try:
+            async with limit_time(route, CONNECT_SECONDS, "reach"):
+                await wire.send(request)
+                status = await _read_status(wire)
+        except (OSError, Malformed) as error:
+            wire.close()
+            raise UpstreamError("upstream_unreachable", f"The owner's proxy broke off: {error}.") from error
+        except BaseException:
+            wire.close()
+            raise
+        if status // 100 != 2:
+            wire.close()
+            raise self._refusal(route, status)
+        await dialer.secure(wire, route, ("http/1.1",))
+        return wire
+
+    async def _make_request(self, route: Route) -> bytes:
+        host = f"{route.host}:{route.port}"
+        lines = [f"CONNECT {host} HTTP/1.1", f"Host: {host}"]
+        if self.settings.secret is not None:
+            try:
+                password = await self.vault.get("proxy", self.settings.secret)
+            except ConfigError as error:
+                _log.warning("the password of the proxy: %s", error)
+                raise UpstreamError("secret_unavailable", "The password of the owner's proxy can't be had.") from error
+            pair = base64.b64encode(f"{self.settings.username}:{password}".encode()).decode()
+            lines.append(f"Proxy-Authorization: Basic {pair}")
+        return "\r\n".join([*lines, "", ""]).encode()
+
+    def _refusal(self, route: Route, status: int) -> UpstreamError:
+        if status == _NOT_AUTHORIZED and self.settings.secret is not None:
+            self.vault.forget(self.settings.secret)  # the owner may put another there
+        why = "it asks for a password, or for another" if status == _NOT_AUTHORIZED else f"status {status}"
+        message = f"The owner's proxy does not connect to {route.host}:{route.port}: {why}."
+        hint = "The owner has to look at [proxy] of the configuration, or ask who runs the proxy."
+        return UpstreamError("upstream_unreachable", message, hint=hint)
+
+
+async def _read_status(wire: SocketStream) -> int:
+    """The status of the proxy's answer. Nothing may follow it: a server speaks when it was spoken to.
+
+    Raises:
+        OSError: It broke off.
+        Malformed: It is none.
+    """
+    heard = bytearray()
+    while not (end := find_end(heard, _MOST_LINES, 0)):
+        data = await wire.receive(HEAD_BYTES)
+        if not data:
+            raise OSError("it hung up")
+        heard += data
+    if len(heard) > end:
+        raise Malformed("it says more than was asked")
+    return read_response(bytes(heard)).status
