@@ -319,8 +319,15 @@ class Interpreter:
         if is_awaited or sys.gettrace() or sys.getprofile():  # a program's tracer must not see it
             return
         arguments = sys.argv
+        call = {"call": 0, "do": "run", "source": "None", "name": REHEARSAL, "value_bytes": INSPECTED_BYTES}
+        near, far = map(type(self.link), socket.socketpair())
         for _ in range(2):
-            report = self.run("None", REHEARSAL, INSPECTED_BYTES, self.evaluate)
+            far.send(call)
+            message = near.receive()
+            report = self.run(message["source"], message["name"], message["value_bytes"], self.evaluate)
+            near.send(call)  # nobody takes it, so it must be small
+        near.close()
+        far.close()
         sys.argv = arguments
         linecache.cache.pop(REHEARSAL, None)
         type(self.variables)(self.namespace).names()

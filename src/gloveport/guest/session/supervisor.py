@@ -120,9 +120,10 @@ class Supervisor:
         while True:
             if not self.host.has_frame():
                 select.select([self.host, interpreter.source, interpreter.process.descriptor], [], [])
-            has_ended = interpreter.process.has_ended()  # before a look at what it has said last
             try:
                 answer = interpreter.take_answer(number)
+                if answer is None and (has_ended := interpreter.process.has_ended()):
+                    answer = interpreter.take_answer(number)  # what it has said last
             except (OSError, EOFError, ValueError, RecursionError):  # it says nonsense, or nothing ever again
                 interpreter.process.kill()
                 select.select([interpreter.process.descriptor], [], [])
