@@ -13,7 +13,6 @@ from gloveport.engine.session import Session
 from gloveport.fairness import compute
 from gloveport.model.workspace import RunCommand
 from gloveport.policy.decisions.command_gates import CommandRequest, command_action
-from gloveport.policy.decisions.command_variables import inherit_variables
 from gloveport.sandbox.base import Outcome
 from gloveport.workspace.commands.answers import AnswerBounds
 from gloveport.workspace.commands.command import Command
@@ -81,7 +80,9 @@ async def make_command_action(
     env = asked.env or {}
     if any("\0" in word for word in (asked.cmd, *env, *env.values())) or any("=" in name for name in env):
         raise WorkspaceError("INVALID_ARGUMENT", "a command and its variables hold no NUL, a variable's name no =")
-    workdir = await to_thread.run_sync(_place_of, service, asked.cwd or asked.workdir)
+    workdir = asked.cwd or asked.workdir
+    if workdir != ".":
+        workdir = await to_thread.run_sync(_place_of, service, workdir)
     seconds = min(asked.timeout_ms / 1000, service.settings.limits.wall_seconds)
     wanted = CommandRequest(
         command=asked.cmd,
@@ -109,10 +110,12 @@ async def start_command(service: WorkspaceService, caller: Caller, asked: Comman
             PERMISSION_REQUIRED.
         AuditError: It can't be written down.
     """
+    if asked.session is None and asked.environment is None:
+        service.sandboxes.prefetch.hurry()
     action, seconds = await make_command_action(service, caller.share, asked)
     run_id = f"command-{os.urandom(8).hex()}"
     guard = await service.make_guard(caller, action, run_id)
-    variables = inherit_variables(service.settings, os.environ)
+    variables = dict(service.inherited_variables)
     if asked.tty:  # it is ours, whichever the server may have
         variables["TERM"] = _TERMINAL_KIND
     variables |= asked.env or {}

@@ -59,6 +59,12 @@ class SandboxPrefetch:
     tasks: TaskGroup
     ahead: int = 1
     _next: _Next | None = None
+    _wanted: anyio.Event = field(default_factory=anyio.Event)
+    """Somebody is about to take one."""
+
+    def hurry(self) -> None:
+        """Have the next one made now, if it is not: somebody is about to take it, and has other things to do first."""
+        self._wanted.set()
 
     @contextlib.asynccontextmanager
     async def take(self, found: ProtectedPaths) -> AsyncIterator[Confined]:
@@ -79,6 +85,7 @@ class SandboxPrefetch:
             if taken.child is None:
                 raise taken.failure or SandboxError("the sandbox was ended before it was used")
             if self.ahead:
+                self._wanted = anyio.Event()
                 self.tasks.start_soon(self._prepare, taken.found, taken.over)
             yield taken.child
             await taken.child.wait_dead()
@@ -98,7 +105,8 @@ class SandboxPrefetch:
         """Make the next one: to do so would hold up a short command, and its answer, for half of their time."""
         with anyio.move_on_after(_BEHIND_SECONDS):
             await over.wait()
-        await anyio.sleep(_AFTER_SECONDS)
+        with anyio.move_on_after(_AFTER_SECONDS):
+            await self._wanted.wait()
         if self._next is None:
             self._next = _Next(found=found)
             await self._make(self._next)

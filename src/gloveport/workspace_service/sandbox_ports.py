@@ -11,6 +11,7 @@ import socket
 import struct
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 import anyio
@@ -58,8 +59,12 @@ class _Reachable:
 
     what: str
     connectors: tuple[socket.socket, ...]
-    free: tuple[tuple[str, _FreeSockets], ...]
-    """By the address that they connect to."""
+
+    @cached_property
+    def free(self) -> tuple[tuple[str, _FreeSockets], ...]:
+        """By the address that they connect to. Most commands end before anybody asks."""
+        alike = [(address, [one for one in self.connectors if one.family == family]) for family, address in _LOOPBACK]
+        return tuple((address, _FreeSockets(each, anyio.Semaphore(len(each)))) for address, each in alike if each)
 
     @property
     def is_there(self) -> bool:
@@ -77,11 +82,8 @@ class SandboxPorts:
         """Let the ports of a sandbox be reached for as long as it is there; ``what`` tells people what runs in it."""
         every = tuple(connectors)
         self._sandboxes = {other: one for other, one in self._sandboxes.items() if one.is_there}
-        if not every or name in self._sandboxes:
-            return
-        alike = [(address, [one for one in every if one.family == family]) for family, address in _LOOPBACK]
-        free = tuple((address, _FreeSockets(each, anyio.Semaphore(len(each)))) for address, each in alike if each)
-        self._sandboxes[name] = _Reachable(what=what, connectors=every, free=free)
+        if every and name not in self._sandboxes:
+            self._sandboxes[name] = _Reachable(what=what, connectors=every)
 
     def remove(self, name: str) -> None:
         """Let no port of a sandbox be reached any more."""

@@ -299,13 +299,17 @@ class WorkspaceSandboxes:
     async def look(self) -> protected_paths.ProtectedPaths:
         """What is to be kept now. In a thread where that took long the last time: to change threads takes long too."""
         async with self._looking:  # who looks later knows more
-            started = time.monotonic()
             if self._looking_seconds > _SHORT_SECONDS:
-                found = await to_thread.run_sync(protected_paths.find_protected, self.tree, self._known, self._running)
+                found = await to_thread.run_sync(self._find_protected)
             else:
-                found = protected_paths.find_protected(self.tree, self._known, self._running)
-            self._looking_seconds = time.monotonic() - started
+                found = self._find_protected()
             known, self._known = self._known, found
             if not protected_state.is_same(known, found):
                 await to_thread.run_sync(protected_state.save, self.state, found)
+        return found
+
+    def _find_protected(self) -> protected_paths.ProtectedPaths:
+        started = time.monotonic()
+        found = protected_paths.find_protected(self.tree, self._known, self._running)
+        self._looking_seconds = time.monotonic() - started
         return found

@@ -1,8 +1,10 @@
 """One workspace and what its tools share: files, sandboxes, writer, and guards that decide who may do what."""
 
 import contextlib
+import os
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -14,6 +16,7 @@ from gloveport.guard import Ending, Guard
 from gloveport.model import Allow, Grant
 from gloveport.model.egress import Egress
 from gloveport.model.workspace import RunCommand, WorkspacePolicy, WriteFiles
+from gloveport.policy.decisions.command_variables import inherit_variables
 from gloveport.policy.decisions.decide import decide
 from gloveport.policy.decisions.gate_decisions import open_needs, permission_details
 from gloveport.policy.decisions.grant import reachable
@@ -74,6 +77,11 @@ class WorkspaceService:
     def settings(self) -> WorkspaceSettings:
         """What the operator has configured for it, as its policy before anybody has permitted anything."""
         return self.config.workspace
+
+    @cached_property
+    def inherited_variables(self) -> Mapping[str, str]:
+        """Those of the server that its commands have."""
+        return inherit_variables(self.settings, os.environ)
 
     def clean(self, answer: Fields) -> Fields:
         """An answer without secrets of ours: a file may hold one."""

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from io import FileIO
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import anyio
 import pydantic_core
@@ -28,6 +28,7 @@ _HEAD_BYTES = 4
 _CHUNK_BYTES = 1 << 16
 _DESCRIPTOR = struct.Struct("i")
 _CREDENTIALS = struct.Struct("iii")
+_KIND_OPTIONS = (socket.SO_DOMAIN, socket.SO_TYPE, socket.SO_ACCEPTCONN)
 _ANCILLARY_BYTES = socket.CMSG_SPACE(_CREDENTIALS.size)
 
 
@@ -187,9 +188,10 @@ async def receive_descriptors(channel: socket.socket, count: int) -> tuple[int, 
     Raises:
         GuestError: Not as many come.
     """
-    await anyio.wait_readable(channel)
     room = _ANCILLARY_BYTES + socket.CMSG_SPACE(_DESCRIPTOR.size * count)
-    data, ancillary, flags, _ = channel.recvmsg(1, room, socket.MSG_CMSG_CLOEXEC)
+    while (received := _receive_byte(channel, room)) is None:
+        await anyio.wait_readable(channel)
+    data, ancillary, flags, _ = received
     if not data:
         raise GuestError("it has gone")
     payloads = [payload for _, kind, payload in ancillary if kind == socket.SCM_RIGHTS]
@@ -201,6 +203,13 @@ async def receive_descriptors(channel: socket.socket, count: int) -> tuple[int, 
         cause = OSError(errno.EMFILE, os.strerror(errno.EMFILE)) if is_used_up else None
         raise GuestError(f"it sent {len(descriptors) or 'no'} descriptors where {count} were to come") from cause
     return descriptors
+
+
+def _receive_byte(channel: socket.socket, room: int) -> "tuple[bytes, list[tuple[int, int, bytes]], int, Any] | None":
+    """A byte and what comes with it, as ``recvmsg`` gives it; None while nothing is there."""
+    with contextlib.suppress(BlockingIOError):
+        return channel.recvmsg(1, room, socket.MSG_CMSG_CLOEXEC)
+    return None
 
 
 class NetworkSockets(NamedTuple):
@@ -249,11 +258,9 @@ def _listens_at(listener: socket.socket, door: Door) -> bool:
 
 
 def _is_unused(connector: socket.socket, family: int) -> bool:
-    return (
-        (connector.family, connector.type) == (family, socket.SOCK_STREAM)
-        and connector.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 0
-        and connector.getsockname()[1] == 0
-    )
+    # The kernel is asked again, for there are many: to make a member of an enumeration takes ten times as long.
+    found = [connector.getsockopt(socket.SOL_SOCKET, option) for option in _KIND_OPTIONS]
+    return found == [family, socket.SOCK_STREAM, 0] and connector.getsockname()[1] == 0
 
 
 def parse(body: bytes) -> dict[str, JsonValue]:

@@ -149,6 +149,7 @@ class Supervisor:
             ready = self.events.select(0)
             if not ready:
                 await self._wait()
+                ready = self.events.select(0)
             began = time.monotonic()
             if began >= self._next_look and not self.is_left:  # also where there is always something ready
                 self._next_look = time.monotonic() + self.look_seconds

@@ -124,6 +124,10 @@ class Commands(Jobs[Command]):
         Raises:
             WorkspaceError: As ``Command.write``.
         """
+        if not text:  # of most commands, and of none a reason to wait
+            if then == "close" and command.console is not None:
+                command.console.close_input()
+            return
         done = anyio.Event()
         failures: list[WorkspaceError] = []
 

@@ -9,6 +9,7 @@ import shlex
 import stat
 from collections.abc import Iterator
 from io import FileIO
+from itertools import islice
 from typing import Final
 
 from gloveport.policy.decisions.protected_names import GIT_DIRECTORIES, GIT_FILES
@@ -79,10 +80,18 @@ def programs(configuration: bytes) -> list[bytes]:
 
 def names(directory: int | None) -> Iterator[bytes]:
     """The names in a directory, the first few thousand."""
+    return (os.fsencode(entry.name) for entry in _entries(directory))
+
+
+def links(directory: int | None) -> Iterator[bytes]:
+    """Those of them that are symbolic links."""
+    return (os.fsencode(entry.name) for entry in _entries(directory) if entry.is_symlink())
+
+
+def _entries(directory: int | None) -> Iterator[os.DirEntry[str]]:
     if directory is not None:
         with os.scandir(directory) as entries:
-            for entry, _ in zip(entries, range(_MOST_NAMES), strict=False):
-                yield os.fsencode(entry.name)
+            yield from islice(entries, _MOST_NAMES)
 
 
 def _unquote(value: bytes) -> bytes:

@@ -293,7 +293,7 @@ class Search:
     def _protect_targets(self, path: bytes | None) -> None:
         if path is not None:
             with descend(self.root, path) as directory:
-                for name in git_directory.names(directory):
+                for name in git_directory.links(directory):
                     self._protect_target(directory, path, name)
 
     def _protect_target(self, descriptor: int | None, above: bytes, name: bytes) -> None:
