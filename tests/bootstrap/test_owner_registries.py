@@ -14,11 +14,16 @@ FILES = {
     "extra-index-url = https://more.example/simple\n",
     ".npmrc": "registry=https://npm.example/\n@corp:registry=https://corp.example/npm/\n//npm.example/:_authToken=s3cret\n",
     ".config/go/env": "GOPROXY=https://go.example,direct\nGONOSUMDB=*\nGOFLAGS=-toolexec=evil\n",
+    ".cargo/config.toml": '[source.crates-io]\nreplace-with = "corp"\n'
+    '[source.corp]\nregistry = "sparse+https://crates.example/index/"\n'
+    '[registries.own]\nindex = "sparse+https://crates.example/own/"\ntoken = "s3cret"\n'
+    '[registries.other]\nindex = "sparse+https://elsewhere.example/"\n'
+    '[build]\nrustc-wrapper = "evil"\n',
     ".gitconfig": '[url "https://git.example/"]\n\tinsteadOf = "git@git.example:"\n'
     '[url "https://t:s3cret@git.example/"]\n\tinsteadOf = x\n[url "ext::sh"]\n\tinsteadOf = y\n'
     "[core]\n\tfsmonitor = evil\n[credential]\n\thelper = s3cret\n",
 }
-HOSTS = ("py.example", "more.example", "npm.example", "corp.example", "go.example", "git.example")
+HOSTS = ("py.example", "more.example", "npm.example", "corp.example", "go.example", "git.example", "crates.example")
 
 
 @pytest.fixture
@@ -45,6 +50,13 @@ def test_addresses_of_the_owners_tools_are_taken_over_and_nothing_else(home):
         {"url": "https://py.example/simple", "default": True},
     ]
     assert found.files["npmrc"] == "registry=https://npm.example/\n@corp:registry=https://corp.example/npm/\n"
+    assert tomllib.loads(found.files["cargo/config.toml"]) == {
+        "source": {
+            "crates-io": {"replace-with": "owner"},
+            "owner": {"registry": "sparse+https://crates.example/index/"},
+        },
+        "registries": {"own": {"index": "sparse+https://crates.example/own/"}},
+    }
     assert found.variables == {
         "npm_config_globalconfig": "/etc/npmrc",
         "GOPROXY": "https://go.example,direct",
@@ -79,10 +91,11 @@ async def test_the_tools_of_a_command_read_what_their_owner_says(home, tmp_path)
     async with opened(tmp_path, tables={"api": {"mirrors": api}}, environ=home, hosts=[*HOSTS]) as served:
         said = await served.out(
             "test -s /etc/uv/uv.toml && python3 -m pip config list; npm config get registry @corp:registry;"
-            " echo $GOPROXY; git ls-remote --get-url git@git.example:x;"
+            " echo $GOPROXY; grep -A1 source.owner /.cargo/config.toml; git ls-remote --get-url git@git.example:x;"
             " PIP_INDEX_URL=https://mine.example python3 -m pip config list"
         )
     assert "global.index-url='https://py.example/simple'" in said
     assert ":env:.index-url='https://mine.example'" in said
     assert {"registry=https://npm.example/", "@corp:registry=https://corp.example/npm/"} <= {*said.splitlines()}
+    assert 'registry = "sparse+https://crates.example/index/"' in said.splitlines()
     assert {"https://go.example,direct", "https://git.example/x"} <= {*said.splitlines()}

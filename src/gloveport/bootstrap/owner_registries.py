@@ -6,10 +6,11 @@ or a command says counts before it. A credential is added on the way, by the API
 
 import json
 import re
+import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from gloveport.environments.indexes import PUBLIC, find_indexes
@@ -18,6 +19,7 @@ from gloveport.untrusted_text import is_visible
 from gloveport.workspace.protected import config_text
 
 _GO_VARIABLES: Final = ("GOPROXY", "GOPRIVATE", "GONOPROXY", "GONOSUMDB", "GOSUMDB")
+_CARGO_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MOST_BYTES: Final = 1 << 18
 
 
@@ -65,6 +67,8 @@ def find_owner_registries(environ: Mapping[str, str], granted: Collection[str]) 
     url = registries.url if is_granted(registries.url) else PUBLIC_REGISTRY
     if scopes or url != PUBLIC_REGISTRY:
         files["npmrc"] = registries.model_copy(update={"url": url, "scopes": scopes}).to_npmrc()
+    if crates := "".join(_cargo_tables(environ, is_granted)):
+        files["cargo/config.toml"] = crates
     go = dict(_go_variables(environ))
     proxies = [one for one in re.split(r"[,|]", go.get("GOPROXY", "")) if one not in {"direct", "off", ""}]
     return OwnerRegistries(
@@ -75,6 +79,32 @@ def find_owner_registries(environ: Mapping[str, str], granted: Collection[str]) 
         },
         gitconfig="".join(_rewritten(environ, is_granted)),
     )
+
+
+def _cargo_tables(environ: Mapping[str, str], is_granted: Callable[[str], bool]) -> Iterator[str]:
+    """What cargo is to ask instead of its public registry, and further registries by their names."""
+    home = environ.get("CARGO_HOME") or (environ.get("HOME") and f"{environ['HOME']}/.cargo")
+    try:
+        told = tomllib.loads(_read(Path(home, "config.toml"))) if home else {}
+    except (ValueError, RecursionError):
+        return
+
+    def url_of(table: Mapping[str, Any], key: str) -> str:
+        url = table.get(key)
+        return url if isinstance(url, str) and is_granted(url.removeprefix("sparse+")) and _is_plain(url) else ""
+
+    def table_of(table: object, name: object) -> dict[str, Any]:
+        found = table.get(name) if isinstance(table, dict) and isinstance(name, str) else None
+        return found if isinstance(found, dict) else {}
+
+    sources = table_of(told, "source")
+    name = table_of(sources, "crates-io").get("replace-with")
+    if url := url_of(table_of(sources, name), "registry"):
+        yield f'[source.crates-io]\nreplace-with = "owner"\n[source.owner]\nregistry = "{url}"\n'
+    registries = table_of(told, "registries")
+    for name in registries:
+        if (url := url_of(table_of(registries, name), "index")) and _CARGO_NAME.fullmatch(name):
+            yield f'[registries.{name}]\nindex = "{url}"\n'
 
 
 def _go_variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -59,6 +59,9 @@ _PATCH_TEXT: Final = Mount(source=str(Path(patch_text.__file__).parent.resolve()
 _UNTRACED: Final = {"LSAN_OPTIONS": "detect_leaks=0"}
 """A program with AddressSanitizer looks for leaks at its end by tracing itself, and fails where it may not."""
 
+_CARGO_LINK: Final = Symlink(path="/.cargo", target="/etc/cargo")
+"""cargo reads ``.cargo`` of every directory above the one that it is in, the nearest first."""
+
 _OS_RELEASE: Final = "/usr/lib/os-release"
 _OS_RELEASE_LINK: Final = Symlink(path="/etc/os-release", target=_OS_RELEASE)
 
@@ -205,7 +208,11 @@ def _plan(
             *(Mount(source=str(path), target=target) for path, target in targets.items()),
             *(environment.mounts if environment is not None else ()),
         ),
-        symlinks=(*([_OS_RELEASE_LINK] if Path(_OS_RELEASE).exists() else []), *links),
+        symlinks=(
+            *([_CARGO_LINK] if "cargo/config.toml" in registries.files else []),
+            *([_OS_RELEASE_LINK] if Path(_OS_RELEASE).exists() else []),
+            *links,
+        ),
         files={
             "gitconfig": _GITCONFIG.format(name=name, address=address.removesuffix(">")) + registries.gitconfig,
             **registries.files,
