@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
+import anyio
+from anyio import to_thread
 from pydantic import ByteSize
 
 from gloveport.egress.outbound_session import Gateway
@@ -131,13 +133,17 @@ class BuildHost:
         reach = Reach(grant.egress, self.gateway.authority.certificate, {}, Sampling())
         program = Program(name="build", binds=tuple(binds), env=env, reserved_bytes=reserved_bytes)
         system = self.system.model_copy(update={"packages": (), "env": {}})
-        with contextlib.ExitStack() as stack:
-            work = stack.enter_context(self.store.open_work()) / "build"
+        stack = contextlib.ExitStack()
+        work = stack.enter_context(self.store.open_work()) / "build"
+        try:
             work.mkdir(mode=0o700)
             writable = Mount(source=str(work), target=PACKAGES)
             plan = make_plan(program, grant.model_copy(update={"writable": (writable,)}), system, reach.way_out)
             async with zygote_process.start(self.backend, plan) as zygote:
                 yield BuildSandboxes(work=work, zygote=zygote, gateway=self.gateway, reach=reach, bounds=self.bounds)
+        finally:
+            with anyio.CancelScope(shield=True):  # thousands of files: nobody else is to wait meanwhile
+                await to_thread.run_sync(stack.close)
 
 
 def write_input(path: Path, text: str) -> None:

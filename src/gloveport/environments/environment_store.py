@@ -353,6 +353,9 @@ def _read_boot() -> str:
 
 def remove_directory(path: Path) -> None:
     """Remove a directory with all in it, also where its directories can't be written."""
+    shutil.rmtree(path, ignore_errors=True)
+    if not path.exists():
+        return
     for parent, _, _ in os.walk(path):
         with contextlib.suppress(OSError):
             Path(parent).chmod(0o700)

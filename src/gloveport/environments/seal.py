@@ -185,6 +185,7 @@ def _refuse_link(path: str, link: str) -> None:
 def _store_file(path: str, directory: int, entry: os.stat_result, place: str, store: str) -> str:
     """Digest a file, and link its content, which is in the store once, to its place."""
     mode = 0o555 if entry.st_mode & 0o100 else 0o444
+    content: bytes | None = None
     if entry.st_size <= _CHUNK:  # as most are: read once, and what was read is what is digested and kept
         content = b"".join(_read(path, directory, entry))
         digest = hashlib.sha256(content).hexdigest()
@@ -193,7 +194,7 @@ def _store_file(path: str, directory: int, entry: os.stat_result, place: str, st
         digest = _digest(path, directory, entry)
         chunks = functools.partial(_read, path, directory, entry)
     kept = f"{store}/{digest[:2]}/{digest}{'.x' if mode & 0o100 else ''}"
-    if not _is_kept(kept, entry.st_size, digest):
+    if not _is_kept(kept, entry.st_size, digest, content):
         with suppress(FileExistsError):
             os.mkdir(os.path.dirname(kept), mode=0o700)  # noqa: PTH102, PTH120 - many, and pathlib takes its time
         _write_copy(path, chunks(), kept, mode, digest)
@@ -204,9 +205,11 @@ def _store_file(path: str, directory: int, entry: os.stat_result, place: str, st
     return digest
 
 
-def _is_kept(kept: str, size: int, digest: str) -> bool:
-    """Whether the store has this content, and nobody has changed it there."""
+def _is_kept(kept: str, size: int, digest: str, content: bytes | None) -> bool:
+    """Whether the store has this content, and nobody has changed it there. To compare is quicker than to digest."""
     with suppress(OSError), open(kept, "rb", buffering=0) as file:  # noqa: PTH123 - as above
+        if content is not None:
+            return file.read(size + 1) == content
         return os.fstat(file.fileno()).st_size == size and hashlib.file_digest(file, "sha256").hexdigest() == digest
     return False
 
