@@ -118,7 +118,7 @@ def draw(figure, path):
             png.write(pixels[top:bottom, left:right], path)
             return
     save = getattr(type(figure).savefig, "__wrapped__", type(figure).savefig)
-    save(figure, path, format="png", dpi=dots, bbox_inches=box, pil_kwargs={"compress_level": png.LEVEL})
+    save(figure, path, format="png", dpi=dots, bbox_inches=box, pil_kwargs=png.PILLOW)
 
 
 def render(figure, dots):

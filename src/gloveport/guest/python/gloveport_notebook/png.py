@@ -1,9 +1,10 @@
-"""Writes pixels as PNG in half the time that Pillow takes. Imported when matplotlib has drawn, so numpy is there."""
+"""Writes pixels as PNG in far less time than Pillow takes. Imported when matplotlib has drawn, so numpy is there."""
 
 import struct
 import zlib
 
-LEVEL = 3  # of zlib: the usual 6 takes twice as long, and saves a sixth of a large picture
+LEVEL, STRATEGY = 1, zlib.Z_RLE  # charts are runs: to look for more takes twice as long, and saves little or nothing
+PILLOW = {"compress_level": LEVEL, "compress_type": STRATEGY}
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 DEPTH, RGB, RGBA = 8, 2, 6
 UP = 2  # each byte less the one above it: of charts that leaves zeros, and no other filter has to be tried
@@ -16,16 +17,18 @@ def write(pixels, path):
     height, width, channels = pixels.shape
     kind = RGBA
     if pixels[..., 3].min() == 255:
-        pixels, kind, channels = pixels[..., :3], RGB, 3
+        kind, channels = RGB, 3
     lines = empty((height, 1 + width * channels), uint8)
     lines[:, 0] = UP
     bodies = lines[:, 1:].reshape(height, width, channels)
-    bodies[0] = pixels[0]
-    subtract(pixels[1:], pixels[:-1], out=bodies[1:])
+    bodies[0] = pixels[0, :, :channels]
+    for channel in range(channels):  # all at once take four times as long
+        subtract(pixels[1:, :, channel], pixels[:-1, :, channel], out=bodies[1:, :, channel])
     with open(path, "wb") as file:
         file.write(SIGNATURE)
         write_chunk(file, b"IHDR", struct.pack(">IIBBBBB", width, height, DEPTH, kind, 0, 0, 0))
-        write_chunk(file, b"IDAT", zlib.compress(lines, LEVEL))
+        packer = zlib.compressobj(LEVEL, strategy=STRATEGY)
+        write_chunk(file, b"IDAT", packer.compress(lines) + packer.flush())
         write_chunk(file, b"IEND", b"")
 
 
