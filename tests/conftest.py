@@ -45,6 +45,7 @@ def pytest_collection_finish():
     """No collection of garbage looks at thousands of tests and modules."""
     gc.freeze()
     gc.enable()
+    gc.set_threshold(20_000, 20, 20)  # and of what tests make, little lives long
 
 
 def pytest_collection_modifyitems(items):

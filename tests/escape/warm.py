@@ -20,7 +20,7 @@ from gloveport.sandbox.base import Child
 from gloveport.sandbox.plan import Plan
 from gloveport.sandbox.pool.pool import Pool, Stock
 
-_SIZES = Sizes(forked=2, booted=1)
+_SIZES = Sizes(forked=1, booted=1)
 _FILL_SECONDS = 60
 
 
