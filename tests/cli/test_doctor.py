@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from gloveport.bootstrap.inspection import inspect_secrets
+from gloveport.bootstrap.inspection import inspect_proxy, inspect_secrets
 from gloveport.config import Config
 
 
@@ -53,6 +53,17 @@ async def test_a_secret_that_can_be_guessed_is_named_and_not_shown():
     assert (weak.state, sound.state) == ("weaker", "enforced")
     assert "env:MADE_UP" in weak.detail
     assert "Summer" not in f"{weak}"
+
+
+def test_a_proxy_of_the_environment_is_told_and_not_used():
+    """P50."""
+    config = Config.model_validate({"api": {"a": {"hosts": ["a.test"]}}})
+    [check] = inspect_proxy(config, {"https_proxy": "http://me:s3cret@proxy.test:3128/"})
+    assert check.repair.endswith('write url = "http://proxy.test:3128" in [proxy]')
+    assert "s3cret" not in f"{check}"
+    [check] = inspect_proxy(config, {"HTTPS_PROXY": "socks5://me:s3cret@proxy.test"})
+    assert "HOST:PORT" in check.repair
+    assert inspect_proxy(config, {}) == inspect_proxy(Config(), {"HTTPS_PROXY": "http://proxy.test:1"}) == []
 
 
 @pytest.mark.anyio

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import logging
+import re
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Literal, TypeAlias
@@ -14,6 +15,7 @@ from gloveport.audit.log import AuditLog
 from gloveport.bootstrap.build import Host, bubblewrap, cgroups, find_interpreters, reach_of, system_of, whole_grant
 from gloveport.config import Config, audit_directory
 from gloveport.egress.outbound_session import Gateway
+from gloveport.egress.sandbox_network import leads_out
 from gloveport.errors import AuditError, ConfigError, GloveportError, SandboxError, UpstreamError, find_exhaustion
 from gloveport.hub.connection.server_command import environment, program
 from gloveport.model import LANGUAGES, Language, Program
@@ -144,6 +146,18 @@ def inspect_servers(config: Config, environ: Mapping[str, str]) -> list[Check]:
                 detail, repair = str(error.args[0]), error.hint
                 checks.append(make_check(f"servers.{name}", "weaker", detail, repair))
     return checks
+
+
+def inspect_proxy(config: Config, environ: Mapping[str, str]) -> list[Check]:
+    """Whether a variable names a proxy that the configuration does not. Nothing of a password in it is shown."""
+    named = next((name for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy") if environ.get(name)), None)
+    if named is None or config.proxy.url is not None or not leads_out(config.way_out):
+        return []
+    found = re.fullmatch(r"http://(?:[^@/]*@)?([A-Za-z0-9.-]+:[0-9]+)/?", environ[named])
+    place = "HOST:PORT" if found is None else found[1]
+    detail = f"{named} is set, and not looked at: what programs ask for goes out directly"
+    repair = f'where this host has to use that proxy, write url = "http://{place}" in [proxy]'
+    return [make_check("proxy", "weaker", detail, repair)]
 
 
 def require(checks: Sequence[Check]) -> None:

@@ -22,13 +22,13 @@ def doctor(
 
     The exit code is 0 when no layer is missing, else 4.
     """
-    from gloveport.bootstrap.inspection import inspect, inspect_secrets, inspect_servers
+    from gloveport.bootstrap.inspection import inspect, inspect_proxy, inspect_secrets, inspect_servers
     from gloveport.event_loop import run
 
     found = load_config(config)
     checks = run(inspect, found, os.environ)
     checks += run(inspect_secrets, found, os.environ)
-    checks += inspect_servers(found, os.environ)
+    checks += inspect_servers(found, os.environ) + inspect_proxy(found, os.environ)
     if as_json:
         typer.echo(json.dumps([check.model_dump() for check in checks], indent=2))
     else:
