@@ -150,3 +150,10 @@ def test_yolo_and_a_proxy_are_refused_together():
     [fault] = rule_faults(tomllib.loads("egress.yolo = true\nproxy.url = 'http://proxy.test:3128'"), own=())
     assert "only the proxy knows" in fault.problem
     assert [*rule_faults(tomllib.loads("proxy.url = 'http://proxy.test:3128'"), own=())] == []
+
+
+def test_a_proxy_that_lies_nowhere_is_refused():
+    """T3: when the configuration is read, not when something is to go out."""
+    for url in ("http://proxy.test:0", "http://proxy.test:65536", "http://[:::]:80"):
+        [fault] = rule_faults({"proxy": {"url": url}}, own=())
+        assert "no port from 1 to 65535, or no address" in fault.problem, url

@@ -9,6 +9,7 @@ import pwd
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from gloveport.config.checks.apis import api_faults
 from gloveport.config.checks.mounts import mount_faults, toolchain_faults
@@ -79,12 +80,26 @@ def _environment_faults(data: Table) -> Iterator[Fault]:
 
 
 def _proxy_faults(data: Table) -> Iterator[Fault]:
+    url = _sound(data, _PROXY)
+    if url is not None and not _has_port(str(url)):
+        yield Fault(
+            keys=(_PROXY,),
+            problem="this has no port from 1 to 65535, or no address between the brackets",
+            hint='write it as "http://proxy.example.com:3128"',
+        )
     if _look_up(data, _YOLO) is True and _look_up(data, _PROXY) is not None:
         yield Fault(
             keys=(_YOLO, _PROXY),
             problem="programs choose the names, and only the proxy knows to which addresses they lead",
             hint="name the hosts in APIs instead of yolo, or do without the proxy",
         )
+
+
+def _has_port(url: str) -> bool:
+    try:
+        return urlsplit(url).port not in {None, 0}
+    except ValueError:
+        return False
 
 
 def _wall_faults(data: Table) -> Iterator[Fault]:
