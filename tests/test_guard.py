@@ -1,12 +1,12 @@
 """P13, the reference monitor: decided, written down, done, written down; else not done."""
 
-import dataclasses
 import hashlib
 import json
 from typing import get_args
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from gloveport.approvals.question import Verdict
 from gloveport.audit.log import AuditLog
@@ -187,7 +187,7 @@ async def test_by_which_permission_a_command_passes_is_written_down_and_what_it_
     guard, tmp_path
 ):
     """A1, W5: of the command itself and of nothing that it does on its way."""
-    permitted = dataclasses.replace(guard, permits=("grant-1",))
+    permitted = replace(guard, permits=("grant-1",))
     for action in (COMMAND, WRITE, FETCH):
         async with permitted.admit(action):
             pass
@@ -225,7 +225,7 @@ def asking(guard):
 
     def make(**verdict):
         person = Person(Verdict(**verdict), guard.clock)
-        return person, dataclasses.replace(guard, asker=person, session="mine")
+        return person, replace(guard, asker=person, session="mine")
 
     return make
 
@@ -287,7 +287,7 @@ async def test_a_question_that_the_end_of_a_run_interrupts_is_written_down_as_ov
 
     with anyio.CancelScope() as scope:
         scope.cancel()
-        async with dataclasses.replace(guard, asker=Nobody()).admit(DELETE):
+        async with replace(guard, asker=Nobody()).admit(DELETE):
             pytest.fail("it was done")
     assert [record["kind"] for record in written(tmp_path)] == ["fetch.asked", "fetch.ended"]
     assert written(tmp_path)[-1]["status"] == "cancelled"

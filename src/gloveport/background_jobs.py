@@ -3,15 +3,14 @@
 import math
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct, field
 
 
-@dataclass(eq=False, kw_only=True)
-class Job:
+class Job(Struct, eq=False, kw_only=True):
     """A job that goes on, or is over and remembered.
 
     Attributes:
@@ -62,8 +61,7 @@ class Job:
 SomeJob = TypeVar("SomeJob", bound=Job)
 
 
-@dataclass(kw_only=True)
-class Retention(Generic[SomeJob]):
+class Retention(Struct, Generic[SomeJob], kw_only=True):
     """How much of what is over is remembered, the latest first.
 
     Attributes:

@@ -8,10 +8,10 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol, assert_never
 
+from msgspec import Struct, field
 from pydantic import JsonValue
 
 from gloveport.approvals.question import Verdict
@@ -52,15 +52,13 @@ class Asker(Protocol):
         """
 
 
-@dataclass(kw_only=True)
-class Ending:
+class Ending(Struct, kw_only=True):
     """What is written about an action when it is over; the one who acts fills it in."""
 
     fields: dict[str, JsonValue] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Guard:
+class Guard(Struct, frozen=True, kw_only=True):
     """Decides and records for one execution.
 
     Attributes:

@@ -4,12 +4,12 @@ import json
 import os
 import random
 import string
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.cases import for_each
 
 from gloveport.config import load

@@ -4,6 +4,7 @@ import contextlib
 from dataclasses import replace
 
 import anyio
+import msgspec
 import pytest
 from tests import shared_host
 
@@ -142,7 +143,7 @@ async def test_to_exceed_the_memory_undoes_the_call_or_loses_the_session_and_nam
 
 async def test_where_nobody_counts_the_time_of_a_call_each_process_is_limited_to_that_of_one(opened):
     async with opened() as engine:
-        without_cgroups = Pool(cold=replace(engine.backend, tree=None), stocks=())
+        without_cgroups = Pool(cold=msgspec.structs.replace(engine.backend, tree=None), stocks=())
         async with without_cgroups.open():
             caller = Caller(replace(engine, sandbox=without_cgroups))
             limits = await caller.call("import resource\nlist(resource.getrlimit(resource.RLIMIT_CPU))")

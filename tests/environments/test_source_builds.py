@@ -4,10 +4,10 @@ import hashlib
 import json
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.environments.index import YOUNG, Index, make_wheel, serve
 from tests.environments.test_environments import opened
 

@@ -7,12 +7,12 @@ the same moment. Its row changes once, from pending, in a transaction; whoever c
 import json
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Any, Literal, TypeAlias
 
+from msgspec import Struct
 from pydantic import AwareDatetime
 
 from gloveport.approvals.database import create, transaction
@@ -64,8 +64,7 @@ class Remembered(Value):
     person: Person
 
 
-@dataclass(frozen=True)
-class Store:
+class Store(Struct, frozen=True):
     """The approvals of one state directory.
 
     Every method reads or writes a file, waits for other processes, and raises ``ConfigError`` where the file can't be

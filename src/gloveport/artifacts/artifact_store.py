@@ -11,9 +11,10 @@ import re
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final
+
+from msgspec import Struct, field
 
 from gloveport.artifacts.media_types import HEAD_BYTES, find_type
 from gloveport.image_header import read_size
@@ -25,8 +26,7 @@ _IN_MEMORY_BYTES: Final = 1 << 16
 _ID_BYTES: Final = 16
 
 
-@dataclass(frozen=True, kw_only=True)
-class ArtifactBounds:
+class ArtifactBounds(Struct, frozen=True, kw_only=True):
     """Bounds of what is kept, and for how long.
 
     Attributes:
@@ -42,16 +42,14 @@ class ArtifactBounds:
     runs: int = 256
 
 
-@dataclass(frozen=True, kw_only=True)
-class Preview:
+class Preview(Struct, frozen=True, kw_only=True):
     """A smaller picture in place of one that is too large to be shown."""
 
     mime_type: str
     data: bytes
 
 
-@dataclass(eq=False)
-class Bundle:
+class Bundle(Struct, eq=False):
     """What one run has left, while it is taken in and then kept.
 
     Attributes:
@@ -144,8 +142,7 @@ class Bundle:
         return os.pread(self._file.fileno(), most, offset)
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(Struct, frozen=True):
     """One file that is kept."""
 
     bundle: Bundle

@@ -6,8 +6,9 @@ A whole log is one run. Every altered, removed, moved or inserted line ends a ru
 import errno
 import fcntl
 import os
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from gloveport.audit.log_files import (
     HEAD_BYTES,
@@ -27,8 +28,7 @@ from gloveport.audit.retention import Archived, archived_by
 from gloveport.errors import AuditError
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, order=True)
-class LinePosition:
+class LinePosition(Struct, frozen=True, kw_only=True, order=True):
     """A line: number of its file and of the line in it, both from 1."""
 
     file: int
@@ -38,8 +38,7 @@ class LinePosition:
         return f"{file_name(self.file)}:{self.line}"
 
 
-@dataclass(kw_only=True, slots=True)
-class LinkedLines:
+class LinkedLines(Struct, kw_only=True):
     """Lines that follow each other, each linking to the one before.
 
     Attributes:
@@ -62,8 +61,7 @@ class LinkedLines:
         return LinePosition(file=place.file, line=place.line + seq - start)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Broken:
+class Broken(Struct, frozen=True, kw_only=True):
     """A line that is no record or does not match its own hash.
 
     Attributes:
@@ -79,8 +77,7 @@ class Broken:
     runs_before: int
 
 
-@dataclass(kw_only=True, slots=True)
-class Scan:
+class Scan(Struct, kw_only=True):
     """What stands in the directory.
 
     Attributes:

@@ -7,18 +7,18 @@ A line that is no record, or does not match its own hash, is never shown as one 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from gloveport.audit.log_files import BLOCK, file_name, file_numbers, lines, open_directory, open_file
 from gloveport.audit.record import Record, parse
 from gloveport.errors import AuditError
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Damaged:
+class Damaged(Struct, frozen=True, kw_only=True):
     """A line that is no record.
 
     Attributes:
@@ -36,8 +36,7 @@ class Damaged:
 Entry: TypeAlias = Record | Damaged
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Filter:
+class Filter(Struct, frozen=True, kw_only=True):
     """What a record must be to match; an absent condition always holds.
 
     Attributes:

@@ -9,9 +9,9 @@ import contextlib
 import json
 import os
 import sys
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from msgspec import Struct
 from pydantic import JsonValue
 
 from gloveport.audit.log_files import file_name, file_numbers, open_file
@@ -23,8 +23,7 @@ ARCHIVED = "log.archived"
 _MARK = b'"kind":"log.archived"'
 
 
-@dataclass(frozen=True, kw_only=True)
-class RetentionBounds:
+class RetentionBounds(Struct, frozen=True, kw_only=True):
     """How much is written down.
 
     Attributes:

@@ -7,9 +7,10 @@ names another hash was rewritten together with its own hash.
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from gloveport.audit.linked_lines import Broken, LinePosition, LinkedLines, Scan, scan
 from gloveport.audit.log_files import HEAD_NAME, Head
@@ -19,8 +20,7 @@ from gloveport.audit.retention import Archived
 ProblemKind: TypeAlias = Literal["altered", "removed", "reordered", "inserted", "truncated", "head"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True, kw_only=True):
     """One break of the log.
 
     Attributes:
@@ -46,8 +46,7 @@ class Problem:
         return ": ".join(filter(None, (where, self.kind, seq, self.detail)))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Verification:
+class Verification(Struct, frozen=True, kw_only=True):
     """The outcome.
 
     Attributes:
@@ -67,8 +66,7 @@ class Verification:
     archived: Archived | None = None
 
 
-@dataclass(kw_only=True, slots=True)
-class _Part:
+class _Part(Struct, kw_only=True):
     """A run, or the beginning of one, that belongs to the genuine order."""
 
     run: LinkedLines
@@ -80,8 +78,7 @@ class _Part:
         return self.last == self.run.last
 
 
-@dataclass(kw_only=True, slots=True)
-class _Chosen:
+class _Chosen(Struct, kw_only=True):
     """A run as the end of a selection: how many lines that has, and the run selected before it."""
 
     index: int

@@ -4,8 +4,10 @@ import contextlib
 import os
 import pwd
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from gloveport.audit.retention import RetentionBounds
 from gloveport.config import Config, state_directory
@@ -33,8 +35,7 @@ _KINDS = ("", "import asyncio", "import pandas")
 """Programs of each kind that a runtime tells apart."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Host:
+class Host(Struct, frozen=True, kw_only=True):
     """What programs are run with on this host.
 
     Attributes:
@@ -50,8 +51,7 @@ class Host:
     missing: Mapping[Language, str]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Interpreters:
+class Interpreters(Struct, frozen=True, kw_only=True):
     """Those of a host: see ``Host``."""
 
     init: python.Python
@@ -88,7 +88,7 @@ def open_host(config: Config, environ: Mapping[str, str], interpreters: Interpre
         found = interpreters or find_interpreters(config, environ)
         system = system_of(found.init, tree)
         backend = bubblewrap(config, launcher, tree)
-        yield Host(backend=backend, system=system, **vars(found))
+        yield Host(backend=backend, system=system, **asdict(found))
 
 
 def stocks(

@@ -2,9 +2,9 @@
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
+from msgspec.structs import replace
 from uv import find_uv_bin
 
 from gloveport.bootstrap.build import store_of

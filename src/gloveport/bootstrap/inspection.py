@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 
 import anyio
 import anyio.to_thread
+from msgspec.structs import asdict
 
 from gloveport.audit.log import AuditLog
 from gloveport.bootstrap.build import Host, bubblewrap, cgroups, find_interpreters, reach_of, system_of, whole_grant
@@ -54,7 +55,7 @@ async def inspect(config: Config, environ: Mapping[str, str]) -> list[Check]:
         checks.append(await anyio.to_thread.run_sync(probe.bubblewrap_version, backend))
         found = await anyio.to_thread.run_sync(find_interpreters, config, environ)
         system = await anyio.to_thread.run_sync(system_of, found.init, tree)
-        host = Host(backend=backend, system=system, **vars(found))
+        host = Host(backend=backend, system=system, **asdict(found))
         async with open_task_group() as tasks:
             network = reach_of(config, Gateway(Vault(Sources(environ)), tasks)).network
             await _try_layers(host, config, network, checks)

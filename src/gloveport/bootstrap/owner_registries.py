@@ -8,10 +8,11 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
+
+from msgspec import Struct, field
 
 from gloveport.environments.indexes import PUBLIC, find_indexes
 from gloveport.environments.registries import PUBLIC_REGISTRY, find_registries
@@ -23,8 +24,7 @@ _CARGO_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MOST_BYTES: Final = 1 << 18
 
 
-@dataclass(frozen=True, kw_only=True)
-class OwnerRegistries:
+class OwnerRegistries(Struct, frozen=True, kw_only=True):
     """What commands are told.
 
     Attributes:

@@ -6,11 +6,12 @@ import hashlib
 import importlib.util
 import socket
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 import anyio
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gloveport import patch_text
 from gloveport.bootstrap.build import whole_grant
@@ -79,8 +80,7 @@ _GITCONFIG: Final = """\
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class LoneProgram:
+class LoneProgram(Struct, frozen=True, kw_only=True):
     """The one program that sandboxes are for.
 
     Attributes:

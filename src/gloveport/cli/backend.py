@@ -8,11 +8,11 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from anyio import to_thread
+from msgspec import Struct
 
 from gloveport.cli.garbage import collect_from_now_on
 
@@ -40,8 +40,7 @@ _MODULES: Final = (
 """What every server works with."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Backend:
+class Backend(Struct, frozen=True, kw_only=True):
     """What a server works with.
 
     Attributes:

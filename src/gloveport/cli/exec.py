@@ -2,11 +2,11 @@
 
 import os
 import socket
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec.structs import replace
 
 from gloveport.cli.garbage import collect_from_now_on
 from gloveport.cli.options import ConfigOption, load_with_origins

@@ -6,17 +6,16 @@ import os
 import select
 import sys
 from collections.abc import AsyncIterator, Callable, Collection
-from dataclasses import dataclass, field
 
 import anyio
+from msgspec import Struct, field
 
 from gloveport.server.rendering.plain_stream import PlainStream
 
 STDOUT, STDERR = 1, 2
 
 
-@dataclass(kw_only=True)
-class Printer:
+class Printer(Struct, kw_only=True):
     """Standard output and error of a process.
 
     Attributes:

@@ -5,11 +5,11 @@ For a run of this process, and for those that a server does for others of the sa
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
+from msgspec.structs import replace
 
 from gloveport.cli.printer import STDERR, STDOUT
 

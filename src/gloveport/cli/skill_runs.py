@@ -110,7 +110,8 @@ async def _execute(
     ``environment``: the one to learn it in, where that is not its own.
     """
     import base64
-    from dataclasses import replace
+
+    from msgspec.structs import replace
 
     from gloveport.engine.run_context import RunContext, SkillRun
     from gloveport.model import Request

@@ -5,12 +5,13 @@ credential, without a file; an API of that name in the owner's file stands in it
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from gloveport.config.sources.layers import Layer, Table, parse_toml, walk
 from gloveport.config.validation.faults import Fault
@@ -36,8 +37,7 @@ def read_preset(name: str) -> str:
     return _directory().joinpath(f"{name}.toml").read_text("utf-8")
 
 
-@dataclass(frozen=True)
-class NamedHosts:
+class NamedHosts(Struct, frozen=True):
     """What the names among ``workspace.hosts`` come to.
 
     Attributes:

@@ -2,11 +2,11 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
 import anyio
+from msgspec import Struct, field
 
 from gloveport.egress.http.heads import Headers, Outbound
 from gloveport.egress.transport.route import Route
@@ -24,8 +24,7 @@ PostTo: TypeAlias = Callable[[Route, Outbound, bytes], Awaitable[tuple[int, Head
 _log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False, slots=True)
-class _Rotated:
+class _Rotated(Struct, eq=False):
     """The refresh token that a source gave, and the one that the server has put in its place.
 
     Shared by all grants that use it, as an old and a new configuration may at the same time. One exchange at a time:
@@ -37,8 +36,7 @@ class _Rotated:
     current: str = ""
 
 
-@dataclass(eq=False, slots=True)
-class _Held:
+class _Held(Struct, eq=False):
     """The token of one credential, and the one that an API has refused."""
 
     token: RenewedToken

@@ -1,12 +1,12 @@
 """Outbound traffic of a server and of each execution: shared connections, credentials, budgets, what was sent."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct, field
 
 from gloveport.errors import Denied, UpstreamError
 from gloveport.guard import Guard
@@ -40,8 +40,7 @@ _WHOLE_BODIES = 4
 _WINDOWS = 8
 
 
-@dataclass(eq=False)
-class Gateway:
+class Gateway(Struct, eq=False, dict=True):
     """What all executions of a server share on their way out. Where there is none, nothing of it is made or imported.
 
     Attributes:
@@ -78,8 +77,7 @@ async def _keep_open(connections: "connection_pool.ConnectionPool") -> None:
         await anyio.sleep_forever()
 
 
-@dataclass(kw_only=True)
-class RequestJournal:
+class RequestJournal(Struct, kw_only=True):
     """What a run's answer says of its requests.
 
     Attributes:
@@ -129,8 +127,7 @@ class OwnText:
         return Finder(needles, self._found)
 
 
-@dataclass(frozen=True, kw_only=True)
-class EgressSession:
+class EgressSession(Struct, frozen=True, kw_only=True, dict=True):
     """What one execution has for its outbound traffic.
 
     Attributes:
@@ -141,7 +138,6 @@ class EgressSession:
         windows: Places for answers that are decoded with much memory.
         hashes: The place for a password that is hashed as often as a server wants: the others wait here, and not where
             they would be before what other executions compute.
-        own_text: Which secrets it has itself sent.
         sessions: Its sessions in databases: host, port, and the key by which a query of the session is cancelled.
     """
 
@@ -154,11 +150,12 @@ class EgressSession:
     whole_bodies: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_WHOLE_BODIES))
     windows: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_WINDOWS))
     hashes: anyio.Lock = field(default_factory=anyio.Lock)
-    own_text: OwnText = field(init=False)
     sessions: set[tuple[str, int, bytes]] = field(default_factory=set)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "own_text", OwnText(self.gateway.vault))
+    @cached_property
+    def own_text(self) -> OwnText:
+        """Which secrets it has itself sent."""
+        return OwnText(self.gateway.vault)
 
     def require_budget(self) -> None:
         """Let one more request be made. That there were too many, or too many guesses, is written down once.

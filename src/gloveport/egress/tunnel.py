@@ -2,9 +2,9 @@
 
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 import anyio
+from msgspec import Struct
 
 from gloveport.egress.outbound_session import EgressSession
 from gloveport.egress.transport.route import Route
@@ -14,8 +14,7 @@ from gloveport.guard import Ending
 from gloveport.model.egress import Api, Connect
 
 
-@dataclass(kw_only=True)
-class Count:
+class Count(Struct, kw_only=True):
     """Counts the bytes that went out, and that came in."""
 
     sent: int = 0

@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
+from msgspec import Struct
 from pydantic import TypeAdapter, ValidationError
 
 from gloveport.engine.build_host import BuildHost, read_lock_file, write_input
@@ -35,8 +35,7 @@ class Advisory(Value):
 _ANSWER: Final = TypeAdapter(tuple[tuple[Advisory, ...], ...])
 
 
-@dataclass(frozen=True, kw_only=True)
-class AdvisoryService:
+class AdvisoryService(Struct, frozen=True, kw_only=True):
     """A service that has advisories.
 
     Attributes:

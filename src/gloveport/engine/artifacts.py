@@ -2,11 +2,11 @@
 
 import functools
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import anyio
 from anyio import to_thread
+from msgspec import Struct
 from pydantic import JsonValue
 
 from gloveport.artifacts.artifact_store import ArtifactStore, Bundle
@@ -27,8 +27,7 @@ _ABOUT_CHARACTERS: Final = 600
 _MOST_ABOUT: Final = 64
 
 
-@dataclass(frozen=True)
-class Collector:
+class Collector(Struct, frozen=True):
     """Takes out of sandboxes what programs have left."""
 
     store: ArtifactStore

@@ -3,13 +3,13 @@
 import contextlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
 import anyio
 from anyio import to_thread
+from msgspec import Struct
 from pydantic import ByteSize
 
 from gloveport.egress.outbound_session import Gateway
@@ -81,8 +81,7 @@ class Builder(Protocol):
         """
 
 
-@dataclass(frozen=True, kw_only=True)
-class BuildHost:
+class BuildHost(Struct, frozen=True, kw_only=True):
     """What a build needs, whatever it builds.
 
     Attributes:

@@ -4,12 +4,12 @@ import contextlib
 import functools
 import socket
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
 from anyio import to_thread
+from msgspec import Struct
 
 from gloveport import door
 from gloveport.egress.outbound_session import EgressSession, Gateway, RequestJournal
@@ -42,8 +42,7 @@ _PLACES: Final = 3
 _TOO_MUCH: Final = "leave out the package that is so large, or raise packages.environment_bytes and environment_files"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProgramEnding:
+class ProgramEnding(Struct, frozen=True, kw_only=True):
     """How a program of a build has ended, and the end of what it has said."""
 
     outcome: Outcome
@@ -56,8 +55,7 @@ class ProgramEnding:
         return Denied(code, f"{what}: {one_line(why, _SAID_CHARACTERS)}", hint="correct what is asked for")
 
 
-@dataclass(frozen=True, kw_only=True)
-class BuildSandboxes:
+class BuildSandboxes(Struct, frozen=True, kw_only=True):
     """The sandboxes of one build.
 
     Attributes:

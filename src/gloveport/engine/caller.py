@@ -1,15 +1,15 @@
 """Identifies who calls a tool: for the audit log, fair shares and approvals."""
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 Transport: TypeAlias = Literal["stdio", "http"]
 
 _CLAIM_CHARACTERS = 64
 
 
-@dataclass(frozen=True, kw_only=True)
-class Caller:
+class Caller(Struct, frozen=True, kw_only=True):
     """One caller.
 
     Attributes:

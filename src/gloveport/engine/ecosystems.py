@@ -1,10 +1,11 @@
 """The two kinds of packages: how each is asked for, locked, built, and shown to programs."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, Protocol
+
+from msgspec import Struct, field
 
 from gloveport.engine.build_host import Builder
 from gloveport.engine.npm_builder import PLATFORM
@@ -90,8 +91,7 @@ class Ecosystem(Protocol):
         """The languages as programs of the environment of this name have them, that can import these."""
 
 
-@dataclass(kw_only=True)
-class PythonPackages:
+class PythonPackages(Struct, kw_only=True):
     """See ``Ecosystem``: packages of Python.
 
     Attributes:
@@ -173,8 +173,7 @@ class PythonPackages:
         )
 
 
-@dataclass(kw_only=True)
-class NpmPackages:
+class NpmPackages(Struct, kw_only=True):
     """See ``Ecosystem``: packages of npm."""
 
     registries: Registries

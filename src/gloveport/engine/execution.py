@@ -1,13 +1,13 @@
 """Runs one program from request to result: grants, admits, builds its sandbox, opens its doors, judges the outcome."""
 
 import contextlib
-import dataclasses
 import functools
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gloveport.approvals.desk import Desk
@@ -261,7 +261,7 @@ class Engine:
                 hint="write the program in another language, or ask the operator to run `gloveport doctor`",
             )
         if session is None and (environment := await self.environments.provide(request, run.guard)) is not None:
-            run = dataclasses.replace(run, environment=environment)
+            run = replace(run, environment=environment)
         runtimes = self.runtimes if run.environment is None else run.environment.runtimes(self.runtimes)
         program = None if session else self._prepare(runtimes, run)
         output = RunOutput.open(run, self.spool, self.clean)
@@ -417,7 +417,7 @@ class Engine:
             for sink in sinks.values():
                 sink.finish()
             report = await compute(value_bytes, without_secrets, outcome.report, vault)
-            return dataclasses.replace(outcome, report=report)
+            return replace(outcome, report=report)
 
     def _prepare(self, runtimes: Mapping[Language, Runtime], run: Execution) -> Program:
         """The program, for a sandbox that is the same for all requests: it is the doors that narrow what it reaches."""

@@ -1,8 +1,9 @@
 """Caches what each request is granted and the plan of its sandbox: few requests differ in them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TypeVar
+
+from msgspec import Struct, field
 
 from gloveport.engine.reach import Reach
 from gloveport.engine.run_context import Execution
@@ -25,8 +26,7 @@ _FIXED = Denied(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class GrantCache:
+class GrantCache(Struct, frozen=True, kw_only=True):
     """Grants and plans under one policy on one host.
 
     Attributes:
@@ -41,11 +41,11 @@ class GrantCache:
     packages: PackageRules
     writable: Mount | None = None
     _grants: dict[tuple[Reach, Narrowing, tuple[str, ...] | None, tuple[str, ...] | None], Grant] = field(
-        default_factory=dict, init=False
+        default_factory=dict
     )
-    _texts: dict[int, tuple[Grant, str]] = field(default_factory=dict, init=False)
+    _texts: dict[int, tuple[Grant, str]] = field(default_factory=dict)
     _plans: dict[tuple[Reach, str, tuple[str, ...], Narrowing, tuple[Mount, ...] | None, str], Plan] = field(
-        default_factory=dict, init=False
+        default_factory=dict
     )
 
     def write_out(self, grant: Grant) -> str:

@@ -1,8 +1,9 @@
 """Shows the output of a run that has no result: so far while it goes on, all of it where it was cancelled."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from gloveport.engine.result import Stream
 from gloveport.model import Output
@@ -10,8 +11,7 @@ from gloveport.model import Output
 Streams: TypeAlias = Mapping[Stream, Output]
 
 
-@dataclass(eq=False)
-class LiveOutput:
+class LiveOutput(Struct, eq=False):
     """What one run has written."""
 
     _read: Callable[[], Streams] = field(default=dict)

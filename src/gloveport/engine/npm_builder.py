@@ -10,11 +10,11 @@ says which names programs can import is written by this process.
 import contextlib
 import json
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from anyio import to_thread
+from msgspec import Struct
 
 from gloveport.engine.build_host import BuildHost, OnProgress, RefuseBuilds, read_lock_file, write_input
 from gloveport.engine.build_sandboxes import BuildSandboxes
@@ -40,8 +40,7 @@ _INSTALL: Final = (DENO, "install", "--quiet", "--node-modules-dir=manual", "--n
 _NO_AGE: Final = "0"
 
 
-@dataclass(frozen=True, kw_only=True)
-class NpmBuilder:
+class NpmBuilder(Struct, frozen=True, kw_only=True):
     """A ``Builder`` of packages of npm.
 
     Attributes:

@@ -5,10 +5,10 @@ answer is looked at anew; what that sandbox does not survive is not shown.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from anyio import to_thread
+from msgspec import Struct
 
 from gloveport.artifacts.artifact_store import ArtifactStore, Bundle, Found, Preview
 from gloveport.engine.artifacts import write_inputs
@@ -42,8 +42,7 @@ module.resize_file("{SCRATCH}/picture", "{OUT}/picture", %d, %d, %d)
 _NO_VALUE_BYTES: Final = 256
 
 
-@dataclass(frozen=True, kw_only=True)
-class Previewer:
+class Previewer(Struct, frozen=True, kw_only=True):
     """Makes pictures small enough to be shown, in sandboxes like those of any program.
 
     Attributes:

@@ -9,10 +9,10 @@ left, and makes the tree of it (``environments/seal.py``). What may be built fro
 (``source_builder``).
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from anyio import to_thread
+from msgspec import Struct
 
 from gloveport.engine.build_host import OnProgress, RefuseBuilds, write_input
 from gloveport.engine.source_builder import SourceBuilder
@@ -24,8 +24,7 @@ from gloveport.model import Grant
 from gloveport.model.packages import PACKAGES
 
 
-@dataclass(frozen=True, kw_only=True)
-class PythonBuilder:
+class PythonBuilder(Struct, frozen=True, kw_only=True):
     """A ``Builder`` of packages of Python."""
 
     uv: UvSandboxes

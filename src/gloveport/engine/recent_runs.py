@@ -1,8 +1,9 @@
 """Programs that ran and succeeded a while ago, with what they did: what a skill is saved from."""
 
 from collections import OrderedDict
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from gloveport.model import Request, Result
 from gloveport.policy.decisions.skill_grant import UsedRight
@@ -11,8 +12,7 @@ _MOST: Final = 128
 _MOST_BYTES: Final = 32 << 20
 
 
-@dataclass(frozen=True, kw_only=True)
-class RecentRun:
+class RecentRun(Struct, frozen=True, kw_only=True):
     """A run that succeeded.
 
     Attributes:
@@ -33,8 +33,7 @@ class RecentRun:
         return len(self.request.code) + sum(map(len, self.request.files.values())) + len(self.result.stdout.text)
 
 
-@dataclass
-class RecentRuns:
+class RecentRuns(Struct):
     """The last of them, in memory alone."""
 
     _runs: OrderedDict[str, RecentRun] = field(default_factory=OrderedDict)

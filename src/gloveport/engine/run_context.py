@@ -3,8 +3,10 @@
 import hashlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gloveport.egress.outbound_session import RequestJournal
 from gloveport.engine.live import LiveOutput
@@ -25,8 +27,7 @@ OnOutput: TypeAlias = Callable[[Stream, str], None]
 """Takes a stream's name and the text that has just come on it, escape sequences and all. Must not wait."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SkillRun:
+class SkillRun(Struct, frozen=True, kw_only=True):
     """Which skill a run is of.
 
     Attributes:
@@ -39,8 +40,7 @@ class SkillRun:
     rights: SkillRights | None
 
 
-@dataclass(eq=False, kw_only=True)
-class SkillBudget:
+class SkillBudget(Struct, eq=False, kw_only=True):
     """What all skills that one run calls may take together, however they call each other.
 
     Attributes:
@@ -52,8 +52,7 @@ class SkillBudget:
     begun: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Nesting:
+class Nesting(Struct, frozen=True, kw_only=True):
     """That a run's program has called a skill, and what this may do.
 
     Attributes:
@@ -65,8 +64,7 @@ class Nesting:
     grant: Grant
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunContext:
+class RunContext(Struct, frozen=True, kw_only=True):
     """Services that one run may call: approvals and the client's model; and who is told of it.
 
     Attributes:
@@ -92,8 +90,7 @@ class RunContext:
     nesting: Nesting | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Execution:
+class Execution(Struct, frozen=True, kw_only=True):
     """One execution, and what it was granted when it began.
 
     Attributes:

@@ -2,12 +2,12 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import anyio
 from anyio import to_thread
+from msgspec import Struct, field
 
 from gloveport.engine.advisories import Advisory, AdvisoryService
 from gloveport.engine.build_host import Builder, OnProgress
@@ -35,8 +35,7 @@ def no_progress(_what: str) -> None:
     """An ``OnProgress`` that tells nobody."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PackageTree:
+class PackageTree(Struct, frozen=True, kw_only=True):
     """The packages of one ecosystem, as a run has them.
 
     Attributes:
@@ -48,8 +47,7 @@ class PackageTree:
     path: Path
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunEnvironment:
+class RunEnvironment(Struct, frozen=True, kw_only=True):
     """The environment of one run.
 
     Attributes:
@@ -97,8 +95,7 @@ class RunEnvironment:
         return runtimes
 
 
-@dataclass(frozen=True, kw_only=True)
-class Environments:
+class Environments(Struct, frozen=True, kw_only=True):
     """The operator's environments, and those that programs have asked for.
 
     Attributes:

@@ -2,11 +2,11 @@
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 import anyio
+from msgspec import Struct
 
 from gloveport.engine.live import Streams
 from gloveport.engine.result import Stream
@@ -20,8 +20,7 @@ _LIVE_BYTES = 4096
 """Of each stream of a run that goes on: who looks again and again reads it each time."""
 
 
-@dataclass(frozen=True)
-class RunOutput:
+class RunOutput(Struct, frozen=True):
     """The output of one run, by stream."""
 
     run: Execution

@@ -7,11 +7,11 @@ a person's or of a model's, it asks whoever attends to it just then. Nothing her
 import contextlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct, field
 
 from gloveport.background_jobs import Job, Jobs, Retention
 from gloveport.engine.live import LiveOutput
@@ -24,8 +24,7 @@ OnOutput: TypeAlias = Callable[[str, str], None]
 """Takes a stream's name and the text that has just come on it. Must not wait."""
 
 
-@dataclass(eq=False, kw_only=True)
-class SamplingRequest:
+class SamplingRequest(Struct, eq=False, kw_only=True):
     """A question to the client's model, which waits for its answer."""
 
     id: str
@@ -55,8 +54,7 @@ class SamplingRequest:
         raise self._answer or UpstreamError("client_failed", "The client's model has not answered.")
 
 
-@dataclass(eq=False, kw_only=True)
-class Run(Job):
+class Run(Job, eq=False, kw_only=True):
     """One run, going on or over.
 
     Attributes:

@@ -9,12 +9,12 @@ with it, and ends with it at the latest.
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, TypeAlias
 
 import anyio
 import anyio.lowlevel
+from msgspec import Struct, field
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from gloveport.engine.reach import Reach
@@ -39,8 +39,7 @@ _VARIABLES: Final = TypeAdapter(tuple[Variable, ...])
 _NAMES: Final = TypeAdapter(tuple[str, ...])
 
 
-@dataclass(frozen=True, kw_only=True)
-class SessionLimits:
+class SessionLimits(Struct, frozen=True, kw_only=True):
     """How long sessions live, and how many there may be.
 
     Attributes:
@@ -67,8 +66,7 @@ class Discarded:
         return False
 
 
-@dataclass(eq=False)
-class _Tail:
+class _Tail(Struct, eq=False):
     """A ``Sink`` that keeps the end of what comes."""
 
     data: bytearray = field(default_factory=bytearray)
@@ -81,8 +79,7 @@ class _Tail:
         return False
 
 
-@dataclass(eq=False)
-class _Turn:
+class _Turn(Struct, eq=False):
     """Of one call: given by the task that keeps the sandbox, which then waits until it is over."""
 
     given: anyio.Event = field(default_factory=anyio.Event)
@@ -104,8 +101,7 @@ class _TakenTurn:
         (self._session.trunk or self._session)._give_back()  # noqa: SLF001
 
 
-@dataclass(eq=False, kw_only=True)
-class Session:
+class Session(Struct, eq=False, kw_only=True, weakref=True):
     """One session.
 
     Attributes:

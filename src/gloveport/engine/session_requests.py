@@ -1,11 +1,11 @@
 """Handles session requests besides running programs: variables, rewind, branch, interrupt, close."""
 
 import contextlib
-import dataclasses
 import hashlib
 import os
-from dataclasses import dataclass
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gloveport.audit.log import AuditLog
@@ -23,8 +23,7 @@ from gloveport.secrets.vault import Vault
 _ASK_SECONDS = 10.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class SessionRequests:
+class SessionRequests(Struct, frozen=True, kw_only=True):
     """Answers them, and writes them down.
 
     Attributes:
@@ -70,7 +69,7 @@ class SessionRequests:
             report = await compute(int(limits.output_bytes), without_secrets, outcome.report, self.vault)
             state = self.state_of(session, outcome)
             ending.fields.update({"session": session.id, "state": state.state, "asked": str(message["do"])})
-        return dataclasses.replace(outcome, report=report), state
+        return replace(outcome, report=report), state
 
     async def branch(self, session: Session, *, caller: str) -> Session:
         """A session that goes on by itself from where the Python of this one is, in the same sandbox.

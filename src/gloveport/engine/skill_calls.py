@@ -7,13 +7,13 @@ for. It takes no place in the queue, for who waits for another while it holds on
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 import anyio
 import pydantic_core
 from anyio import to_thread
+from msgspec import Struct, field
 from pydantic import ByteSize, JsonValue
 
 from gloveport.engine.run_context import Execution, Nesting, RunContext, SkillRun
@@ -58,8 +58,7 @@ class ProgramRunner(Protocol):
     ) -> Awaitable[Result]: ...
 
 
-@dataclass(eq=False, kw_only=True)
-class SkillCalls:
+class SkillCalls(Struct, eq=False, kw_only=True):
     """The skills that the program of one execution calls.
 
     Attributes:

@@ -5,9 +5,9 @@ deletes it, unless a person has put it there.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 from pydantic import JsonValue
 
 from gloveport.audit.log import AuditLog
@@ -27,8 +27,7 @@ from gloveport.skills.skill_library import KeptSkill, SkillLibrary
 _MOST_PATCH: Final = 1 << 20
 
 
-@dataclass(frozen=True, kw_only=True)
-class SkillRequests:
+class SkillRequests(Struct, frozen=True, kw_only=True):
     """The skills of one server, for its callers. What is done here reads and writes files."""
 
     library: SkillLibrary

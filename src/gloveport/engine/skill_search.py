@@ -6,10 +6,10 @@ import json
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
+from msgspec import Struct, field
 from pydantic import ValidationError
 
 from gloveport.atomic_file import replace_file
@@ -42,8 +42,7 @@ class IndexedSkill(Value):
     stamp: Stamp
 
 
-@dataclass(frozen=True, kw_only=True)
-class FoundSkill:
+class FoundSkill(Struct, frozen=True, kw_only=True):
     """A skill that was found, and how it stands now."""
 
     indexed: IndexedSkill
@@ -60,8 +59,7 @@ class FoundSkills(NamedTuple):
     """Skills that were not read yet, so that this search took no longer: the next one goes on with them."""
 
 
-@dataclass(kw_only=True)
-class SkillSearch:
+class SkillSearch(Struct, kw_only=True):
     """The search over one library. For any thread.
 
     Attributes:
@@ -70,10 +68,10 @@ class SkillSearch:
 
     library: SkillLibrary
     read_seconds: float = 1.0
-    _catalog: Catalog = field(default_factory=Catalog, init=False)
-    _known: dict[Path, dict[str, IndexedSkill]] = field(default_factory=dict, init=False)
-    _seen: dict[Path, int] = field(default_factory=dict, init=False)
-    _turn: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _catalog: Catalog = field(default_factory=Catalog)
+    _known: dict[Path, dict[str, IndexedSkill]] = field(default_factory=dict)
+    _seen: dict[Path, int] = field(default_factory=dict)
+    _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def search(self, query: str, limit: int, owner: str = "") -> FoundSkills:
         """The best skills for these words; without words, all by name. Other callers' candidates are counted alone."""

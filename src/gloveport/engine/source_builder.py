@@ -11,8 +11,9 @@ Each has a directory of its own: nothing that the build could write to is seen b
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from gloveport.engine.build_host import OnProgress, RefuseBuilds, read_lock_file, write_input
 from gloveport.engine.build_sandboxes import BuildSandboxes
@@ -26,8 +27,7 @@ from gloveport.model.packages import PACKAGES, LockedPackage
 from gloveport.sandbox.detection.host import find_headers
 
 
-@dataclass(frozen=True, kw_only=True)
-class SourceBuilder:
+class SourceBuilder(Struct, frozen=True, kw_only=True):
     """Builds wheels of source distributions, which it keeps in the store."""
 
     uv: UvSandboxes

@@ -6,8 +6,9 @@ While a door is open uv builds nothing (``--no-build``): no code of a package ru
 import contextlib
 import json
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from gloveport.engine.build_host import BuildHost, OnProgress, read_lock_file, write_input
 from gloveport.engine.build_sandboxes import BuildSandboxes, ProgramEnding
@@ -27,8 +28,7 @@ _BUILT: Final = "built"
 _PLACE_OF_BUILT: Final = f"file://{PACKAGES}/{_BUILT}/"
 
 
-@dataclass(frozen=True, kw_only=True)
-class UvSandboxes:
+class UvSandboxes(Struct, frozen=True, kw_only=True):
     """Sandboxes with uv, and what it is told.
 
     Attributes:

@@ -24,11 +24,11 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
 from pydantic import ValidationError
 
 from gloveport.atomic_file import replace_file
@@ -112,8 +112,7 @@ class BuiltTree(Value):
     """The boot of the host that has written it, as long as that may not be on the disk; then empty."""
 
 
-@dataclass(frozen=True)
-class EnvironmentStore:
+class EnvironmentStore(Struct, frozen=True):
     """Environments below one directory of the state, which belongs to Gloveport alone."""
 
     root: Path

@@ -12,10 +12,11 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path, PurePosixPath
 from typing import Final
+
+from msgspec import Struct, field
 
 from gloveport.errors import Denied
 
@@ -29,16 +30,14 @@ _OURS: Final = frozenset({"gloveport_tools", "gloveport_notebook"})
 _EXTENSIONS: Final = (".py", ".pyc", ".so", ".abi3.so")
 
 
-@dataclass(kw_only=True)
-class TreeBounds:
+class TreeBounds(Struct, kw_only=True):
     """How much a tree may hold."""
 
     bytes: int
     files: int
 
 
-@dataclass
-class SealedTree:
+class SealedTree(Struct):
     """What was sealed.
 
     Attributes:

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import jsonschema_rs
 from jsonschema_rs import ValidationErrorKind as Kind
+from msgspec import Struct
 from pydantic import JsonValue
 
 from gloveport.hub.definition import Definition
@@ -77,8 +78,7 @@ def describe_parameters(definition: Definition) -> str:
     return f"the parameters are {taken}" if taken else "it takes no parameters"
 
 
-@dataclass
-class _Guesses:
+class _Guesses(Struct):
     """What was most likely meant, for as many names as there is time to compare.
 
     Two that are made for it keep the comparison busy for a quarter of a millisecond, were they longer for several.

@@ -6,11 +6,11 @@ Of what a program asks nothing is believed but its shape.
 import hashlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import pydantic_core
+from msgspec import Struct, field
 from pydantic import JsonValue
 
 from gloveport.errors import Denied, UpstreamError
@@ -47,8 +47,7 @@ _NAME_CHARACTERS = 512
 _REASON_CHARACTERS = 500
 
 
-@dataclass(frozen=True, kw_only=True)
-class Calls:
+class Calls(Struct, frozen=True, kw_only=True):
     """The calls of one execution."""
 
     hub: Hub

@@ -8,10 +8,10 @@ import functools
 import logging
 import ssl
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
 
 from anyio import to_thread
 from anyio.abc import TaskGroup
+from msgspec import Struct
 
 from gloveport.errors import ConfigError, UpstreamError
 from gloveport.hub.connection import http_connection, stdio_connection
@@ -28,8 +28,7 @@ from gloveport.secrets.vault import Vault
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Connector:
+class Connector(Struct, frozen=True, kw_only=True):
     """Reaches servers.
 
     Attributes:

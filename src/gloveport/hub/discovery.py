@@ -6,12 +6,12 @@ is told counts as bytes that calls have brought.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, get_args
 
 import anyio
 import pydantic_core
 from anyio import to_thread
+from msgspec import Struct, field
 from pydantic import JsonValue
 
 from gloveport.errors import Denied, UpstreamError
@@ -42,8 +42,7 @@ _MOST_TOLD_BYTES = 1 << 20
 _SUMMARY_CHARACTERS = 160
 
 
-@dataclass(frozen=True, kw_only=True)
-class SearchResult:
+class SearchResult(Struct, frozen=True, kw_only=True):
     """What a search has found.
 
     Attributes:
@@ -79,8 +78,7 @@ def _is_visible(toolbox: Toolbox, tool: Definition) -> bool:
     return is_visible(toolbox, tool.server, tool.name, tool.read_only, tool.destructive)
 
 
-@dataclass(kw_only=True)
-class Discovery:
+class Discovery(Struct, kw_only=True):
     """What the programs of one execution may know of the tools."""
 
     hub: Hub

@@ -1,15 +1,15 @@
 """What a run's answer says of its calls of tools."""
 
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from gloveport.model.hub import ToolCall
 
 _MOST_LISTED: Final = 50
 
 
-@dataclass(kw_only=True)
-class Ledger:
+class Ledger(Struct, kw_only=True):
     """What a run's answer says of its calls.
 
     Attributes:

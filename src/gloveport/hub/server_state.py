@@ -1,11 +1,11 @@
 """One upstream server as the hub knows it: how it is reached, how often it may be called, and which tools it offers."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct, field
 from pydantic import JsonValue
 
 from gloveport.hub.definition import Definition
@@ -53,8 +53,7 @@ Clean: TypeAlias = Callable[[str], str]
 """Takes the secrets out of a text."""
 
 
-@dataclass(kw_only=True)
-class ServerState:
+class ServerState(Struct, kw_only=True):
     """What is known of one server, and what it may still be asked.
 
     Attributes:

@@ -3,11 +3,11 @@
 import json
 import re
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import json5
+from msgspec import Struct
 
 from gloveport.config.sources.layers import MAX_DEPTH, Table, walk
 from gloveport.config.toml_text import printable
@@ -32,8 +32,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _TRAILING_COMMA = re.compile(_TEXT + r"|,(?=\s*[}\]])", re.DOTALL)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ClientEntry:
+class ClientEntry(Struct, frozen=True, kw_only=True):
     """A server as a client has written it.
 
     Attributes:

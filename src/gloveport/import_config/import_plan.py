@@ -1,9 +1,10 @@
 """Plans an import: what would be added, changed and left out here."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from gloveport.config.sources.layers import Table
 from gloveport.config.toml_text import printable
@@ -21,8 +22,7 @@ _WAYS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Step:
+class Step(Struct, frozen=True, kw_only=True):
     """What becomes of one entry.
 
     Attributes:
@@ -44,8 +44,7 @@ class Step:
     removed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Here:
+class Here(Struct, frozen=True, kw_only=True):
     """What the configuration here has already.
 
     Attributes:

@@ -7,9 +7,10 @@ shown. In doubt a secret is shown, to its owner, who has it in a file already.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
+
+from msgspec import Struct
 
 from gloveport.import_config.loader_variables import loads_code
 from gloveport.import_config.secrets import TOKEN, is_secret_name, is_switch
@@ -44,8 +45,7 @@ _USER = re.compile(r"(?<=://)[^\s/?#\\]*@")
 _PAIR = re.compile(r"(?P<name>(?<![^?&;])[A-Za-z][\w.-]*=)(?P<value>[^\s&;\"']+)")
 
 
-@dataclass(kw_only=True)
-class _Program:
+class _Program(Struct, kw_only=True):
     """What is known by now of what a command line runs.
 
     Attributes:

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from gloveport.errors import ConfigError
 
@@ -15,23 +16,20 @@ _WHOLE = re.compile(r"\$(?P<bare>[A-Z_][A-Z0-9_]*)")
 _VARIABLE = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class VariableReference:
+class VariableReference(Struct, frozen=True, kw_only=True):
     """A variable of the environment."""
 
     name: str
     default: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Stored:
+class Stored(Struct, frozen=True, kw_only=True):
     """A reference to the content of a file."""
 
     path: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Unknown:
+class Unknown(Struct, frozen=True, kw_only=True):
     """A reference that nobody but the client can resolve, such as to what it asks a person for."""
 
     text: str
@@ -40,8 +38,7 @@ class Unknown:
 Piece: TypeAlias = str | VariableReference | Stored | Unknown
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True, kw_only=True):
     """The environment, directories and files that references lead to.
 
     Attributes:

@@ -6,9 +6,9 @@ Whatever ends a wait: who was given a place by then takes it or passes it on.
 
 from collections import Counter, OrderedDict
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 
 import anyio
+from msgspec import Struct, field
 
 from gloveport.errors import Denied
 
@@ -16,8 +16,7 @@ _LATER = "try again when a run has ended"
 _FEWER = "ask for fewer runs at a time: for the next one when an answer has come"
 
 
-@dataclass(eq=False, slots=True)
-class _Waiter:
+class _Waiter(Struct, eq=False):
     """One run that waits. Who takes it out of its queue says here what became of it."""
 
     decided: anyio.Event = field(default_factory=anyio.Event)
@@ -41,8 +40,7 @@ class _Place:
         self._queue._leave(self._caller)  # noqa: SLF001
 
 
-@dataclass(kw_only=True)
-class AdmissionQueue:
+class AdmissionQueue(Struct, kw_only=True):
     """A bounded queue before a bounded number of places, shared fairly between callers.
 
     A free place goes round robin to the next caller that has somebody waiting; within one caller it is first come,
@@ -61,12 +59,12 @@ class AdmissionQueue:
     concurrent_runs: int
     queue_length: int
     queue_seconds: float
-    running: int = field(default=0, init=False)
-    waiting: int = field(default=0, init=False)
-    _places: Counter[str] = field(default_factory=Counter, init=False)
+    running: int = field(default=0)
+    waiting: int = field(default=0)
+    _places: Counter[str] = field(default_factory=Counter)
     """How many places each caller has that has any."""
 
-    _queues: OrderedDict[str, OrderedDict[_Waiter, None]] = field(default_factory=OrderedDict, init=False)
+    _queues: OrderedDict[str, OrderedDict[_Waiter, None]] = field(default_factory=OrderedDict)
     """The callers that have somebody waiting, the next one first. Ordered, for a waiter may leave from the middle."""
 
     def place(self, caller: str) -> AbstractAsyncContextManager[None]:

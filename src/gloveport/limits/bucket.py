@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 
-@dataclass(kw_only=True)
-class Bucket:
+class Bucket(Struct, kw_only=True):
     """A token bucket. It begins full.
 
     Attributes:
@@ -18,8 +18,8 @@ class Bucket:
     capacity: float
     seconds: float
     now: Callable[[], float] = time.monotonic
-    _level: float = field(init=False)
-    _seen: float = field(init=False)
+    _level: float = 0.0
+    _seen: float = 0.0
 
     def __post_init__(self) -> None:
         self._level, self._seen = self.capacity, self.now()

@@ -1,13 +1,12 @@
 """Says what values of a type look like: an annotation that is shown where one is wrong, and in the reference."""
 
-from dataclasses import dataclass
 from typing import Annotated, Final, TypeAlias
 
+from msgspec import Struct
 from pydantic import Field
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Described:
+class Described(Struct, frozen=True, kw_only=True):
     """Stands among the metadata of a type: ``Annotated[str, Field(...), Described(...)]``.
 
     Attributes:

@@ -3,10 +3,10 @@
 import logging
 import math
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import anyio
+from msgspec import Struct, field
 
 from gloveport.errors import ConfigError, UpstreamError
 from gloveport.oauth.token_endpoint import LEAST_SECONDS, Token, endpoint_error
@@ -25,8 +25,7 @@ def is_due(token: Token, now: float) -> bool:
     return now >= token.obtained + max(life / 2, min(0.8 * life, life - _EARLIER_SECONDS))
 
 
-@dataclass(eq=False, slots=True, kw_only=True)
-class RenewedToken:
+class RenewedToken(Struct, eq=False, kw_only=True):
     """One renewal at a time; whoever asks meanwhile has what still holds.
 
     A program can't make it ask more often: neither by requests that are refused, nor by going away half-way, which

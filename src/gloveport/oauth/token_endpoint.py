@@ -7,12 +7,12 @@ import base64
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote_plus, urlencode
 
 import anyio
 import pydantic_core
+from msgspec import Struct
 
 from gloveport.errors import UpstreamError
 
@@ -61,8 +61,7 @@ class Refusal(NamedTuple):
     """``invalid_grant`` and so on; empty where it is none."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Client:
+class Client(Struct, frozen=True, kw_only=True):
     """How we name ourselves to an endpoint (RFC 6749, 2.3.1).
 
     Attributes:

@@ -6,13 +6,13 @@ shape alone; of its errors a short line is passed on, as a hint, without the key
 
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 import anyio
 import httpx2
 import pydantic_core
+from msgspec import Struct, field
 from pydantic import JsonValue
 
 from gloveport.errors import UpstreamError
@@ -39,8 +39,7 @@ _HEADERS: _Headers = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Provider:
+class Provider(Struct, frozen=True, kw_only=True):
     """A client of one model provider's endpoint.
 
     Attributes:

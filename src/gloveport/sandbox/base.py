@@ -3,9 +3,9 @@
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from msgspec import Struct
 from pydantic import JsonValue
 
 from gloveport.model import LimitName, Program, Value
@@ -14,8 +14,7 @@ from gloveport.sandbox.console import Console
 from gloveport.sandbox.plan import Plan
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True):
     """What a backend saw of one run. ``report``, and an exit code that came with it, are the guest's word."""
 
     exit_code: int | None

@@ -6,11 +6,11 @@ That of a skill which a program has called stops the program's as well, for that
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 
-@dataclass(kw_only=True)
-class Clock:
+class Clock(Struct, kw_only=True):
     """Counts from when it was made, or started anew.
 
     Attributes:
@@ -20,7 +20,7 @@ class Clock:
 
     now: Callable[[], float] = time.monotonic
     outer: "Clock | None" = None
-    _started: float = field(init=False)
+    _started: float = 0.0
     _stood: float = 0.0
     """Seconds for which it stood, up to the last time that it went on."""
     _stopped: float | None = None

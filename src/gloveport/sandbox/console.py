@@ -6,16 +6,15 @@ import os
 import signal
 import struct
 import termios
-from dataclasses import dataclass, field
 from io import FileIO
 
 import anyio
+from msgspec import Struct, field
 
 _PROCESS_GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, since Linux 6.9
 
 
-@dataclass(eq=False, kw_only=True)
-class Console:
+class Console(Struct, eq=False, kw_only=True):
     """The near end of one program.
 
     Attributes:

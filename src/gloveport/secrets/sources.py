@@ -6,10 +6,10 @@ a secret on the wire is refused. No message holds a value, or anything that a fi
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import anyio
 from anyio import to_thread
+from msgspec import Struct, field
 
 from gloveport.errors import ConfigError
 from gloveport.model.egress import Secret
@@ -32,8 +32,7 @@ _LINE_BREAK = re.compile(r"[\t\n\r]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
-@dataclass(eq=False, slots=True)
-class _Kept:
+class _Kept(Struct, eq=False):
     """What one reference has given. Who holds the lock fetches; the others wait for what comes."""
 
     lock: anyio.Lock = field(default_factory=anyio.Lock)

@@ -6,10 +6,10 @@ so does whatever the tool can't do here.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
 
 import pydantic_core
+from msgspec import Struct, field
 
 from gloveport.engine.caller import Caller, caller_over_stdio
 from gloveport.server.rendering.structured_clients import reads_structured
@@ -29,8 +29,7 @@ async def unheard(_line: bytes) -> None:
     """Nobody hears of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClientMessage:
+class ClientMessage(Struct, frozen=True):
     """A request, or a notification where ``id`` is None, as it came: of a shape that can be answered here."""
 
     method: str
@@ -45,8 +44,7 @@ class ToolReply(Protocol):
         """The result of the request, as JSON has it, for a client that reads structured content or does not."""
 
 
-@dataclass(frozen=True, slots=True)
-class FastCall:
+class FastCall(Struct, frozen=True):
     """A call of a tool, and whose it is.
 
     Attributes:
@@ -61,8 +59,7 @@ class FastCall:
     notify: Callable[[bytes], Awaitable[None]] = unheard
 
 
-@dataclass(frozen=True, slots=True)
-class FastAnswer:
+class FastAnswer(Struct, frozen=True):
     """What is answered, and what is left to do then, before anything else is."""
 
     result: ToolReply
@@ -79,8 +76,7 @@ LineWork: TypeAlias = Callable[[], Awaitable[bytes]]
 """Makes the line that answers."""
 
 
-@dataclass(eq=False, kw_only=True)
-class FastPath:
+class FastPath(Struct, eq=False, kw_only=True):
     """The shortcut of one session.
 
     Attributes:
@@ -93,10 +89,10 @@ class FastPath:
     tools: Mapping[str, FastTool] = field(default_factory=dict)
     structured: Sequence[str] = ()
     notify: Callable[[bytes], Awaitable[None]] = unheard
-    reads_structured: bool = field(default=False, init=False)
-    _version: object = field(default=None, init=False)
-    _caller: Caller | None = field(default=None, init=False)
-    _begun: bool = field(default=False, init=False)
+    reads_structured: bool = field(default=False)
+    _version: object = field(default=None)
+    _caller: Caller | None = field(default=None)
+    _begun: bool = field(default=False)
 
     @property
     def can_answer(self) -> bool:

@@ -2,11 +2,11 @@
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from mcp.server import MCPServer
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from msgspec import Struct
 
 from gloveport.bootstrap.inspection import inspect
 from gloveport.config import Config
@@ -27,8 +27,7 @@ from gloveport.server.transports.file_transfer import FileTransfer
 from gloveport.workspace_service.service import WorkspaceService
 
 
-@dataclass(frozen=True)
-class KeepAlive:
+class KeepAlive(Struct, frozen=True):
     """Middleware that keeps commands alive while whoever began them calls any tool, also one without a workspace."""
 
     service: WorkspaceService

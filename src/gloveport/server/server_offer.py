@@ -7,10 +7,11 @@ what it makes is kept in ``server_offer.json``, written anew by ``scripts/genera
 import importlib.metadata
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from gloveport.config import Config
 from gloveport.model import MIB
@@ -51,8 +52,7 @@ _STATELESS_CAPABILITIES: Final = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServerOffer:
+class ServerOffer(Struct, frozen=True, kw_only=True):
     """What a server offers.
 
     Attributes:

@@ -1,10 +1,10 @@
 """A server that may still be starting: what it can say by now, and when the rest is known."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import anyio
+from msgspec import Struct, field
 
 from gloveport.server.fast_path import FastTool
 from gloveport.server.server_offer import ServerOffer
@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from mcp.server import MCPServer
 
 
-@dataclass(eq=False, kw_only=True)
-class Startup:
+class Startup(Struct, eq=False, kw_only=True):
     """What sessions wait for.
 
     Attributes:

@@ -10,10 +10,10 @@ references/examples.json            runs that worked
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import pydantic_core
+from msgspec import Struct
 from pydantic import BaseModel, JsonValue, RootModel, ValidationError
 
 from gloveport.limits.untrusted_json import has_many_values
@@ -63,8 +63,7 @@ class _Examples(RootModel[tuple[Example, ...]]):
     root: tuple[Example, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Skill:
+class Skill(Struct, frozen=True, kw_only=True):
     """A skill, read whole at one moment.
 
     Attributes:

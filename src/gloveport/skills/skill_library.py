@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import Struct
+
 from gloveport.errors import Denied
 from gloveport.model.skill import SkillRights, SkillState
 from gloveport.skills.frontmatter import check_name
@@ -21,8 +23,7 @@ _MOST_PARSED: Final = 32
 _SMALL_BYTES: Final = 64 * 1024
 
 
-@dataclass(frozen=True, kw_only=True)
-class KeptSkill:
+class KeptSkill(Struct, frozen=True, kw_only=True):
     """A skill, and how it stands."""
 
     skill: Skill

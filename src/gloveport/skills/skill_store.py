@@ -13,10 +13,11 @@ import secrets
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from gloveport.atomic_file import EXCHANGE, NOREPLACE, rename
 from gloveport.errors import ConfigError, Denied
@@ -45,8 +46,7 @@ _NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _LEFT: Final = re.compile(r"\.gloveport-[0-9a-f]{16}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class SkillStore:
+class SkillStore(Struct, frozen=True, kw_only=True):
     """The skills of one directory.
 
     Attributes:

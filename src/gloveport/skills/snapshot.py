@@ -11,9 +11,10 @@ import re
 import stat
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 from gloveport.errors import Denied
 from gloveport.openat2 import closing, open_beneath
@@ -37,8 +38,7 @@ _LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-@dataclass(frozen=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True, dict=True):
     """The files of a skill at one moment, by their paths in its directory."""
 
     name: str

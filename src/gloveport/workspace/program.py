@@ -1,12 +1,12 @@
 """The interface by which tools that only read run a program, in a sandbox that can write to nothing of the host."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
+from msgspec import Struct
 
-@dataclass(frozen=True, kw_only=True)
-class ProgramOutput:
+
+class ProgramOutput(Struct, frozen=True, kw_only=True):
     """What came of one program.
 
     Attributes:

@@ -2,9 +2,9 @@
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from anyio import to_thread
+from msgspec import Struct
 
 from gloveport.engine.execution import Engine
 from gloveport.engine.run_environments import RunEnvironment
@@ -16,8 +16,7 @@ from gloveport.workspace_service.command_types import CommandEnvironment
 from gloveport.workspace_service.fork_servers import ForkServers
 
 
-@dataclass(frozen=True, kw_only=True)
-class CommandEnvironments:
+class CommandEnvironments(Struct, frozen=True, kw_only=True):
     """Those of one workspace.
 
     Attributes:

@@ -12,11 +12,11 @@ import contextlib
 import math
 import shlex
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field
 from typing import Final
 from weakref import WeakKeyDictionary
 
 import anyio
+from msgspec import Struct, field
 
 from gloveport.egress.scrubbed_output import ScrubbedSink
 from gloveport.engine.session import Session
@@ -38,8 +38,7 @@ NEW: Final = "new"
 _CODES: Final = {"too_many_sessions": "COMMAND_LIMIT_REACHED", "session_of_programs": "INVALID_ARGUMENT"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class CommandSessions:
+class CommandSessions(Struct, frozen=True, kw_only=True):
     """Those of one workspace; the engine's own registry has them, and counts them with the others."""
 
     sandboxes: WorkspaceSandboxes

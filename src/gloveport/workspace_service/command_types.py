@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
+
+from msgspec import Struct
 
 from gloveport.model.workspace import RunCommand
 from gloveport.sandbox.console import Console
@@ -15,8 +16,7 @@ Take: TypeAlias = Callable[[ProtectedPaths], AbstractAsyncContextManager[Confine
 """Gives a sandbox in which this is kept. Raises SandboxError, WorkspaceError."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CommandEnvironment:
+class CommandEnvironment(Struct, frozen=True, kw_only=True):
     """What commands have besides the workspace: packages and programs of an environment, or none.
 
     Attributes:
@@ -32,8 +32,7 @@ class CommandEnvironment:
     variables: Mapping[str, str]
 
 
-@dataclass(frozen=True, kw_only=True)
-class PreparedCommand:
+class PreparedCommand(Struct, frozen=True, kw_only=True):
     """A command whose gates were read, ready to be decided and run.
 
     Attributes:

@@ -3,7 +3,8 @@
 import os
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gloveport.guard import Asker, Guard
 from gloveport.model import Grant
@@ -16,8 +17,7 @@ from gloveport.workspace_service.sandboxes import WorkspaceSandboxes
 _TERMINAL_KIND = "xterm-256color"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ForegroundProgram:
+class ForegroundProgram(Struct, frozen=True, kw_only=True):
     """What a person has typed.
 
     Attributes:

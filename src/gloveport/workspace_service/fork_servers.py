@@ -5,11 +5,11 @@ Each sandbox is forked when its program comes: what is protected may be other th
 
 import contextlib
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field
 from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct, field
 
 from gloveport.model import Limits, Program
 from gloveport.sandbox.launch.spawn import Bubblewrap
@@ -22,8 +22,7 @@ _MOST_IDLE: Final = 5
 """Fork servers that nobody uses: there is one for each language, environment, and set of limits that was asked for."""
 
 
-@dataclass(eq=False, kw_only=True)
-class _Profile:
+class _Profile(Struct, eq=False, kw_only=True):
     """What forks the sandboxes of one plan."""
 
     server: ForkServer
@@ -43,8 +42,7 @@ class _Profile:
             self.users -= 1
 
 
-@dataclass(eq=False, kw_only=True)
-class ForkServers:
+class ForkServers(Struct, eq=False, kw_only=True):
     """Starts fork servers when they are first wanted.
 
     Attributes:

@@ -7,9 +7,9 @@ and what has come into being meanwhile is written down when it ends.
 import contextlib
 import functools
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 
 import anyio
+from msgspec import Struct
 
 from gloveport.errors import AuditError, SandboxError
 from gloveport.sandbox.base import Child
@@ -22,8 +22,7 @@ from gloveport.workspace_service.command_types import Take
 from gloveport.workspace_service.sandboxes import WorkspaceSandboxes
 
 
-@dataclass(kw_only=True)
-class KeptSandbox:
+class KeptSandbox(Struct, kw_only=True):
     """A ``sandbox.base.Sandbox``, of which one sandbox is started.
 
     Attributes:

@@ -11,8 +11,9 @@ import stat
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from gloveport.openat2 import closing
 from gloveport.workspace.errors import WorkspaceError
@@ -30,8 +31,7 @@ it may say by the finer clock.
 """
 
 
-@dataclass(eq=False, slots=True)
-class _Span:
+class _Span(Struct, eq=False):
     """A time in which something of a client's ran; without an end it still does."""
 
     begin: int
@@ -41,8 +41,7 @@ class _Span:
         return self.begin <= moment and (self.end is None or moment <= self.end)
 
 
-@dataclass(eq=False, kw_only=True)
-class OwnDirectories:
+class OwnDirectories(Struct, eq=False, kw_only=True):
     """What the clients of one workspace have made."""
 
     tree: Tree

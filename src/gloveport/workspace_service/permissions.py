@@ -2,9 +2,9 @@
 
 import os
 import time
-from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
+from msgspec import Struct, field
 from pydantic import JsonValue
 
 from gloveport.approvals.desk import Desk
@@ -24,8 +24,7 @@ _REMEMBERED: Final = "remembered"
 """In place of an id: a pattern that the owner has allowed for good."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PermissionRequest:
+class PermissionRequest(Struct, frozen=True, kw_only=True):
     """One permission that somebody asks for.
 
     Attributes:
@@ -48,8 +47,7 @@ class PermissionRequest:
         return {"caller": self.caller, "gate": self.gate, "subject": self.subject}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Permit:
+class Permit(Struct, frozen=True, kw_only=True):
     """One permission.
 
     Attributes:
@@ -63,8 +61,7 @@ class Permit:
     expires: float
 
 
-@dataclass(eq=False, kw_only=True)
-class Permissions:
+class Permissions(Struct, eq=False, kw_only=True):
     """The permissions that hold now."""
 
     desk: Desk

@@ -7,10 +7,10 @@ file since is kept from nobody.
 import contextlib
 import logging
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct, field
 
 from gloveport.errors import SandboxError
 from gloveport.sandbox.pool.makers import ForkServer
@@ -24,8 +24,7 @@ _AFTER_SECONDS = 0.002
 _log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False, kw_only=True)
-class _Next:
+class _Next(Struct, eq=False, kw_only=True):
     """A sandbox that waits, or will: its maker has it until it is over."""
 
     found: ProtectedPaths
@@ -45,8 +44,7 @@ class _Next:
         return self.child is not None and not self.child.is_over()
 
 
-@dataclass(eq=False, kw_only=True)
-class SandboxPrefetch:
+class SandboxPrefetch(Struct, eq=False, kw_only=True):
     """Hands out sandboxes of one fork server.
 
     Attributes:

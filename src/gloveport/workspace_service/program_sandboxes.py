@@ -3,7 +3,8 @@
 import contextlib
 import functools
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gloveport.sandbox.base import Child
 from gloveport.sandbox.plan import Plan
@@ -12,8 +13,7 @@ from gloveport.workspace_service.kept_sandbox import KeptSandbox
 from gloveport.workspace_service.sandboxes import WorkspaceSandboxes
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProgramSandboxes:
+class ProgramSandboxes(Struct, frozen=True, kw_only=True):
     """A ``sandbox.pool.pool.StockedSandbox``.
 
     Attributes:

@@ -10,11 +10,11 @@ import os
 import socket
 import struct
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
 import anyio
+from msgspec import Struct, field
 
 from gloveport.errors import GloveportError
 
@@ -30,8 +30,7 @@ class PortError(GloveportError):
     """A port of a sandbox can't be reached."""
 
 
-@dataclass(frozen=True, eq=False)
-class _FreeSockets:
+class _FreeSockets(Struct, frozen=True, eq=False):
     """Those of one address family that are not connected."""
 
     sockets: list[socket.socket]
@@ -53,8 +52,7 @@ class _FreeSockets:
             self.places.release()
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class _Reachable:
+class _Reachable(Struct, frozen=True, eq=False, kw_only=True, dict=True):
     """A sandbox, and the sockets that reach it."""
 
     what: str
@@ -72,8 +70,7 @@ class _Reachable:
         return self.connectors[0].fileno() >= 0
 
 
-@dataclass(eq=False, kw_only=True)
-class SandboxPorts:
+class SandboxPorts(Struct, eq=False, kw_only=True):
     """The sandboxes of one workspace whose ports can be reached, by the ids of their commands or sessions."""
 
     _sandboxes: dict[str, _Reachable] = field(default_factory=dict)

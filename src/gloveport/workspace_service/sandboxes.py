@@ -5,12 +5,12 @@ import functools
 import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import anyio
 from anyio import to_thread
+from msgspec import Struct, field
 
 from gloveport import door
 from gloveport.egress.outbound_session import EgressSession, RequestJournal
@@ -52,8 +52,7 @@ _NOT_FOUND: Final = 127
 _SAID_BYTES: Final = 16 << 10
 
 
-@dataclass(eq=False, kw_only=True)
-class WorkspaceSandboxes:
+class WorkspaceSandboxes(Struct, eq=False, kw_only=True):
     """One workspace, and what its tools share.
 
     Attributes:

@@ -3,10 +3,11 @@
 import contextlib
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
+
+from msgspec import Struct, field
 
 from gloveport.config import Config
 from gloveport.config.schema import Workspace as WorkspaceSettings
@@ -47,8 +48,7 @@ _WITHOUT_SESSION: Final = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class WorkspaceService:
+class WorkspaceService(Struct, frozen=True, kw_only=True, dict=True):
     """One workspace, and what is offered of it.
 
     Attributes:

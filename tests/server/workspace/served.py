@@ -1,7 +1,6 @@
 """A workspace that is served to a real client in the same process: by a real engine, in real sandboxes."""
 
 import contextlib
-import dataclasses
 import os
 import socket
 import subprocess
@@ -15,6 +14,7 @@ import anyio
 import mcp_types as wire
 import uvicorn
 from mcp import Client
+from msgspec.structs import replace
 from tests import shared_host
 
 from gloveport.audit import read
@@ -108,7 +108,7 @@ class Served:
     async def over_http(self) -> AsyncIterator[str]:
         """Serve it over HTTP as well; gives the URL."""
         config = self.service.config
-        service = dataclasses.replace(self.service, transport="http")
+        service = replace(self.service, transport="http")
         server = make_server(self.engine, config, self.environ, "http", service)
         served = server.streamable_http_app(host="127.0.0.1")
         web = uvicorn.Server(uvicorn.Config(served, log_config=None, ws="none", timeout_graceful_shutdown=1))

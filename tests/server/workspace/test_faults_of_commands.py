@@ -457,23 +457,23 @@ async def test_a_command_takes_no_terminal_from_another(narrow):
     await narrow.told("kill_command", command_id=command_id, signal="KILL")
 
 
-async def test_a_sandbox_that_dies_before_its_command_is_unavailable_and_no_fault_of_the_server(tmp_path):
+async def test_a_sandbox_that_dies_before_its_command_is_unavailable_and_no_fault_of_the_server(tmp_path, monkeypatch):
     """As where the host has no terminal left."""
     async with opened(tmp_path) as served:
-        prefetch = served.service.sandboxes.prefetch
-        take = prefetch.take
+        kind = type(served.service.sandboxes.prefetch)
+        take = kind.take
 
         @contextlib.asynccontextmanager
-        async def take_dead(found):
-            async with take(found) as child:
+        async def take_dead(prefetch, found):
+            async with take(prefetch, found) as child:
                 child.end()
                 await anyio.wait_readable(child.inner)
                 yield child
 
-        prefetch.take = take_dead
-        answer = await served.call("exec_command", cmd="true", tty=True)
+        with monkeypatch.context() as patch:
+            patch.setattr(kind, "take", take_dead)
+            answer = await served.call("exec_command", cmd="true", tty=True)
         assert answer.structured_content["error"]["code"] == "SANDBOX_UNAVAILABLE"
-        prefetch.take = take
         assert await served.out("echo well") == "well\n"
 
 

@@ -1,7 +1,6 @@
 """Writes, hooks, undo, pictures and protected places, as a client meets them; and how a workspace is opened."""
 
 import base64
-import dataclasses
 import hashlib
 import io
 import json
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from mcp import Client
+from msgspec.structs import replace
 from tests import shared_host
 from tests.server.workspace.served import opened, owned
 
@@ -47,7 +47,7 @@ def hooked(served):
     def make(*hooks):
         settings = served.service.config.workspace.model_copy(update={"hooks": tuple(Hook(**one) for one in hooks)})
         config = served.service.config.model_copy(update={"workspace": settings})
-        service = dataclasses.replace(served.service, config=config)
+        service = replace(served.service, config=config)
         return Client(make_server(served.engine, config, served.environ, "stdio", service))
 
     return make

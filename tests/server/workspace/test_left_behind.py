@@ -1,9 +1,11 @@
 """What a command leaves behind stops no command after it, and takes no protection from what was there before it."""
 
+import functools
+
 import pytest
 from tests.server.workspace.served import opened, owned, reopened
 
-from gloveport.workspace.protected import mount_plan, protected_scan
+from gloveport.workspace.protected import mount_plan, protected_paths, protected_scan
 
 pytestmark = pytest.mark.anyio
 
@@ -84,13 +86,8 @@ def prepare(root):
 @pytest.fixture(autouse=True)
 def narrow(monkeypatch):
     """Bounds that are met sooner, so that the tests are."""
-    whole = protected_scan.Search.__init__
-
-    def init(self, **more):
-        whole(self, **more)
-        self.left, self.names_left, self.text_left = 500, 4000, 1 << 18
-
-    monkeypatch.setattr(protected_scan.Search, "__init__", init)
+    search = functools.partial(protected_scan.Search, left=500, names_left=4000, text_left=1 << 18)
+    monkeypatch.setattr(protected_paths, "Search", search)
     monkeypatch.setattr(protected_scan, "_MOST_NAMES_OF_ONE", 1000)
     monkeypatch.setattr(mount_plan, "MOST_MOUNTS", 250)
 

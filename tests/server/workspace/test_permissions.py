@@ -16,6 +16,7 @@ import anyio
 import pytest
 import uvicorn
 from mcp import Client
+from msgspec.structs import replace
 from tests.server.shop import DISMISS, NO, YES, Dialogs, accept
 from tests.server.workspace.served import opened
 
@@ -69,7 +70,7 @@ def server(safe):
         settings["gates"] = dict(settings.get("gates", ()))
         workspace = safe.service.config.workspace.model_copy(update=settings)
         config = safe.service.config.model_copy(update={"workspace": workspace})
-        service = dataclasses.replace(safe.service, config=config, transport=transport)
+        service = replace(safe.service, config=config, transport=transport)
         return make_server(safe.engine, config, safe.environ, transport, service)
 
     return make
@@ -354,7 +355,7 @@ async def test_where_nobody_can_be_asked_it_says_so(safe, server):
     """W1: the code that clients know."""
     engine = safe.engine
     nobody = dataclasses.replace(safe.service.permissions.desk, channels=frozenset())
-    service = dataclasses.replace(safe.service, permissions=dataclasses.replace(safe.service.permissions, desk=nobody))
+    service = replace(safe.service, permissions=replace(safe.service.permissions, desk=nobody))
     async with Client(make_server(engine, service.config, safe.environ, "stdio", service)) as client:
         told = await asked(client, cmd=RESET)
         assert (told["status"], told["error"]["code"]) == ("unsupported", "ELICITATION_UNSUPPORTED")

@@ -3,10 +3,10 @@
 import hashlib
 import logging
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests import shared_host
 
 from gloveport.audit import read

@@ -1,6 +1,5 @@
 """All commands of one server: how many, whose, and for how long they are known."""
 
-import dataclasses
 import signal
 import tempfile
 from pathlib import Path
@@ -8,6 +7,7 @@ from types import SimpleNamespace
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from gloveport.errors import SandboxError
 from gloveport.sandbox.base import Outcome
@@ -244,7 +244,7 @@ async def test_what_a_command_does_not_read_is_not_kept_without_end(commands):
 async def test_a_signal_without_a_name_has_a_number():
     """W4"""
     command = registry.Command(id="x", owner="me", is_terminal=False, spool=SPOOL)
-    command.outcome = dataclasses.replace(OUTCOME, exit_code=128 + 40, signal=40)
+    command.outcome = replace(OUTCOME, exit_code=128 + 40, signal=40)
     command.end()
     assert (command.exit_code, command.signal_name, command.status) == (-40, "SIG40", "terminated")
 
@@ -255,6 +255,6 @@ async def test_a_console_is_all_that_a_command_needs_to_have_begun():
     assert (command.status, command.exit_code, command.signal_name) == ("running", None, None)
     command.begin(SimpleNamespace())
     assert command.status == "running"
-    command.outcome = dataclasses.replace(OUTCOME, exit_code=None, killed_by="wall_seconds")
+    command.outcome = replace(OUTCOME, exit_code=None, killed_by="wall_seconds")
     command.end()
     assert (command.status, command.exit_code) == ("timeout", -9)

@@ -1,6 +1,7 @@
 """What commands must not write: found wherever it is, whatever a command puts in its way."""
 
 import contextlib
+import functools
 import os
 import subprocess
 import threading
@@ -250,7 +251,7 @@ def test_what_was_known_is_found_again_whatever_is_put_in_its_way(repository, tr
     git(repository / "z/below", "init", "-q")
     (repository / "z/.envrc").write_text("")
     before = found(tree)
-    monkeypatch.setattr(protected_scan.Search, "__init__", _narrow(protected_scan.Search.__init__))
+    monkeypatch.setattr(protected_paths, "Search", functools.partial(protected_scan.Search, left=10))
     for number in range(60):
         (repository / f"a{number}").mkdir()
     assert not {b"z/.envrc", b"z/below/.git/config"} <= found(tree).read_only.keys()
@@ -258,14 +259,6 @@ def test_what_was_known_is_found_again_whatever_is_put_in_its_way(repository, tr
     assert (after.read_only, after.repositories) == (before.read_only, before.repositories)
     assert after.partial
     assert protected_paths.differences(before, after)[-1].startswith("the workspace has become too large")
-
-
-def _narrow(whole):
-    def init(self, **more):
-        whole(self, **more)
-        self.left = 10
-
-    return init
 
 
 def test_a_change_is_told_though_size_and_time_are_put_back(repository, tree):

@@ -7,8 +7,9 @@ program has switched on, such as the mouse or the other screen, is switched off 
 
 import codecs
 import re
-from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct, field
 
 Verdict: TypeAlias = Literal["pass", "drop", "more"]
 
@@ -63,8 +64,7 @@ _VT52: Final = 2
 """The private mode in which all sequences are others."""
 
 
-@dataclass(kw_only=True)
-class OutputFilter:
+class OutputFilter(Struct, kw_only=True):
     """What one program writes to one terminal.
 
     Attributes:

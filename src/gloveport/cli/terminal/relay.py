@@ -8,12 +8,12 @@ import signal
 import socket
 import struct
 import termios
-from dataclasses import dataclass, field
 from io import FileIO
 from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct, field
 
 from gloveport.cli.terminal.destination import Destination, reopen
 from gloveport.cli.terminal.front import ENDED, STARTED, STOPPED, Settings, restore
@@ -34,8 +34,7 @@ def terminal_size(terminal: int) -> tuple[int, int]:
     return rows or 24, columns or 80
 
 
-@dataclass(eq=False, kw_only=True)
-class Relay:
+class Relay(Struct, eq=False, kw_only=True):
     """An ``Attachment`` of ``workspace_service.command_types``: our own streams, for one program.
 
     Attributes:

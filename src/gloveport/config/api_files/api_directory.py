@@ -3,8 +3,9 @@
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from gloveport.config.api_files.codeforge import FILES, read_codeforge
 from gloveport.config.sources.layers import Layer, read_layer, rebase_layer, where

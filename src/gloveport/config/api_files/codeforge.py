@@ -7,10 +7,10 @@ says where they are. No message shows one.
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
+from msgspec.structs import replace
 from pydantic import BeforeValidator, Field, SecretStr
 
 from gloveport.config.sources.layers import Layer, Table, decode_text, rebase_layer, require_plain, walk

@@ -6,9 +6,10 @@ what is known to be a toolchain is shown, never what lies beside it: configurati
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from gloveport.config.checks.mounts import toolchain_refusal
 from gloveport.config.host_paths.workspace_root import private_paths
@@ -26,8 +27,7 @@ _SETTINGS: Final = (
 )
 
 
-@dataclass(frozen=True)
-class Toolchains:
+class Toolchains(Struct, frozen=True):
     """The toolchains that commands are shown.
 
     Attributes:

@@ -9,8 +9,9 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 import gloveport
 from gloveport.config.checks.mounts import content_refusal, home_directories, real
@@ -47,8 +48,7 @@ _MOST_LINKS = 40
 """As many as the kernel follows."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Belonging:
+class _Belonging(Struct, frozen=True, kw_only=True):
     """What Gloveport runs or keeps: where it lies, what it is, and what to do so that a workspace can be there."""
 
     path: Path

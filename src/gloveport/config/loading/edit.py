@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import tomlkit
+from msgspec import Struct
 from tomlkit.exceptions import TOMLKitError
 
 from gloveport.atomic_file import replace_file, take_place, temporary_file
@@ -24,8 +25,7 @@ from gloveport.config.toml_text import printable
 from gloveport.errors import ConfigError
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ServerEdit:
+class ServerEdit(Struct, frozen=True, kw_only=True):
     """What becomes of one server's table.
 
     Attributes:
@@ -37,8 +37,7 @@ class ServerEdit:
     removed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Written:
+class Written(Struct, frozen=True, kw_only=True):
     """What was written. ``backup`` is None where there was no file before."""
 
     file: Path

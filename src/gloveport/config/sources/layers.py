@@ -7,9 +7,10 @@ and each is given to ``tomllib`` alone: what it names then stands at the stateme
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from gloveport.config.schema import KeyPath
 from gloveport.config.toml_text import printable, spell_key
@@ -33,8 +34,7 @@ _TOKEN = re.compile(
 _POSITION = re.compile(r"(.*) \(at line (\d+), column (\d+)\)", re.DOTALL)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Layer:
+class Layer(Struct, frozen=True, kw_only=True):
     """One file: what it says, and the line at which each key, table and array element begins.
 
     A line is None where only the file is known.

@@ -7,10 +7,10 @@ find it in a log.
 import difflib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeVar, get_args
 
+from msgspec import Struct
 from pydantic import ValidationError
 
 from gloveport.config.schema import KeyPath
@@ -24,8 +24,7 @@ from gloveport.model import Value
 _M = TypeVar("_M", bound=Value)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True, kw_only=True):
     """One thing that is wrong with the configuration.
 
     Attributes:

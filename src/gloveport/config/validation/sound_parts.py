@@ -1,8 +1,9 @@
 """Extracts the parts of a table that have the right shape by themselves: one fault hides no other."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gloveport.config.sources.layers import Table
 from gloveport.config.validation.faults import validate
@@ -13,8 +14,7 @@ _HOSTS: Table = {"hosts": ["x"]}
 """What an API needs besides the one key that is looked at."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Parts:
+class Parts(Struct, frozen=True, kw_only=True):
     """What an API says: of its arrays the sound elements by their index, of other keys a sound value or the default.
 
     Attributes:

@@ -1,10 +1,10 @@
 """Describes what a key takes: the same words for the reference and for every fault."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Final, Literal, get_args
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
+from msgspec.structs import replace
 from pydantic import ByteSize, JsonValue, SecretStr
 
 from gloveport.config.validation.key_types import (

@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Self
+
+from msgspec import Struct
 
 from gloveport.egress.http.heads import hyphenate
 from gloveport.model.egress import (
@@ -31,8 +32,7 @@ _SIGNATURE_PARAMETERS = frozenset(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class AuthRules:
+class AuthRules(Struct, frozen=True, kw_only=True):
     """What an API's requests get, and what they lose for it.
 
     Attributes:

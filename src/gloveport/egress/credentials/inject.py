@@ -7,9 +7,10 @@ import base64
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from gloveport.egress.access_tokens import AccessTokens
 from gloveport.egress.credentials import sigv4
@@ -50,8 +51,7 @@ _OPAQUE = re.compile(
 """Contents in which no placeholder is filled in."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Injected:
+class Injected(Struct, frozen=True, kw_only=True):
     """A request with credentials.
 
     Attributes:

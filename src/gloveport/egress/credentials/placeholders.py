@@ -8,10 +8,12 @@ import base64
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from secrets import token_hex
 from typing import TypeAlias
 from urllib.parse import quote, unquote_plus
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gloveport.egress.http.heads import Headers, Outbound
 from gloveport.errors import Denied
@@ -28,8 +30,7 @@ _FORM = b"application/x-www-form-urlencoded"
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class DraftRequest:
+class DraftRequest(Struct, frozen=True, kw_only=True):
     """A request that is being filled in: its head, and its body where that was read."""
 
     out: Outbound

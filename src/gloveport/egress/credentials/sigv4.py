@@ -5,9 +5,10 @@ Checked against the published examples and against signatures of AWS's own clien
 
 import hashlib
 import hmac
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import quote, quote_from_bytes, unquote_to_bytes
+
+from msgspec import Struct
 
 from gloveport.egress.http.heads import Headers, Outbound
 
@@ -18,8 +19,7 @@ _SIGNED = frozenset({b"host", b"content-type", b"content-md5"})
 _SET_HERE = frozenset({b"authorization", b"x-amz-date", b"x-amz-content-sha256", b"x-amz-security-token"})
 
 
-@dataclass(frozen=True, kw_only=True)
-class SigningKey:
+class SigningKey(Struct, frozen=True, kw_only=True):
     """A key of AWS, and what it signs for."""
 
     access_key_id: str

@@ -6,10 +6,11 @@ of a request is sent, the server has proved its name. What the proxy says is tol
 
 import base64
 import logging
-from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Final
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from gloveport.egress.http.heads import HEAD_BYTES, Malformed, find_end, read_response
 from gloveport.egress.transport.dial import CONNECT_SECONDS, Dialer, limit_time
@@ -28,8 +29,7 @@ _NOT_AUTHORIZED: Final = 407
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, kw_only=True)
-class UpstreamProxy:
+class UpstreamProxy(Struct, frozen=True, kw_only=True):
     """The proxy.
 
     Attributes:

@@ -4,7 +4,9 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from functools import cached_property
+
+from msgspec import Struct, field
 
 from gloveport.egress.credentials.inject import MOST_BODY_BYTES
 from gloveport.egress.http.client import Response
@@ -86,8 +88,7 @@ async def _refuse(session: EgressSession, connection: ServerConnection, error: D
     await connection.refuse(status, error.code, session.message(error), session.hint(error))
 
 
-@dataclass(kw_only=True)
-class _RequestHandler:
+class _RequestHandler(Struct, kw_only=True, dict=True):
     """One request on its way.
 
     Attributes:
@@ -103,10 +104,15 @@ class _RequestHandler:
     _finder: Finder | None = None
     _holds_secret: bool = False
     _began: float = field(default_factory=time.monotonic)
+    _name: str = ""
+    _api: Api = _NO_API
 
     def __post_init__(self) -> None:
         self._name, self._api = find(self.session.guard.grant.egress, *self.request.site) or ("", _NO_API)
-        self._route = Route.to(self._name, self._api, *self.request.site)
+
+    @cached_property
+    def _route(self) -> Route:
+        return Route.to(self._name, self._api, *self.request.site)
 
     @property
     def url(self) -> str:

@@ -5,9 +5,10 @@ Host header. They agree, or it is refused: a credential is chosen by the name, a
 """
 
 import re
-from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
+
+from msgspec import Struct
 
 from gloveport.egress.http.heads import HOP_BY_HOP, Headers, RequestHead, hyphenate, join_values, options_of
 from gloveport.errors import Denied
@@ -50,8 +51,7 @@ class Site(NamedTuple):
     port: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ParsedRequest:
+class ParsedRequest(Struct, frozen=True, kw_only=True):
     """What a request asks for.
 
     Attributes:

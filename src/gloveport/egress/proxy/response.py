@@ -1,7 +1,8 @@
 """Passes a server's answer on to the program as it comes, without a secret in head or body."""
 
 from collections.abc import AsyncIterator, Collection
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from gloveport.egress.http.client import Response
 from gloveport.egress.http.content_encoding import LIGHT, Decoder, make_decoder
@@ -19,8 +20,7 @@ _SMALL_BYTES = 64 * 1024
 _DROPPED = frozenset({b"alt-svc"})
 
 
-@dataclass(kw_only=True)
-class ResponseRelay:
+class ResponseRelay(Struct, kw_only=True):
     """One answer on its way back.
 
     Attributes:

@@ -9,9 +9,9 @@ import contextlib
 import time
 from codecs import IncrementalDecoder, getincrementaldecoder
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
 
 import anyio
+from msgspec import Struct, field
 from wsproto.connection import Connection, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Event, Ping, Pong, TextMessage
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError
@@ -27,8 +27,7 @@ _CLOSING_SECONDS = 5.0
 _MOST_OF_A_REASON = 120  # bytes: what a control frame holds, less the code
 
 
-@dataclass(kw_only=True)
-class WebSocketRelay:
+class WebSocketRelay(Struct, kw_only=True):
     """One WebSocket.
 
     Attributes:
@@ -92,8 +91,7 @@ class WebSocketRelay:
             self.sent_bytes, self.received_bytes, self.found = outward.passed_bytes, inward.passed_bytes, inward.found
 
 
-@dataclass(kw_only=True)
-class _Direction:
+class _Direction(Struct, kw_only=True):
     """What goes one way.
 
     Attributes:

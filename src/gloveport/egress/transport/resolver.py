@@ -10,10 +10,10 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from ipaddress import ip_address
 
 import anyio
+from msgspec import Struct, field
 
 from gloveport.policy.hosts.addresses import Address
 
@@ -24,8 +24,7 @@ LOOKUPS_OF_DOMAIN = 4
 """At a time, of names that end in the same two labels: whoever serves them may serve them slowly."""
 
 
-@dataclass(eq=False, slots=True)
-class _Lookup:
+class _Lookup(Struct, eq=False):
     """What is asked about a host. Without a thread it waits for one."""
 
     host: str

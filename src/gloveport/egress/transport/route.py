@@ -1,15 +1,15 @@
 """Routes: where a request goes, and on which terms its server is dialled."""
 
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Self
+
+from msgspec import Struct
 
 from gloveport.model.egress import Api, Scheme
 from gloveport.policy.hosts.authorities import DEFAULT_PORTS
 
 
-@dataclass(frozen=True, kw_only=True)
-class Route:
+class Route(Struct, frozen=True, kw_only=True):
     """Where a request goes, as the policy names it.
 
     Attributes:

@@ -13,6 +13,7 @@ from typing import Literal, NoReturn, TypeAlias
 import anyio
 import httpx2
 from mcp.shared.message import SessionMessage
+from msgspec import Struct
 
 from gloveport.errors import UpstreamError
 from gloveport.hub.connection.unreadable import is_bad_answer, mend, read_message
@@ -169,8 +170,7 @@ class _Body(httpx2.AsyncByteStream):
         await self.stream.aclose()
 
 
-@dataclass(kw_only=True, eq=False)
-class _Events:
+class _Events(Struct, kw_only=True, eq=False):
     """Leaves the fields out by which a stream is taken up again, mends what is no text, and counts.
 
     Attributes:

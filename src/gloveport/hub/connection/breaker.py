@@ -1,8 +1,9 @@
 """A circuit breaker: whoever fails again and again is left alone for a while, longer each time."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 _FAILURES = 5
 """In a row, after which it opens."""
@@ -10,8 +11,7 @@ _FAILURES = 5
 _SHORTEST_SECONDS, _LONGEST_SECONDS = 1.0, 60.0
 
 
-@dataclass(kw_only=True)
-class Breaker:
+class Breaker(Struct, kw_only=True):
     """Closed, everybody may try. Open, nobody. Half-open, the next one may, and its outcome decides.
 
     Attributes:

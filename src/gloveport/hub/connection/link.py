@@ -11,7 +11,6 @@ import logging
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
 import anyio
@@ -21,6 +20,7 @@ from mcp.client.session import ClientSession
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from msgspec import Struct
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
 from gloveport.errors import GloveportError, UpstreamError
@@ -55,8 +55,7 @@ _ANSWER: TypeAdapter[wire.CallToolResult | wire.InputRequiredResult] = TypeAdapt
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConnectionTarget:
+class ConnectionTarget(Struct, frozen=True, kw_only=True):
     """The server that a connection leads to, and its bounds.
 
     Attributes:

@@ -5,7 +5,6 @@ The SDK's session is not told of them: it would keep what it is told, and check 
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import mcp_types as wire
 from anyio import to_thread
@@ -13,6 +12,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from msgspec import Struct
 from pydantic import ValidationError
 
 from gloveport.errors import UpstreamError
@@ -29,8 +29,7 @@ _MOST_TOOL_BYTES, _MOST_TOOLS_BYTES = 256 << 10, 2 << 20
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, kw_only=True)
-class OfferListing:
+class OfferListing(Struct, frozen=True, kw_only=True):
     """The tools that a server offers, and what was left out.
 
     Attributes:

@@ -3,9 +3,9 @@
 import logging
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import anyio
+from msgspec import Struct, field
 
 from gloveport.untrusted_text import printable
 
@@ -20,8 +20,7 @@ _TAIL_BYTES, _TAIL_CHARS = 1 << 16, 1000
 _log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
-class StandardError:
+class StandardError(Struct, eq=False):
     """What a server says on its standard error: a little of it goes to the log, the end of it into what went wrong.
 
     It is read slowly, so that a flood costs next to nothing, but all of it, so that no server waits for us.

@@ -11,12 +11,12 @@ import os
 import subprocess
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import IO, NoReturn, TypeAlias
 
 import anyio
 from anyio import to_thread
 from mcp.shared.message import SessionMessage
+from msgspec import Struct, field
 
 from gloveport.errors import UpstreamError
 from gloveport.hub.connection.server_process import GRACE_SECONDS, end_process, exit_status, start_process, wait_ended
@@ -115,8 +115,7 @@ async def _await_end(received: "_Received", process: "subprocess.Popen[bytes]") 
     )
 
 
-@dataclass(eq=False, kw_only=True)
-class _Received:
+class _Received(Struct, eq=False, kw_only=True):
     """What the server says, message by message. It is read when it is asked for: each task between costs a call time.
 
     Attributes:
@@ -191,8 +190,7 @@ def _too_large(name: str, most: str) -> UpstreamError:
     )
 
 
-@dataclass(eq=False)
-class _Sent:
+class _Sent(Struct, eq=False):
     """What the server is told, one line a message. When it reads no more, nothing is said: its end is noticed."""
 
     descriptor: int

@@ -10,7 +10,6 @@ value at a time on our event loop, there is an error.
 import logging
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final, Protocol, Self, TypeAlias
 
@@ -30,6 +29,7 @@ from mcp_types import (
     JSONRPCResponse,
     RequestId,
 )
+from msgspec import Struct, field
 
 from gloveport.hub.connection.unreadable import bad_answer
 from gloveport.limits.untrusted_json import has_many_values
@@ -73,8 +73,7 @@ Headers: TypeAlias = Mapping[tuple[str, ...], str]
 """Arguments of a tool that have to be repeated in headers: path in the arguments → name."""
 
 
-@dataclass(kw_only=True, eq=False)
-class Wire:
+class Wire(Struct, kw_only=True, eq=False):
     """Both directions of one connection.
 
     Attributes:

@@ -11,10 +11,10 @@ import ssl
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import httpx2
+from msgspec import Struct
 
 from gloveport.errors import ConfigError, UpstreamError
 from gloveport.hub.credentials.login_storage import Login, Logins
@@ -118,8 +118,7 @@ class _Credentials(httpx2.Auth):
             raise unavailable(self._name) from None
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Keeper:
+class _Keeper(Struct, frozen=True, kw_only=True):
     """Knows where a server's credentials come from."""
 
     name: str

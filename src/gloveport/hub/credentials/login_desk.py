@@ -4,10 +4,10 @@ import contextlib
 import logging
 import ssl
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import anyio
+from msgspec import Struct
 
 from gloveport.errors import ConfigError, UpstreamError
 from gloveport.hub.credentials.login_flow import LoginFlow
@@ -25,8 +25,7 @@ Outcome: TypeAlias = Literal["nobody", "forgotten", "revoked"]
 _SDK = "mcp.client.auth.oauth2"
 
 
-@dataclass(frozen=True, kw_only=True)
-class LoginDesk:
+class LoginDesk(Struct, frozen=True, kw_only=True):
     """Logs a person in to servers, and out.
 
     Attributes:

@@ -9,13 +9,13 @@ process.
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.client.auth.oauth2 import OAuthContext
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthMetadata, OAuthToken
+from msgspec import Struct
 from pydantic import AnyUrl
 
 from gloveport.errors import UpstreamError
@@ -42,8 +42,7 @@ _KNOCK = {
 }
 
 
-@dataclass(eq=False, kw_only=True)
-class LoginFlow:
+class LoginFlow(Struct, eq=False, kw_only=True):
     """One login: what the SDK's provider asks for on its way. To it, this is an empty storage."""
 
     name: str

@@ -14,12 +14,12 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, Protocol
 
 import anyio
 from anyio import to_thread
+from msgspec import Struct
 from pydantic import Field, ValidationError
 
 from gloveport.atomic_file import replace_file
@@ -89,8 +89,7 @@ class Storage(Protocol):
         """
 
 
-@dataclass(frozen=True, kw_only=True)
-class Logins:
+class Logins(Struct, frozen=True, kw_only=True):
     """Storage of the logins to all servers.
 
     Attributes:
@@ -108,8 +107,7 @@ class Logins:
         return file if kind == "file" else _Keyring(file, key, self.environ)
 
 
-@dataclass(frozen=True)
-class _LoginFile:
+class _LoginFile(Struct, frozen=True):
     directory: Path
     key: str
 
@@ -138,8 +136,7 @@ class _LoginFile:
             path.unlink()
 
 
-@dataclass(frozen=True)
-class _Keyring:
+class _Keyring(Struct, frozen=True):
     """The system's keyring, asked in processes of their own: a backend may hang, or ask a person."""
 
     lock: _LoginFile

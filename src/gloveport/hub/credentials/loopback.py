@@ -9,12 +9,12 @@ import functools
 import re
 import secrets
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
 import anyio
 from anyio.abc import ByteStream, SocketAttribute
 from mcp.shared.auth import AuthorizationCodeResult
+from msgspec import Struct, field
 
 from gloveport.errors import UpstreamError
 from gloveport.task_group import open_task_group
@@ -38,8 +38,7 @@ content-length: {length}\r
 {text}"""
 
 
-@dataclass(eq=False)
-class Callback:
+class Callback(Struct, eq=False):
     """The one answer of the browser that a login waits for.
 
     Attributes:

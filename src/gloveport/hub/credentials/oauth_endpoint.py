@@ -2,9 +2,9 @@
 
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import httpx2
+from msgspec import Struct
 
 from gloveport.oauth.token_endpoint import endpoint_error
 
@@ -12,8 +12,7 @@ _MOST_BYTES = 1 << 20
 _HEADERS = {"accept-encoding": "identity", "user-agent": "gloveport"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class OAuthEndpoint:
+class OAuthEndpoint(Struct, frozen=True, kw_only=True):
     """A token endpoint, or a revocation endpoint.
 
     Attributes:

@@ -9,10 +9,10 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from mcp.client.auth.utils import issuers_match
+from msgspec import Struct
 
 from gloveport.errors import ConfigError, UpstreamError
 from gloveport.hub.credentials.login_storage import Login, Storage
@@ -25,8 +25,7 @@ _ENDED: Final = frozenset({"invalid_grant", "invalid_client", "unauthorized_clie
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, kw_only=True)
-class StoredLogin:
+class StoredLogin(Struct, frozen=True, kw_only=True):
     """The tokens of a login that a person has made.
 
     Attributes:

@@ -1,7 +1,8 @@
 """The interface of a tool: what it takes and what a program gets, as shapes whose named types it shares."""
 
-from dataclasses import dataclass
 from typing import Self
+
+from msgspec import Struct
 
 from gloveport.hub.definition import Definition
 from gloveport.hub.results import wrapped_schema
@@ -13,8 +14,7 @@ _TEXT_CHARACTERS = 4000
 _UNDECLARED = "The server does not declare what the result looks like."
 
 
-@dataclass(frozen=True, kw_only=True)
-class Interface:
+class Interface(Struct, frozen=True, kw_only=True):
     """One tool.
 
     Attributes:

@@ -7,8 +7,9 @@ import keyword
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
 
 from gloveport.hub.definition import Definition
 from gloveport.hub.stubs.interface import Interface, prose
@@ -100,8 +101,7 @@ def _declarations(definitions: Mapping[str, Definition], words: "_Words") -> lis
     return [*declared, *functions]
 
 
-@dataclass(frozen=True)
-class _Words:
+class _Words(Struct, frozen=True):
     """Words of annotations. One that is a tool's name too is spelt with its module: ``builtins.list``."""
 
     taken: frozenset[str]

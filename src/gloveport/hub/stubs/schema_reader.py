@@ -6,9 +6,10 @@ Every reading ends, and what it yields is bounded.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote
+
+from msgspec import Struct, field
 
 from gloveport.hub.stubs.shapes import (
     ANYTHING,
@@ -64,8 +65,7 @@ def record_of(schema: object, wish: str, types: Types) -> RecordShape | None:
     return _SchemaReader(schema, types).members(schema, wish)
 
 
-@dataclass(slots=True)
-class _SchemaReader:
+class _SchemaReader(Struct):
     """One schema while it is read.
 
     Attributes:

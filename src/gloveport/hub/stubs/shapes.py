@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct, field
 
 Kind: TypeAlias = Literal["string", "integer", "number", "boolean", "null"]
 Scalar: TypeAlias = str | int | float | bool | None
@@ -15,8 +16,7 @@ _NAME_CHARACTERS = 60
 _WORD = re.compile(r"[A-Za-z0-9]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Primitive:
+class Primitive(Struct, frozen=True):
     """A scalar, or, without a kind, any value, and ``None`` where no value fits."""
 
     kind: Kind | Literal["anything", "nothing"]
@@ -26,37 +26,32 @@ ANYTHING: Final = Primitive("anything")
 NOTHING: Final = Primitive("nothing")
 
 
-@dataclass(frozen=True, slots=True)
-class Values:
+class Values(Struct, frozen=True):
     """One of these values, each with its kind: 1 and True are equal in Python."""
 
     values: tuple[tuple[Kind, Scalar], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Array:
+class Array(Struct, frozen=True):
     """An array: ``first`` one by one, and then any number of ``rest``."""
 
     first: tuple["Shape", ...]
     rest: "Shape | None"
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """An object whose names are not known."""
 
     value: "Shape"
 
 
-@dataclass(frozen=True, slots=True)
-class Union:
+class Union(Struct, frozen=True):
     """One of these, of which there are at least two."""
 
     members: tuple["Shape", ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(Struct, frozen=True):
     """What a named type says."""
 
     name: str
@@ -65,8 +60,7 @@ class Named:
 Shape: TypeAlias = Primitive | Values | Array | Table | Union | Named
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """A member of an object. ``name`` and ``text`` are the server's."""
 
     name: str
@@ -75,8 +69,7 @@ class Field:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class RecordShape:
+class RecordShape(Struct, frozen=True):
     """A named type: an object with these members, the required ones first.
 
     Attributes:
@@ -91,16 +84,14 @@ class RecordShape:
     open: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Alias:
+class Alias(Struct, frozen=True):
     """A named type: another name for this."""
 
     name: str
     shape: Shape
 
 
-@dataclass(slots=True)
-class Types:
+class Types(Struct):
     """The named types of one text, in the order in which they came up, and the names that are taken in it."""
 
     taken: set[str]

@@ -2,9 +2,10 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from posixpath import normpath
 from typing import Final
+
+from msgspec import Struct
 
 from gloveport.model.workspace import GATES, Gate, GateHit, RunCommand, WorkspacePolicy
 from gloveport.policy.decisions.command_variables import refused_variables
@@ -24,8 +25,7 @@ _GIT_STAYS: Final = frozenset({"add", "clone", "commit", "diff", "init", "log", 
 """What git does that brings nothing back to the tree."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandRequest:
+class CommandRequest(Struct, frozen=True, kw_only=True):
     """What a caller asks ``exec_command`` for.
 
     Attributes:

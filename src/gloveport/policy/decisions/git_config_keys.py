@@ -7,8 +7,9 @@ later ``git push`` or ``git fetch --all`` of the owner would go where the agent 
 import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from gloveport.untrusted_text import is_visible
 
@@ -29,8 +30,7 @@ class ConfigKey(NamedTuple):
         return ".".join(part for part in self if part is not None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Repository:
+class Repository(Struct, frozen=True, kw_only=True):
     """What is believed of a repository, for none of it was made by commands.
 
     Attributes:

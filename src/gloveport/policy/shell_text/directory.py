@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from posixpath import join, normpath
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gloveport.policy.shell_text.words import Word
 from gloveport.policy.wildcards import matches
@@ -14,8 +16,7 @@ _PATTERN = re.compile(r"[*?\[{(`$]")
 """Where what a path names begins to depend on more than its text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Directory:
+class Directory(Struct, frozen=True):
     """Where a command runs.
 
     Attributes:

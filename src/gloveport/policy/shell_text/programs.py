@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import dropwhile, pairwise, takewhile
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gloveport.policy.shell_text.directory import Directory
 from gloveport.policy.shell_text.rulebook import Runner, rulebook
@@ -15,8 +17,7 @@ _INFORMS: Final = {"--version", "-V", "-v", "--help", "-h"}
 _FIND_STARTS: Final = {"-exec", "-execdir", "-ok", "-okdir"}
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramRun:
+class ProgramRun(Struct, frozen=True):
     """A program that is started, or a program text that one is given.
 
     Attributes:

@@ -7,11 +7,12 @@ what is not read is scanned for words. Nothing raises.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from typing import Final, TypeAlias
 
 import tree_sitter_bash
+from msgspec import Struct, field
+from msgspec.structs import replace
 from tree_sitter import Language, Node, Parser
 
 from gloveport.policy.shell_text.directory import Directory
@@ -53,8 +54,7 @@ Values: TypeAlias = dict[str, Word | None]
 """What variables stand for; None for one that stands for several words."""
 
 
-@dataclass(slots=True)
-class Facts:
+class Facts(Struct):
     """What a command would do, as far as its text tells.
 
     Attributes:

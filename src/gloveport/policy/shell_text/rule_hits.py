@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import Final, assert_never
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gloveport.policy.shell_text.directory import Directory, is_home, list_words
 from gloveport.policy.shell_text.programs import ProgramRun
@@ -26,8 +28,7 @@ _FILE = re.compile(r"(?:[\w.-]+/)*[\w.-]*\w\.(?!d\Z)[A-Za-z]\w{0,11}")
 """A single file, by the look of its name: no pattern, and no directory (of which ``conf.d`` and the like have dots)."""
 
 
-@dataclass(frozen=True, slots=True)
-class RuleHit:
+class RuleHit(Struct, frozen=True):
     """A rule that a command comes to: ``effect`` ends a sentence about ``program``, which stands in ``text``.
 
     ``lost`` are the absolute paths of all that is lost; none where the text does not tell all of them.

@@ -7,10 +7,11 @@ else. Whatever still lives in a group dies with it; no process is moved or kille
 import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from gloveport.errors import SandboxError
 from gloveport.model import Limits
@@ -36,8 +37,7 @@ _ACCOUNTS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Counters:
+class Counters(Struct, frozen=True, kw_only=True):
     """What the kernel counted for one group since it was made."""
 
     oom_kills: int
@@ -47,8 +47,7 @@ class Counters:
     """None where it is not kept: version 2 before Linux 5.19."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CgroupTree:
+class CgroupTree(Struct, frozen=True, kw_only=True):
     """Where groups are made: one directory per controller (version 1), or one for all (version 2)."""
 
     version: Literal[1, 2]
@@ -93,8 +92,7 @@ class CgroupTree:
                 owned.callback(remove, directory)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cgroup:
+class Cgroup(Struct, frozen=True, kw_only=True):
     """The group of one sandbox."""
 
     version: Literal[1, 2]

@@ -12,8 +12,9 @@ would take, in short periods.
 """
 
 import time
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from gloveport.model import Limits
 from gloveport.sandbox.cgroups.cgroup import Cgroup
@@ -36,8 +37,7 @@ _FEW_PROCESSES: Final = 8
 """So many have their turns soon, without a quota."""
 
 
-@dataclass(kw_only=True)
-class CpuThrottle:
+class CpuThrottle(Struct, kw_only=True):
     """The weight and the quota of one group.
 
     Attributes:

@@ -14,12 +14,12 @@ import os
 import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct, field
 
 from gloveport.model import MIB
 from gloveport.sandbox.cgroups import open_files
@@ -41,8 +41,7 @@ _PROCESS_CPU_CLOCK = 2  # linux/posix-timers.h: the low bits of the clock of ano
 _searches = concurrent.futures.ThreadPoolExecutor(max_workers=1, thread_name_prefix="search")
 
 
-@dataclass(kw_only=True)
-class KernelMemory:
+class KernelMemory(Struct, kw_only=True):
     """What the kernel holds for one run.
 
     Attributes:

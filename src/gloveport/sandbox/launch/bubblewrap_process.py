@@ -7,11 +7,11 @@ import select
 import signal
 import socket
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
 import anyio
+from msgspec import Struct
 
 from gloveport.errors import GuestError, SandboxError
 from gloveport.sandbox.base import ExitStatus
@@ -27,8 +27,7 @@ _INFORMATION_BYTES = 4096
 _DIAGNOSIS_BYTES = 4096
 
 
-@dataclass(kw_only=True)
-class BubblewrapProcess:
+class BubblewrapProcess(Struct, kw_only=True):
     """Bubblewrap's processes, and the channel to the first process of ours inside.
 
     Attributes:

@@ -7,11 +7,11 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
 
 import anyio
+from msgspec import Struct, field
 
 from gloveport.errors import SandboxError
 from gloveport.sandbox.cgroups import cgroup
@@ -22,8 +22,7 @@ _PATIENCE_SECONDS = 5.0
 _STATUS_BYTES = reaper.STATUS.size
 
 
-@dataclass(kw_only=True)
-class Launched:
+class Launched(Struct, kw_only=True):
     """What has been started, until it is dead.
 
     Attributes:
@@ -71,8 +70,7 @@ class Launched:
             self.is_over = True
 
 
-@dataclass(kw_only=True)
-class Launcher:
+class Launcher(Struct, kw_only=True):
     """Starts the reaper, another one should it be killed, and has it start what is asked for.
 
     Not before it is needed: where cgroups are handed on to us, version 2 demands that nobody else is there.

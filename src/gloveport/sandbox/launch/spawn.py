@@ -10,12 +10,12 @@ import json
 import os
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from typing import TypeAlias
 
 import anyio
+from msgspec import Struct
 
 from gloveport.errors import SandboxError
 from gloveport.model import GUEST
@@ -36,16 +36,14 @@ _STAGE = "/run"
 Options: TypeAlias = Callable[[Plan, bubblewrap.Descriptors, Mapping[str, str]], list[str]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class UidRange:
+class UidRange(Struct, frozen=True, kw_only=True):
     """Unprivileged uids for sandboxes of a server that runs as root."""
 
     first: int
     count: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bubblewrap:
+class Bubblewrap(Struct, frozen=True, kw_only=True):
     """The bubblewrap backend: builds a sandbox for each program.
 
     Attributes:

@@ -8,10 +8,10 @@ which all children of one fork server share.
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 
 import anyio
 from anyio.abc import TaskStatus
+from msgspec import Struct, field
 
 from gloveport.errors import ForkRefusedError, SandboxError
 from gloveport.model import Program
@@ -29,8 +29,7 @@ _LONGEST_PAUSE_SECONDS = 60.0
 _log = logging.getLogger(__name__)
 
 
-@dataclass(kw_only=True)
-class ForkServer:
+class ForkServer(Struct, kw_only=True):
     """A ``pool.Maker``: forks sandboxes of one profile.
 
     Attributes:
@@ -132,8 +131,7 @@ class ForkServer:
             _log.warning("a fork server could not be cleared away: %s", error.args[0])
 
 
-@dataclass(frozen=True, kw_only=True)
-class SessionStarter:
+class SessionStarter(Struct, frozen=True, kw_only=True):
     """A ``pool.Maker``: takes sandboxes for one program, and has each wait for the first call of a session instead.
 
     Attributes:
@@ -182,8 +180,7 @@ async def _until_dead(current: ZygoteProcess, scope: anyio.CancelScope) -> None:
     scope.cancel()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Prestarter:
+class Prestarter(Struct, frozen=True, kw_only=True):
     """A ``pool.Maker``: builds sandboxes that can't be forked, such as Deno's, and boots their interpreter.
 
     Attributes:

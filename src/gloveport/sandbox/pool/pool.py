@@ -10,12 +10,12 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct, field
 
 from gloveport.errors import ForkRefusedError, SandboxError
 from gloveport.sandbox.base import Child, Sandbox
@@ -55,8 +55,7 @@ class Maker(Protocol):
         """Keep up what ``make`` needs, until cancelled."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class WaitingSandbox:
+class WaitingSandbox(Struct, frozen=True, kw_only=True):
     """A sandbox that waits, and what ends it."""
 
     child: Confined
@@ -70,8 +69,7 @@ class WaitingSandbox:
             _log.warning("a sandbox could not be cleared away: %s", error.args[0])
 
 
-@dataclass(kw_only=True, eq=False)
-class Stock:
+class Stock(Struct, kw_only=True, eq=False):
     """The waiting sandboxes of one profile.
 
     One is enough until somebody comes: each is two processes of the host or more, and a host has many servers that are
@@ -242,8 +240,7 @@ class StockedSandbox(Sandbox, Protocol):
         """Have a stock for this plan, where there is none, for as long as somebody takes from it."""
 
 
-@dataclass(kw_only=True)
-class Pool:
+class Pool(Struct, kw_only=True):
     """A ``StockedSandbox`` that hands out waiting sandboxes where one fits.
 
     Attributes:

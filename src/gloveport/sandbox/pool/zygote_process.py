@@ -13,10 +13,10 @@ import signal
 import socket
 import struct
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from io import FileIO
 
 import anyio
+from msgspec import Struct, field
 from pydantic import JsonValue
 
 from gloveport.errors import ForkRefusedError, GuestError, SandboxError
@@ -40,8 +40,7 @@ _WITH_THE_PROGRAM = ("RLIMIT_CPU", "RLIMIT_AS", "RLIMIT_NOFILE")
 _LIMITS = Limits(memory_bytes="4GiB", processes=4096, cpus=1024)
 
 
-@dataclass(kw_only=True)
-class ZygoteProcess:
+class ZygoteProcess(Struct, kw_only=True):
     """A running fork server.
 
     Attributes:

@@ -5,7 +5,6 @@ import json
 import math
 import socket
 import time
-from dataclasses import dataclass
 
 from gloveport.model import LimitName
 from gloveport.sandbox.cgroups import cgroup
@@ -17,8 +16,7 @@ _STEPS: tuple[tuple[float, str], ...] = ((0.0, "interrupt"), (1.0, "interrupt"),
 first could not: it cancels an ``await``, and the program may have caught it."""
 
 
-@dataclass(kw_only=True)
-class CallWatch(LimitWatch):
+class CallWatch(LimitWatch, kw_only=True):
     """Watches one call, or the time between two.
 
     Attributes:

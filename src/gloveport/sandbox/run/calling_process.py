@@ -12,10 +12,11 @@ import re
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from gloveport.openat2 import IN_ROOT, NO_MAGICLINKS, check, closing, open_beneath
 
@@ -35,8 +36,7 @@ class _Vector(ctypes.Structure):
     _fields_ = (("base", ctypes.c_uint64), ("size", ctypes.c_uint64))
 
 
-@dataclass(frozen=True)
-class CallingProcess:
+class CallingProcess(Struct, frozen=True):
     """One thread of a sandbox, in one call.
 
     Attributes:
@@ -99,8 +99,7 @@ class CallingProcess:
         return frozenset(found)
 
 
-@dataclass(frozen=True)
-class OpenedRoot:
+class OpenedRoot(Struct, frozen=True):
     """Where the paths of a process lead."""
 
     root: int

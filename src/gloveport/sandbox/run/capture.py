@@ -10,10 +10,11 @@ import re
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct, field
 
 from gloveport.model import Output
 
@@ -39,8 +40,7 @@ def plain(text: str) -> str:
     return _ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
-@dataclass(kw_only=True)
-class Capture:
+class Capture(Struct, kw_only=True, dict=True):
     """One stream of one run: a ``Sink`` that remembers.
 
     Attributes:
@@ -158,8 +158,7 @@ def _whole_characters(data: bytes) -> bytes:
     return data
 
 
-@dataclass(frozen=True)
-class Archive:
+class Archive(Struct, frozen=True):
     """The large outputs of the latest runs, by handle, for reading on."""
 
     _captures: "OrderedDict[str, Capture]" = field(default_factory=OrderedDict)

@@ -12,13 +12,13 @@ import signal
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from io import FileIO
 from typing import Self
 
 import anyio
 import pydantic_core
+from msgspec import Struct
 from pydantic import JsonValue, ValidationError
 
 from gloveport.errors import GuestError, SandboxError
@@ -47,8 +47,7 @@ _PLACEHOLDER_BYTES = 24  # 32 characters
 _JOB = ("name", "source", "argv", "text", "descriptor", "report", "variables", "directory", "terminal", "foreground")
 
 
-@dataclass(kw_only=True)
-class Streams:
+class Streams(Struct, kw_only=True):
     """The pipes of a program's output; ``far`` are the ends that it writes to, for which ``uid`` is their owner."""
 
     stdout: FileIO
@@ -74,8 +73,7 @@ class Streams:
             yield cls(stdout=stdout, stderr=stderr, far=(far_stdout, far_stderr))
 
 
-@dataclass(kw_only=True)
-class Confined:
+class Confined(Struct, kw_only=True, dict=True):
     """A ``sandbox.base.Child``, whoever built it.
 
     Attributes:

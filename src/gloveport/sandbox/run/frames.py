@@ -11,12 +11,12 @@ import socket
 import stat
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from io import FileIO
 from typing import Any, Literal, NamedTuple
 
 import anyio
 import pydantic_core
+from msgspec import Struct, field
 from pydantic import JsonValue
 
 from gloveport.errors import GuestError
@@ -73,8 +73,7 @@ async def send_descriptors(channel: socket.socket, descriptors: tuple[int, ...] 
             return
 
 
-@dataclass(kw_only=True)
-class FrameReader:
+class FrameReader(Struct, kw_only=True):
     """One frame that comes out of a sandbox, piece by piece. What comes after it is not looked at.
 
     Attributes:

@@ -3,7 +3,8 @@
 import contextlib
 import math
 import signal
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from gloveport.errors import SandboxError
 from gloveport.model import LimitName, Limits
@@ -13,8 +14,7 @@ from gloveport.sandbox.cgroups.kernel_memory import KernelMemory
 from gloveport.sandbox.clock import Clock
 
 
-@dataclass(kw_only=True)
-class LimitWatch:
+class LimitWatch(Struct, kw_only=True):
     """Watches one run.
 
     Attributes:
@@ -35,7 +35,7 @@ class LimitWatch:
     spent: float = 0.0
     broken: LimitName | None = None
     _ended: bool = False
-    _pace: CpuThrottle | None = field(init=False)
+    _pace: CpuThrottle | None = None
 
     def __post_init__(self) -> None:
         self._pace = None if self.group is None else CpuThrottle(group=self.group, limits=self.limits, spent=self.spent)

@@ -9,9 +9,10 @@ processes are dead nothing changes any more, but that is not relied on: those of
 import os
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
+
+from msgspec import Struct, field
 
 from gloveport.untrusted_text import printable
 
@@ -35,8 +36,7 @@ _KINDS: Final = {
 }
 
 
-@dataclass(frozen=True)
-class FileVersion:
+class FileVersion(Struct, frozen=True):
     """By which it is told whether a file was changed since: inode, size, and times of change in nanoseconds."""
 
     inode: int
@@ -50,8 +50,7 @@ class FileVersion:
         return cls(status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
-@dataclass
-class OutFiles:
+class OutFiles(Struct):
     """What was found.
 
     Attributes:

@@ -17,9 +17,10 @@ import struct
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from io import FileIO
 from typing import Final
+
+from msgspec import Struct, field
 
 from gloveport.model import OUT, SCRATCH
 from gloveport.openat2 import check
@@ -65,8 +66,7 @@ def serve(listener: FileIO, directories: Sequence[str], uid: int | None) -> Iter
         _dispatcher.remove(supervisor)
 
 
-@dataclass(eq=False)
-class _Supervisor:
+class _Supervisor(Struct, eq=False):
     """Answers for one sandbox."""
 
     listener: FileIO
@@ -237,8 +237,7 @@ def _close_without_room(listener: FileIO) -> Iterator[None]:
         listener.close()
 
 
-@dataclass
-class _Dispatcher:
+class _Dispatcher(Struct):
     """Starts a thread for a sandbox when it first asks: few ever do. One thread waits for all the others."""
 
     _waiting: dict[int, _Supervisor] = field(default_factory=dict)

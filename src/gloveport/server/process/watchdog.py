@@ -17,10 +17,11 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Final
+
+from msgspec import Struct, field
 
 _LAST_RESORT: Final = Path(__file__).with_name("last_resort.py")
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -71,8 +72,7 @@ def watch_loop() -> Iterator[None]:
         watched.end()
 
 
-@dataclass(kw_only=True)
-class _Watched:
+class _Watched(Struct, kw_only=True):
     """The event loop, as long as it says that it goes on."""
 
     loop: asyncio.AbstractEventLoop

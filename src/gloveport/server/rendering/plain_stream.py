@@ -4,7 +4,8 @@ A sequence that is cut in two by the edge of a piece is held back until the rest
 """
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gloveport.sandbox.run.capture import plain
 
@@ -13,8 +14,7 @@ _HELD = 4096
 _UNFINISHED = re.compile(r"(?:\r|\x1b|\x1b\[[0-?]*[ -/]*|\x9b[0-?]*[ -/]*|\x1b[\]PX^_][^\x07\x1b]*\x1b?|\x1b[ -/]+)\Z")
 
 
-@dataclass(kw_only=True)
-class PlainStream:
+class PlainStream(Struct, kw_only=True):
     """One stream's text without terminal escape sequences and control characters."""
 
     held: str = ""

@@ -2,8 +2,9 @@
 
 import base64
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gloveport.artifacts.artifact_store import Preview
 from gloveport.errors import Denied, GloveportError, find_exhaustion
@@ -11,8 +12,7 @@ from gloveport.model import Grant, Policy, Result
 from gloveport.server.rendering.result_text import answer
 
 
-@dataclass(frozen=True, slots=True)
-class RunReply:
+class RunReply(Struct, frozen=True):
     """A reply.
 
     Attributes:

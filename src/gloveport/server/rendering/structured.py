@@ -7,11 +7,11 @@ has such a schema they get no pictures, which the structured content names.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import mcp_types as wire
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from msgspec import Struct
 
 from gloveport.server.rendering.structured_clients import reads_structured
 
@@ -19,8 +19,7 @@ ASK: Final = "gloveport/structured"
 """The key of a call's ``_meta`` that asks for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class WireReply:
+class WireReply(Struct, frozen=True):
     """A reply in the SDK's types, for the fast path."""
 
     result: wire.CallToolResult
@@ -31,8 +30,7 @@ class WireReply:
         return self.result.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=unread)
 
 
-@dataclass(frozen=True)
-class StructuredContent:
+class StructuredContent(Struct, frozen=True):
     """Middleware that takes it out of the answers to all others.
 
     Attributes:

@@ -1,13 +1,13 @@
 """The tool ``read_artifact`` and the resources ``artifact://``: files that the caller's programs have left."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import mcp_types as wire
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
+from msgspec import Struct
 from pydantic import Field
 from starlette.requests import Request
 
@@ -33,8 +33,7 @@ _RESOURCE_BYTES: Final = 700_000
 _MOST_LISTED: Final = 200
 
 
-@dataclass(frozen=True, kw_only=True)
-class ArtifactListing:
+class ArtifactListing(Struct, frozen=True, kw_only=True):
     """Middleware that lists the caller's files among the resources, of very many the newest.
 
     They come and go with each run, and nobody is notified: each answer names its own.
@@ -62,8 +61,7 @@ class ArtifactListing:
         return {**result, "resources": [*result["resources"], *listed]}
 
 
-@dataclass(frozen=True, kw_only=True)
-class ArtifactTool:
+class ArtifactTool(Struct, frozen=True, kw_only=True):
     """What the tool works on.
 
     Attributes:

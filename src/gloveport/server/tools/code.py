@@ -8,7 +8,6 @@ import contextlib
 import math
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeAlias
 
 import anyio
@@ -17,6 +16,7 @@ from anyio import to_thread
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.mcpserver.tools import Tool
+from msgspec import Struct, field
 from pydantic import Field
 from starlette.requests import Request as HttpRequest
 
@@ -64,8 +64,7 @@ ACTS = wire.ToolAnnotations(read_only_hint=False, destructive_hint=False, open_w
 _GONE = error_reply("the client closed the connection")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tools:
+class Tools(Struct, frozen=True, kw_only=True):
     """What the tools work on.
 
     Attributes:

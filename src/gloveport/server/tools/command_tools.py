@@ -4,11 +4,11 @@ import contextlib
 import signal
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import mcp_types as wire
 from mcp.server.mcpserver import Context
+from msgspec import Struct
 from pydantic import Field
 
 from gloveport.engine.caller import Caller
@@ -68,8 +68,7 @@ class KillArguments(AnswerBounds):
     kill_wait_ms: Wait = 2000
 
 
-@dataclass(frozen=True, kw_only=True)
-class CommandTools:
+class CommandTools(Struct, frozen=True, kw_only=True):
     """The tools that work on commands; ``service`` is what they share."""
 
     service: WorkspaceService

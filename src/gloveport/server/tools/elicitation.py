@@ -7,7 +7,6 @@ person could have read it, is answered on the command line: the client gets a ru
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import anyio
@@ -17,6 +16,7 @@ from mcp.server.mcpserver import Context
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from msgspec import Struct, field
 from pydantic import ValidationError
 
 from gloveport.approvals.desk import Desk
@@ -41,8 +41,7 @@ _MOST_ROUNDS = 8
 """Questions by which one call is answered on 2026-07-28. Clients give up after ten, and would lose the run."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class State:
+class State(Struct, frozen=True, kw_only=True):
     """What a client on 2026-07-28 has to bring back. The SDK seals it, and binds it to the tool and its arguments.
 
     Attributes:
@@ -66,8 +65,7 @@ class State:
         return " ".join((self.run_id, repr(self.put), str(self.rounds), *self.asked))
 
 
-@dataclass(kw_only=True)
-class Attendance:
+class Attendance(Struct, kw_only=True):
     """One request of a client about one run.
 
     Attributes:

@@ -10,11 +10,11 @@ import inspect
 import json
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, cast
 
 import mcp_types as wire
 from mcp.server.mcpserver import Context
+from msgspec import Struct, field
 from pydantic import JsonValue
 
 from gloveport.model.workspace import GATES, Gate
@@ -30,8 +30,7 @@ _MOST_DECLINED_OF_ONE: Final = 3
 _DECLINED: Final = "The owner was asked, and has not permitted it: do it another way."
 
 
-@dataclass(frozen=True, kw_only=True)
-class GatedCalls:
+class GatedCalls(Struct, frozen=True, kw_only=True):
     """Tools that ask; ``permission`` is what they ask by."""
 
     permission: PermissionTool
@@ -84,8 +83,7 @@ class GatedCalls:
         return _Outcome(is_granted=told.get("status") == "granted")
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Outcome:
+class _Outcome(Struct, frozen=True, kw_only=True):
     """What became of a question: what the caller is told of it, and whether there may still be an answer."""
 
     is_granted: bool = False

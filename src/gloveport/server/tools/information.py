@@ -1,12 +1,12 @@
 """Tools that describe the workspace and what commands find: ``server_info`` and ``check_exec_environment``."""
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import mcp_types as wire
 from anyio import to_thread
 from mcp.server.mcpserver import Context
 from mcp_types.version import SUPPORTED_PROTOCOL_VERSIONS
+from msgspec import Struct
 from pydantic import JsonValue
 
 from gloveport.model import SCRATCH
@@ -31,8 +31,7 @@ _SHOWN: Final = 120
 _INSTRUCTIONS: Final = frozenset({"AGENTS.MD", "CLAUDE.MD"})
 
 
-@dataclass(frozen=True, kw_only=True)
-class InformationTools:
+class InformationTools(Struct, frozen=True, kw_only=True):
     """The tools that tell what is there; ``names`` are those of all tools."""
 
     service: WorkspaceService

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Annotated, Any, Final, Literal, TypeAlias
@@ -10,6 +9,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import mcp_types as wire
 from anyio import to_thread
 from mcp.server.mcpserver import Context
+from msgspec import Struct, field
 from pydantic import Field, JsonValue, ValidationError
 
 from gloveport.approvals.question import Verdict
@@ -46,16 +46,14 @@ _WAIT_SECONDS: Final = 50.0
 _MOST_ASKING: Final = 64
 
 
-@dataclass(frozen=True, kw_only=True)
-class _PlannedCall:
+class _PlannedCall(Struct, frozen=True, kw_only=True):
     """The call that is asked about: what it would do, and what a person is shown of it."""
 
     action: RunCommand | WriteFiles
     detail: Callable[[], str]
 
 
-@dataclass(eq=False, kw_only=True)
-class _PendingRequest:
+class _PendingRequest(Struct, eq=False, kw_only=True):
     """A run that asks. ``permit``: what came of it, once, however many calls have waited for it."""
 
     run: Run
@@ -68,8 +66,7 @@ class _PendingRequest:
         return self.run.is_over and time.monotonic() - self.run.ended > self.request.seconds
 
 
-@dataclass(frozen=True, kw_only=True)
-class PermissionTool:
+class PermissionTool(Struct, frozen=True, kw_only=True):
     """The tool that asks."""
 
     service: WorkspaceService

@@ -5,9 +5,9 @@ A client shows these lines and a slow one must not stop the run: what it has no 
 
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 
 import anyio
+from msgspec import Struct, field
 
 from gloveport.server.rendering.plain_stream import PlainStream
 
@@ -18,8 +18,7 @@ _PAUSE_SECONDS = 0.1
 _MESSAGE_CHARACTERS = 2000
 
 
-@dataclass(kw_only=True)
-class Progress:
+class Progress(Struct, kw_only=True):
     """Collects output and sends it on, at most ten times a second.
 
     Attributes:

@@ -6,12 +6,12 @@ import contextlib
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final, Literal
 
 import anyio
 from anyio import to_thread
+from msgspec import Struct
 from pydantic import BaseModel, ByteSize, ConfigDict, Field, JsonValue
 
 from gloveport.engine.caller import Caller
@@ -61,8 +61,7 @@ class RunSkillArguments(BaseModel):
     wait_seconds: Annotated[float, Field(ge=0, le=3600)] = WAIT_SECONDS
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunCalls:
+class RunCalls(Struct, frozen=True, kw_only=True):
     """What the calls work on."""
 
     engine: Engine

@@ -1,11 +1,11 @@
 """The tool ``session``: what a caller does with sessions besides running code in them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import mcp_types as wire
 from mcp.server.mcpserver import Context
+from msgspec import Struct
 from pydantic import Field, JsonValue
 
 from gloveport.engine.caller import Transport
@@ -27,8 +27,7 @@ _SHARED: Final = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class SessionTool:
+class SessionTool(Struct, frozen=True, kw_only=True):
     """What the tool works on."""
 
     engine: Engine

@@ -5,7 +5,6 @@ An entry names every file with its digest, so that a client can bind what its us
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Final
 from urllib.parse import quote, unquote
@@ -18,6 +17,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, RequestParams
+from msgspec import Struct
 from pydantic import Field
 
 from gloveport.engine.caller import Transport
@@ -114,8 +114,7 @@ class SkillExtension(Extension):
         }
 
 
-@dataclass(frozen=True, kw_only=True)
-class SkillListing:
+class SkillListing(Struct, frozen=True, kw_only=True):
     """Middleware that lists skills among the resources: of very many the first by name."""
 
     search: SkillSearch
@@ -139,8 +138,7 @@ class SkillListing:
         return {**result, "resources": [*result["resources"], *listed]}
 
 
-@dataclass(frozen=True, kw_only=True)
-class SkillTexts:
+class SkillTexts(Struct, frozen=True, kw_only=True):
     """What a client reads of skills."""
 
     library: SkillLibrary

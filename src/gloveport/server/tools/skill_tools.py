@@ -1,13 +1,13 @@
 """The tools for skills: one thin function each. What they refuse, they say how to put right."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import mcp_types as wire
 from anyio import to_thread
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.tools import Tool
+from msgspec import Struct
 
 from gloveport.engine.caller import Caller
 from gloveport.errors import GloveportError
@@ -26,8 +26,7 @@ from gloveport.skills.skill_library import KeptSkill
 Made = TypeVar("Made")
 
 
-@dataclass(frozen=True, kw_only=True)
-class SkillTools:
+class SkillTools(Struct, frozen=True, kw_only=True):
     """What the tools work on."""
 
     tools: Tools

@@ -2,13 +2,13 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Final
 
 import mcp_types as wire
 from anyio import to_thread
 from mcp.server.mcpserver import Context
+from msgspec import Struct
 from pydantic import Field, JsonValue
 
 from gloveport.engine.caller import Caller
@@ -59,8 +59,7 @@ class EditArguments(WriteOptions, Replacement):
     """What ``edit_file`` takes."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class WriteTools:
+class WriteTools(Struct, frozen=True, kw_only=True):
     """The tools that write; ``service`` is what they share."""
 
     service: WorkspaceService

@@ -11,12 +11,12 @@ import re
 import secrets
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 import anyio.lowlevel
 from mcp.server import MCPServer
+from msgspec import Struct, field
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
@@ -41,21 +41,18 @@ _INERT: Final = {
 """Whatever a program has left, no browser shows it, runs it, or keeps it."""
 
 
-@dataclass(frozen=True)
-class _Link:
+class _Link(Struct, frozen=True):
     uri: str
     owner: str
     expires: float
 
 
-@dataclass(frozen=True)
-class _UploadedFile:
+class _UploadedFile(Struct, frozen=True):
     data: bytes
     expires: float
 
 
-@dataclass(eq=False, kw_only=True)
-class FileTransfer:
+class FileTransfer(Struct, eq=False, kw_only=True):
     """The links and tickets of one server.
 
     Attributes:

@@ -2,14 +2,13 @@
 
 import contextlib
 import select
-from dataclasses import dataclass, field
 from io import FileIO
 
 import anyio
+from msgspec import Struct, field
 
 
-@dataclass(kw_only=True)
-class LineWriter:
+class LineWriter(Struct, kw_only=True):
     """What the client is sent, one line a message."""
 
     file: FileIO

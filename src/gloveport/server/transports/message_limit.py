@@ -1,8 +1,8 @@
 """ASGI middleware that refuses a message of very many values before anything is made of it."""
 
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -14,8 +14,7 @@ from gloveport.server.transports import jsonrpc_errors
 _TOO_LARGE: Final = 413
 
 
-@dataclass(frozen=True, kw_only=True)
-class MessageLimit:
+class MessageLimit(Struct, frozen=True, kw_only=True):
     """Looks at the bodies of requests. How large they may be is another's to say, who is asked next.
 
     Attributes:

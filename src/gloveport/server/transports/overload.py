@@ -5,9 +5,9 @@ A session that is open has some places which nobody else can take. So a flood of
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec import Struct, field
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -20,8 +20,7 @@ _SESSION: Final = b"mcp-session-id"
 _RETRY_AFTER: Final = (b"retry-after", b"1")
 
 
-@dataclass(frozen=True, kw_only=True)
-class RequestLimit:
+class RequestLimit(Struct, frozen=True, kw_only=True):
     """An ASGI application in front of another.
 
     Attributes:

@@ -1,8 +1,9 @@
 """Answers what a session begins with, while the server still starts: the handshake and what it offers."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from gloveport.server.fast_path import HANDSHAKES, ClientMessage, FastPath, LineWork, line_of
 from gloveport.server.server_offer import PREFIX, STATELESS, ServerOffer
@@ -12,8 +13,7 @@ _MOST_SAID: Final = 8
 """Messages with which a session begins that are kept for the SDK."""
 
 
-@dataclass(eq=False, kw_only=True)
-class SessionBeginning:
+class SessionBeginning(Struct, eq=False, kw_only=True):
     """How one session began.
 
     Attributes:

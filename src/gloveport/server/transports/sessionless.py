@@ -3,12 +3,12 @@
 Scripts send such: they call a tool and nothing before, or can read JSON alone. All of them together are one caller.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 import pydantic_core
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from msgspec import Struct
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -18,8 +18,7 @@ from gloveport.server.transports.message_limit import peek_body
 _STREAM: Final = ("text/event-stream", "text/*", "*/*")
 
 
-@dataclass(frozen=True, kw_only=True)
-class SessionlessRequests:
+class SessionlessRequests(Struct, frozen=True, kw_only=True):
     """Looks at the bodies of requests without a session.
 
     Attributes:

@@ -9,7 +9,6 @@ import contextlib
 import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from io import FileIO
 from signal import Signals
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
+from msgspec import Struct, field
 
 from gloveport.fairness import compute
 from gloveport.late_module import late_module
@@ -72,8 +72,7 @@ def _take_stream(number: int, mode: str, instead: int) -> FileIO:
     return stream
 
 
-@dataclass(kw_only=True)
-class _Requests:
+class _Requests(Struct, kw_only=True):
     """What the client sends, line by line. What needs no SDK is answered here."""
 
     file: FileIO

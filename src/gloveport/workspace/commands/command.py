@@ -3,9 +3,10 @@
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from gloveport.background_jobs import Job
 from gloveport.model import SessionState
@@ -25,8 +26,7 @@ _MOST_UNREAD: Final = 4 << 20
 _LONGEST_CHARACTER: Final = 4
 
 
-@dataclass(eq=False, kw_only=True)
-class CommandOutput:
+class CommandOutput(Struct, eq=False, kw_only=True):
     """A ``sandbox.base.Sink``: what a command has said on one stream, and how far its client has been told of it."""
 
     notify: Callable[[], None]
@@ -49,8 +49,7 @@ class CommandOutput:
         return False
 
 
-@dataclass(frozen=True, kw_only=True)
-class RefusedRequest:
+class RefusedRequest(Struct, frozen=True, kw_only=True):
     """A request of a command that was refused, or failed: ``what`` it was and why, and the ``remedy``."""
 
     what: str
@@ -61,8 +60,7 @@ def _nothing_refused() -> Sequence[RefusedRequest]:
     return ()
 
 
-@dataclass(eq=False, kw_only=True)
-class Command(Job):
+class Command(Job, eq=False, kw_only=True, weakref=True):
     """A command that runs, or has ended and is remembered.
 
     Attributes:
@@ -92,10 +90,11 @@ class Command(Job):
     refused: Callable[[], Sequence[RefusedRequest]] = _nothing_refused
     session: SessionState | None = None
     interrupt: Callable[[], object] | None = None
+    outputs: Mapping[Stream, CommandOutput] = {}
     _unread: int = 0
 
     def __post_init__(self) -> None:
-        self.outputs: Mapping[Stream, CommandOutput] = {
+        self.outputs = {
             stream: CommandOutput(notify=self.notify, retained=Retained(directory=self.spool)) for stream in STREAMS
         }
 

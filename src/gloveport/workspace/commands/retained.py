@@ -4,16 +4,16 @@ import errno
 import os
 import tempfile
 import weakref
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
+
+from msgspec import Struct, field
 
 HEAD_BYTES: Final = 64 << 10
 TAIL_BYTES: Final = 448 << 10
 
 
-@dataclass(kw_only=True, eq=False)
-class Retained:
+class Retained(Struct, kw_only=True, eq=False, weakref=True):
     """The bytes of one stream that are kept: the first in memory, the last in a file without a name.
 
     Attributes:

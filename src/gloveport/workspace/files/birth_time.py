@@ -3,8 +3,9 @@
 import ctypes
 import os
 import struct
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 _AT_SYMLINK_NOFOLLOW: Final = 0x100
 _WANTED: Final = 0x7FF | 0x800  # STATX_BASIC_STATS, STATX_BTIME
@@ -16,8 +17,7 @@ _DEVICE: Final = struct.Struct("=136xII")
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
+class Times(Struct, frozen=True):
     """When a file was made, and its inode last changed, in nanoseconds since 1970; its mode, and its device."""
 
     born: int

@@ -1,11 +1,11 @@
 """The tool ``read_file``: lines of a file or of several, of which none loses the others; documents as text."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from functools import partial
 from typing import Annotated, Final, Literal, NotRequired, TypeAlias, TypedDict
 
 from anyio import to_thread
+from msgspec.structs import replace
 from pydantic import Field, JsonValue
 
 from gloveport.workspace.errors import WorkspaceError

@@ -10,9 +10,10 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.globs import gitignore_regex
@@ -51,8 +52,7 @@ _CACHED: Final = 16
 _SPECIAL: Final = re.compile(r"[*?\[\\]")
 
 
-@dataclass(slots=True)
-class _Patterns:
+class _Patterns(Struct):
     names: set[str] = field(default_factory=set)
     by_name: list[re.Pattern[str]] = field(default_factory=list)
     by_path: list[re.Pattern[str]] = field(default_factory=list)
@@ -65,8 +65,7 @@ class _Patterns:
         )
 
 
-@dataclass(slots=True)
-class _Rules:
+class _Rules(Struct):
     """Rules that follow each other and say the same, so that their order does not matter."""
 
     leaves_out: bool
@@ -77,8 +76,7 @@ class _Rules:
         return self.anything.match(path, name) or (kind == "directory" and self.directories.match(path, name))
 
 
-@dataclass(frozen=True, slots=True)
-class Ignore:
+class Ignore(Struct, frozen=True):
     """What one .gitignore says.
 
     Attributes:
@@ -174,15 +172,13 @@ def find_ignored(tree: Tree, paths: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Directory:
+class _Directory(Struct, frozen=True):
     left_out: bool = False
     ignores: tuple[Ignore, ...] = ()
     """Its own, and those of the directories above it, the nearest first."""
 
 
-@dataclass(slots=True)
-class IgnoreIndex:
+class IgnoreIndex(Struct):
     """Tells of single files whether they are left out. What it has read of a directory it keeps.
 
     Attributes:

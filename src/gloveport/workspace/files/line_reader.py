@@ -9,8 +9,9 @@ import hashlib
 import os
 from codecs import utf_8_decode
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Final, NotRequired
+
+from msgspec import Struct, field
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.tree import Opened, Tree
@@ -48,8 +49,7 @@ class TextRead(Excerpt):
     next_action: NotRequired[NextAction]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LineRange:
+class LineRange(Struct, frozen=True, kw_only=True):
     """Which lines are wanted, and how.
 
     Attributes:
@@ -106,8 +106,7 @@ def find_end(start_line: int, end_line: int | None, max_lines: int | None) -> in
     return end
 
 
-@dataclass(slots=True)
-class _Scan:
+class _Scan(Struct):
     """One pass over a file."""
 
     start_line: int

@@ -13,9 +13,11 @@ import stat
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gloveport.errors import ConfigError, SandboxError
 from gloveport.openat2 import BENEATH, NO_MAGICLINKS, NO_SYMLINKS, NO_XDEV, closing, open_beneath
@@ -44,8 +46,7 @@ _REFUSALS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True):
     """What was opened.
 
     Attributes:
@@ -59,8 +60,7 @@ class Opened:
     status: os.stat_result
 
 
-@dataclass(frozen=True, slots=True)
-class WriteLocation:
+class WriteLocation(Struct, frozen=True):
     """Where a file may be written. To be safe, write beneath ``parent`` only, a part at a time, and follow no link.
 
     Attributes:
@@ -78,8 +78,7 @@ class WriteLocation:
     status: os.stat_result | None
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(Struct, frozen=True):
     """A workspace, held by a descriptor of its root: it stays this directory, whatever is renamed. Any thread may ask.
 
     Attributes:

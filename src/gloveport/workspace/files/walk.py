@@ -12,8 +12,10 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from typing import Final, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.gitignore import Ignore, Kind, is_ignored, read_ignore
@@ -23,8 +25,7 @@ from gloveport.workspace.files.tree import Opened, Tree
 _KINDS: Final[dict[int, Kind]] = {stat.S_IFDIR: "directory", stat.S_IFREG: "file", stat.S_IFLNK: "symlink"}
 
 
-@dataclass(frozen=True, slots=True)
-class WalkBounds:
+class WalkBounds(Struct, frozen=True):
     """What one walk may cost.
 
     Attributes:
@@ -43,8 +44,7 @@ class WalkBounds:
 USUAL: Final = WalkBounds()
 
 
-@dataclass(frozen=True, slots=True)
-class WalkEntry:
+class WalkEntry(Struct, frozen=True):
     """Something below the directory: not followed, if it is a link.
 
     Attributes:
@@ -68,8 +68,7 @@ class WalkEntry:
     target: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Directory:
+class _Directory(Struct, frozen=True):
     path: str
     depth: int
     ignored: bool
@@ -77,8 +76,7 @@ class _Directory:
     """Of the directories above, the nearest first."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Walk:
+class Walk(Struct, kw_only=True):
     """One walk.
 
     Attributes:

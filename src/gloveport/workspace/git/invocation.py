@@ -9,8 +9,9 @@ import errno
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final, TypedDict
+
+from msgspec import Struct
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.spelling import check_path, raw
@@ -86,8 +87,7 @@ class GitAnswer(TypedDict):
     warnings: list[str]
 
 
-@dataclass(frozen=True, kw_only=True)
-class GitOutput:
+class GitOutput(Struct, frozen=True, kw_only=True):
     """What git had to say.
 
     Attributes:

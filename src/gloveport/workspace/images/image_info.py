@@ -4,8 +4,9 @@ Nothing is decoded here: see ``image_header``.
 """
 
 import os
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from gloveport.image_header import MAGIC_BYTES, find_kind, read_size
 from gloveport.workspace.errors import WorkspaceError
@@ -24,8 +25,7 @@ class PictureBounds(NamedTuple):
     max_height: int
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(Struct, frozen=True):
     """A picture as its file has it.
 
     Attributes:

@@ -14,8 +14,9 @@ import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
 from typing import Final, Literal
+
+from msgspec import Struct, field
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.descriptors import LIST
@@ -33,8 +34,7 @@ MAX_MADE: Final = 200
 """Directories that one change makes. Each takes a descriptor until it is written; a path has room for 2,000."""
 
 
-@dataclass(frozen=True, slots=True)
-class Recovery:
+class Recovery(Struct, frozen=True):
     """What was found of a commit that was interrupted.
 
     Attributes:
@@ -142,8 +142,7 @@ def recover(tree: Tree, journal: Journal) -> Recovery:
         return Recovery("new")
 
 
-@dataclass(slots=True)
-class _Directories:
+class _Directories(Struct):
     """Descriptors of the directories of a commit, by path."""
 
     stack: ExitStack

@@ -11,11 +11,11 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict
 
 from gloveport.workspace.errors import WorkspaceError
@@ -63,8 +63,7 @@ class CommitRecord(BaseModel):
         return len(self.steps) == 1 and not self.made and not self.emptied
 
 
-@dataclass(frozen=True, slots=True)
-class Journal:
+class Journal(Struct, frozen=True):
     """The journal of one workspace, locked.
 
     Attributes:

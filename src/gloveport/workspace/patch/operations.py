@@ -7,10 +7,11 @@ they were, byte for byte. Its line breaks are those of the file.
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, islice
 from typing import Final
 
+from msgspec import Struct
 from pydantic import JsonValue
 
 from gloveport.patch_text.matching import describe_nearest, describe_place, place_hunks
@@ -197,8 +198,7 @@ def _carry(
     staging.report.tell(operation, destination, changed, counts=counts, source=target.path, grade=grade)
 
 
-@dataclass(frozen=True, slots=True)
-class Replaced:
+class Replaced(Struct, frozen=True):
     """What a replacement comes to.
 
     Attributes:

@@ -13,9 +13,10 @@ import stat
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
+
+from msgspec import Struct, field
 
 from gloveport.artifacts.artifact_store import Bundle
 from gloveport.model import OUT, Mount
@@ -34,8 +35,7 @@ _CHUNK_BYTES: Final = 1 << 20
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-@dataclass(kw_only=True)
-class OutDirectory:
+class OutDirectory(Struct, kw_only=True):
     """The directory.
 
     Attributes:

@@ -6,9 +6,9 @@ Each name is read once, by descriptor, and what later operations see of it is wh
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec import Struct, field
 from pydantic import JsonValue
 
 from gloveport.patch_text.text import Grade, Range, count_ranges, revision
@@ -38,8 +38,7 @@ _LETTERS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class OriginalFile:
+class OriginalFile(Struct, frozen=True):
     """A file as it was read: all of it, its revision, its status when it was opened, and what it had besides."""
 
     content: bytes
@@ -48,8 +47,7 @@ class OriginalFile:
     attributes: Attributes
 
 
-@dataclass(slots=True)
-class StagedFile:
+class StagedFile(Struct):
     """One name, what it means, and what it shall mean.
 
     Attributes:
@@ -82,8 +80,7 @@ class StagedFile:
         return self.revision != (self.before.revision if self.before else None)
 
 
-@dataclass(slots=True)
-class ChangeReport:
+class ChangeReport(Struct):
     """What a change did, or would do: the answer, in the fields that clients know. Grows with each operation."""
 
     files: dict[str, dict[str, JsonValue]] = field(default_factory=dict)
@@ -142,8 +139,7 @@ class ChangeReport:
         }
 
 
-@dataclass(slots=True)
-class Staging:
+class Staging(Struct):
     """The files of one change.
 
     Attributes:
@@ -159,10 +155,10 @@ class Staging:
     targets: dict[str, StagedFile] = field(default_factory=dict)
     report: ChangeReport = field(default_factory=ChangeReport)
     most_bytes: int = MAX_TOTAL_BYTES
-    _by_given_name: dict[str, StagedFile] = field(default_factory=dict, init=False)
+    _by_given_name: dict[str, StagedFile] = field(default_factory=dict)
     """The name may lead through a link."""
 
-    _bytes: int = field(default=0, init=False)
+    _bytes: int = field(default=0)
 
     def target(self, path: str) -> StagedFile:
         """The file of a name, found and read when it is asked for first.

@@ -10,9 +10,9 @@ of a change of one name is not forced to the disk either; so an entry goes as so
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from typing import BinaryIO, Final, Literal, TypeAlias
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict
 
 from gloveport.patch_text.text import count_changed_lines, difference, revision
@@ -60,8 +60,7 @@ class _EntryHead(BaseModel):
     made: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class UndoEntry:
+class UndoEntry(Struct, frozen=True):
     """One change that can be taken back.
 
     Attributes:

@@ -8,12 +8,13 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from json import dumps
 from pathlib import Path
 from typing import Annotated, Final
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from gloveport.patch_text.parsing import Operation, parse_patch
@@ -48,8 +49,7 @@ class WriteOptions(BaseModel):
 USUAL: Final = WriteOptions()
 
 
-@dataclass(frozen=True, slots=True)
-class WriteResult:
+class WriteResult(Struct, frozen=True):
     """What was done.
 
     Attributes:
@@ -65,8 +65,7 @@ class WriteResult:
     deleted: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Writer:
+class Writer(Struct, frozen=True):
     """The one who writes to a workspace. Any thread may call.
 
     Attributes:

@@ -10,9 +10,10 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from io import FileIO
 from typing import Final
+
+from msgspec import Struct, field
 
 from gloveport.openat2 import open_beneath
 from gloveport.policy.decisions.git_config_keys import ConfigKey, Repository, may_write, resolve_address
@@ -37,8 +38,7 @@ _REFUSED: Final = (
 )
 
 
-@dataclass(eq=False, kw_only=True)
-class ConfigCopy:
+class ConfigCopy(Struct, eq=False, kw_only=True):
     """A copy that a sandbox has of the configuration of a repository.
 
     Attributes:
@@ -61,8 +61,7 @@ class ConfigCopy:
         return _without_empty({**config_text.read_values(config_text.decode(self.given)), **self.agreed})
 
 
-@dataclass(kw_only=True)
-class Saved:
+class Saved(Struct, kw_only=True):
     """What came of it.
 
     Attributes:

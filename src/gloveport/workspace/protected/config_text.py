@@ -5,8 +5,9 @@ What is not read plainly is an error: a carriage return, a NUL, a section with t
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias
+
+from msgspec import Struct, field
 
 from gloveport.policy.decisions.git_config_keys import ConfigKey
 
@@ -23,8 +24,7 @@ Values: TypeAlias = Mapping[ConfigKey, tuple[str | None, ...]]
 """Of each key its values, in their order; None is a key that stands alone, which means true."""
 
 
-@dataclass(kw_only=True)
-class _Block:
+class _Block(Struct, kw_only=True):
     """A section, from its header on."""
 
     name: tuple[str, str | None]

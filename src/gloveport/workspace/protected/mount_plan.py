@@ -8,15 +8,15 @@ could lock the next one out of all of the workspace by it.
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 MOST_MOUNTS: Final = 2048
 """Of one sandbox: they take it 40 ms. The kernel makes mounts one after the other, for all of the host."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Mounts:
+class Mounts(Struct, frozen=True, kw_only=True):
     """What is mounted, each over itself, by its path below the root.
 
     Attributes:

@@ -11,9 +11,10 @@ import stat
 from collections import deque
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 from posixpath import dirname, expanduser, join, normpath
 from typing import Final
+
+from msgspec import Struct, field
 
 from gloveport.openat2 import closing, open_beneath
 from gloveport.policy.decisions.protected_names import SPELLINGS, Kind, kind_of
@@ -39,8 +40,7 @@ _MOST_PATH_BYTES: Final = 3840
 _NAME: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-@dataclass(kw_only=True)
-class Search:
+class Search(Struct, kw_only=True):
     """One search, and what it has found; ``protected_paths.ProtectedPaths`` says what of it means what.
 
     Attributes:

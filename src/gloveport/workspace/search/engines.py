@@ -8,10 +8,10 @@ itself. For the other one the walk is done here: it gets names only.
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 import anyio.to_thread
+from msgspec import Struct
 
 from gloveport.model import GUEST
 from gloveport.workspace.errors import WorkspaceError
@@ -47,8 +47,7 @@ _GIT: Final = ".git"
 _BRACES: Final = re.compile(r"\{([^{}]*)\}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class SearchQuery:
+class SearchQuery(Struct, frozen=True, kw_only=True):
     """What to look for, and where.
 
     Attributes:

@@ -6,9 +6,9 @@ them, each with its number. Other lines are passed over, and so is a last one th
 
 import base64
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, NotRequired, TypedDict
 
+from msgspec import Struct
 from pydantic_core import from_json
 
 from gloveport.workspace.files.spelling import spell_path
@@ -47,8 +47,7 @@ class FileMatches(TypedDict):
     lines: int
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(Struct, frozen=True):
     """What comes back, and how many lines match, as far as they were told of; lines and bytes of the answer."""
 
     matches: list[Match]
@@ -71,8 +70,7 @@ class _Row(NamedTuple):
         return self.number + self.text.count("\n")
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What is to come back.
 
     Attributes:
