@@ -12,6 +12,7 @@ ROOT = Path(gloveport.__file__).parent
 LAYERS = [
     {"model"},
     {
+        "ascii_json",
         "atomic_file",
         "background_jobs",
         "errors",

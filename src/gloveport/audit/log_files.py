@@ -146,11 +146,12 @@ def lock(head: int, operation: int) -> None:
     Raises:
         AuditError: Another process held it for ``LOCK_SECONDS``.
     """
-    deadline, pause = time.monotonic() + LOCK_SECONDS, 0.0001
+    deadline, pause = 0.0, 0.0001
     while True:
         try:
             fcntl.flock(head, operation | fcntl.LOCK_NB)
         except BlockingIOError as error:
+            deadline = deadline or time.monotonic() + LOCK_SECONDS
             if time.monotonic() > deadline:
                 raise AuditError(
                     f"another process held the lock of the audit log for {LOCK_SECONDS:.0f} seconds",

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
+from gloveport.ascii_json import encode_json
 from gloveport.errors import AuditError
 
 GENESIS = "0" * 64
@@ -39,7 +40,6 @@ _LINE = re.compile(
 _CLAIM = re.compile(rb'\{"seq":([1-9][0-9]{0,17}),')
 _HASH_MEMBER = len(',"hash":""}') + 64
 _FRAME = len('{"seq":,"time":"2000-01-01T00:00:00.000000Z","kind":"","prev":""}\n') + 18 + 64 + _HASH_MEMBER
-_ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
 class Record(NamedTuple):
@@ -116,7 +116,7 @@ def seal(what: UnchainedRecord, *, seq: int, prev: str) -> Record:
 
 def stamp(time: datetime) -> str:
     """Return ISO 8601 in UTC with microseconds and ``Z``, always 27 characters: its order is that of time."""
-    return time.astimezone(UTC).isoformat("T", "microseconds")[:26] + "Z"
+    return (time if time.tzinfo is UTC else time.astimezone(UTC)).isoformat("T", "microseconds")[:26] + "Z"
 
 
 def link(line: bytes) -> ChainLink | None:
@@ -161,7 +161,7 @@ def _unique(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
 
 def _encode(kind: str, fields: Mapping[str, JsonValue], room: int) -> UnchainedRecord:
     try:
-        text = _ENCODER.encode(fields)[1:-1]
+        text = encode_json(fields)[1:-1]
     except RecursionError:
         return _shorten(kind, fields, room)
     # As many brackets as levels at least: the exact count is made only where it can matter.
@@ -173,20 +173,20 @@ def _encode(kind: str, fields: Mapping[str, JsonValue], room: int) -> UnchainedR
 def _shorten(kind: str, fields: Mapping[str, JsonValue], room: int) -> UnchainedRecord:
     """Replace what nests too deeply, then the largest fields, until the record fits."""
     kept = {name: shallow(value) for name, value in fields.items()}
-    texts = {name: _ENCODER.encode(value) for name, value in kept.items()}
-    spent = sum(len(_ENCODER.encode(name)) + len(text) + 2 for name, text in texts.items())
+    texts = {name: encode_json(value) for name, value in kept.items()}
+    spent = sum(len(encode_json(name)) + len(text) + 2 for name, text in texts.items())
     for name in sorted(texts, key=lambda name: -len(texts[name])):
         if spent < room:
             break
         digest = hashlib.sha256(texts[name].encode("ascii")).hexdigest()
         kept[name] = {"omitted": {"bytes": len(texts[name]), "sha256": digest}}
-        shorter = _ENCODER.encode(kept[name])
+        shorter = encode_json(kept[name])
         spent += len(shorter) - len(texts[name])
         texts[name] = shorter
     if spent >= room:
         raise AuditError(f"the audit record {kind!r} has more fields than fit into {room} bytes")
     return UnchainedRecord(
-        kind=kind, fields=kept, members="," + ",".join(f"{_ENCODER.encode(n)}:{t}" for n, t in texts.items())
+        kind=kind, fields=kept, members="," + ",".join(f"{encode_json(n)}:{t}" for n, t in texts.items())
     )
 
 

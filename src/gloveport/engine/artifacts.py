@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _ABOUT_CHARACTERS: Final = 600
 _MOST_ABOUT: Final = 64
+_NOTHING: Final = Artifacts()
 
 
 class Collector(Struct, frozen=True):
@@ -48,7 +49,7 @@ class Collector(Struct, frozen=True):
         """
         out = child.directories.out
         if not has_entries(out):
-            return Artifacts(), None
+            return _NOTHING, None
         if known is None:
             await child.wait_dead()
         about = _read_about(report)

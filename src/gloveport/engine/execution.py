@@ -290,7 +290,7 @@ class Engine:
             ledger=run.ledger,
             session=None if session is None else self.session_requests.state_of(session, outcome),
             clean=self.clean,
-            packages=runtimes[request.language].packages,
+            runtime=runtimes[request.language],
             environment="" if run.environment is None else run.environment.label,
         )
         modules = find_missing_modules(result.error) if result.error is not None and result.hint else ()

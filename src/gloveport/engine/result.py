@@ -13,6 +13,7 @@ from gloveport.errors import Denied
 from gloveport.hub.ledger import Ledger
 from gloveport.model import Failure, Grant, LimitName, Limits, Output, Request, Result, SessionState, Usage, Value
 from gloveport.model.artifact import Artifacts
+from gloveport.runtimes import Runtime
 from gloveport.sandbox.base import Outcome
 from gloveport.sandbox.run.capture import plain
 from gloveport.sandbox.run.verdict import judge
@@ -40,7 +41,7 @@ def result_of(  # noqa: PLR0913 - a result has as many sources
     ledger: Ledger,
     session: SessionState | None,
     clean: Callable[[str], str],
-    packages: str,
+    runtime: Runtime,
     environment: str = "",
 ) -> Result:
     """The result of a run that is over. What a program chose of its texts, but for the value, is made harmless here.
@@ -56,7 +57,7 @@ def result_of(  # noqa: PLR0913 - a result has as many sources
         ledger: Of its calls of tools.
         session: How its session stands, where it was a call of one.
         clean: Takes secrets out of a text: one may have been hidden between escapes that are gone now.
-        packages: What its interpreter can import, as its runtime says.
+        runtime: Of its language.
         environment: In which it ran.
     """
 
@@ -68,7 +69,7 @@ def result_of(  # noqa: PLR0913 - a result has as many sources
     hint = verdict.hint
     is_told = any(request.code for request in journal.listed)  # a refusal says itself what to do
     if verdict.error is not None and not verdict.limits_hit and not is_told:
-        hint = find_hint(verdict.error, shown["stderr"].text, grant, packages)
+        hint = find_hint(verdict.error, shown["stderr"].text, grant, runtime.packages)
     value = verdict.value
     if request.language == "shell" and verdict.status == "ok":
         value = _json_or_none(shown["stdout"])

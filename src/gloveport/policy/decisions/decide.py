@@ -19,6 +19,7 @@ from gloveport.policy.decisions.skill_grant import decide_for_skill
 from gloveport.policy.decisions.tools import decide_call
 from gloveport.policy.package_requests import decide_install
 
+_BY_LANGUAGE = Allow(rule="policy.languages")
 _NO_WORKSPACE = Deny(code="no_workspace", reason="There is no workspace here.", hint="Do without files of the owner.")
 
 
@@ -80,4 +81,4 @@ def _execute(grant: Grant, action: Execute) -> Decision:
         return Deny(code="file_name_not_allowed", reason=fault, hint="Names are relative paths, such as data/a.csv.")
     if clash := find_clash(action.files):
         return Deny(code="file_name_not_allowed", reason=clash, hint="Give each file a path of its own.")
-    return Allow(rule="policy.languages")
+    return _BY_LANGUAGE

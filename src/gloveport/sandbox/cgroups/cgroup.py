@@ -144,8 +144,8 @@ class Cgroup(Struct, frozen=True, kw_only=True):
 
     def throttled_periods(self) -> int:
         """In how many periods it has used up what it could have in one, and stopped."""
-        words = _read_where_present(f"{self.paths['cpu']}/cpu.stat").split()
-        return _value(words, b"nr_throttled") if words else 0
+        account = _read_where_present(f"{self.paths['cpu']}/cpu.stat")
+        return _value(account, b"nr_throttled") if account else 0
 
     def processes(self) -> int:
         """How many processes and threads there are."""
@@ -234,7 +234,7 @@ class Cgroup(Struct, frozen=True, kw_only=True):
         """
         try:
             # The kernel writes an account anew for each read at its beginning, and none once the group is removed.
-            read = {name: os.pread(file.fileno(), _FILE_BYTES, 0).split() for name, file in self.accounts.items()}
+            read = {name: os.pread(file.fileno(), _FILE_BYTES, 0) for name, file in self.accounts.items()}
         except OSError as error:
             raise SandboxError(f"cgroup accounts: {error}") from error
         if self.version == 2:
@@ -242,13 +242,13 @@ class Cgroup(Struct, frozen=True, kw_only=True):
                 oom_kills=_value(read["memory.events"], b"oom_kill"),
                 refused_forks=_value(read["pids.events"], b"max"),
                 cpu_seconds=_value(read["cpu.stat"], b"usage_usec") / 1e6,
-                peak_memory_bytes=int(read[_PEAK][0]) if _PEAK in read else None,
+                peak_memory_bytes=int(read[_PEAK]) if _PEAK in read else None,
             )
         return Counters(
             oom_kills=_value(read["memory.oom_control"], b"oom_kill"),
             refused_forks=_value(read["pids.events"], b"max"),
-            cpu_seconds=int(read["cpuacct.usage"][0]) / 1e9,
-            peak_memory_bytes=int(read["memory.max_usage_in_bytes"][0]),
+            cpu_seconds=int(read["cpuacct.usage"]) / 1e9,
+            peak_memory_bytes=int(read["memory.max_usage_in_bytes"]),
         )
 
 
@@ -313,6 +313,7 @@ def _read_where_present(path: str) -> bytes:
         os.close(descriptor)
 
 
-def _value(words: list[bytes], name: bytes) -> int:
+def _value(account: bytes, name: bytes) -> int:
     """The number that follows a name; names and numbers take turns."""
+    words = account.split()
     return int(words[words.index(name) + 1])

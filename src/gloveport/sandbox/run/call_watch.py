@@ -1,7 +1,6 @@
 """Enforces the limits of one call of a session: interrupts it, then kills its interpreter, then the sandbox."""
 
 import contextlib
-import json
 import math
 import socket
 import time
@@ -9,6 +8,7 @@ import time
 from gloveport.model import LimitName
 from gloveport.sandbox.cgroups import cgroup
 from gloveport.sandbox.cgroups.cpu_throttle import CpuThrottle
+from gloveport.sandbox.run import frames
 from gloveport.sandbox.run.limit_watch import LimitWatch
 
 _STEPS: tuple[tuple[float, str], ...] = ((0.0, "interrupt"), (1.0, "interrupt"), (2.0, "kill"), (7.0, "end"))
@@ -87,8 +87,7 @@ class CallWatch(LimitWatch, kw_only=True):
 
     def _send_step(self, what: str) -> bool:
         """Have the supervisor do it; whether it could be told."""
-        body = json.dumps({what: self.number}).encode()
-        frame = len(body).to_bytes(4, "big") + body
+        frame = frames.encode({what: self.number})
         try:
             return self.channel.send(frame) == len(frame)
         except OSError:  # it does not read, or is dead

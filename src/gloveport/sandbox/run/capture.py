@@ -21,6 +21,7 @@ from gloveport.model import Output
 PAGE_BYTES = 64 * 1024
 """Most that a page of output holds."""
 
+_NOTHING = Output()
 _ARCHIVED = 64
 _ARCHIVED_BYTES = 256 << 20
 
@@ -89,7 +90,7 @@ class Capture(Struct, kw_only=True, dict=True):
             most: Bytes that are shown, where that is fewer than usual.
         """
         if not self.total:
-            return Output()
+            return _NOTHING
         kept, shown = min(self.total, self.stored), self.shown if most is None else min(self.shown, most)
         truncated = self.total > shown
         if not truncated:

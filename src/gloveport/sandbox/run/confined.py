@@ -354,7 +354,7 @@ class Confined(Struct, kw_only=True, dict=True):
             on_answer(answer)
         if cancellation is not None:
             raise cancellation
-        report = _bound_value(answer.get("report") if answer else None, value_bytes)
+        report = _bound_value(answer.pop("report", None) if answer else None, value_bytes)
         counters = self.group.counters() if self.group else None
         if counters and before and counters.oom_kills > before.oom_kills:  # of the interpreter alone: it was undone
             watch.broken = watch.broken or "memory_bytes"
@@ -367,7 +367,7 @@ class Confined(Struct, kw_only=True, dict=True):
             cpu_seconds=counters.cpu_seconds - before.cpu_seconds if counters and before else None,
             peak_memory_bytes=counters.peak_memory_bytes if counters else None,
             refused_forks=counters.refused_forks - before.refused_forks if counters and before else None,
-            session=None if answer is None else {name: part for name, part in answer.items() if name != "report"},
+            session=answer,
         )
 
     def interrupt(self) -> None:

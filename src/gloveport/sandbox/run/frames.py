@@ -5,7 +5,6 @@ Everything received is hostile: a frame is bounded before it is read and parsed 
 
 import contextlib
 import errno
-import json
 import os
 import socket
 import stat
@@ -19,6 +18,7 @@ import pydantic_core
 from msgspec import Struct, field
 from pydantic import JsonValue
 
+from gloveport.ascii_json import encode_json
 from gloveport.errors import GuestError
 from gloveport.sandbox.base import Directories
 from gloveport.sandbox.plan import Door
@@ -43,7 +43,7 @@ async def send(channel: socket.socket, message: Mapping[str, object], descriptor
 
 def encode(message: Mapping[str, object]) -> bytes:
     """A frame."""
-    body = json.dumps(message).encode("ascii")
+    body = encode_json(message).encode("ascii")
     return len(body).to_bytes(_HEAD_BYTES, "big") + body
 
 
