@@ -13,6 +13,7 @@ from tests.environments.registry import YOUNG, Registry, entry, serve
 
 from gloveport.config import Config
 from gloveport.config.checks.cross_checks import rule_faults
+from gloveport.model import Request
 
 pytestmark = pytest.mark.anyio
 
@@ -55,6 +56,7 @@ async def test_packages_of_npm_are_built_in_the_sandbox_once_and_imported_by_eit
         import honest from "honest";
         import { evil, NAME } from "npm:helper@1";
         import fs from "fs";
+        console.log("begun");
         const tried = [];
         for (const path of ["/opt/npm/node_modules/honest/index.js", "/opt/npm/ran"]) {
           try { fs.writeFileSync(path, ""); } catch (error) { tried.push(error.name); }
@@ -64,8 +66,15 @@ async def test_packages_of_npm_are_built_in_the_sandbox_once_and_imported_by_eit
     pool = {"forked": 0, "booted": 1, "idle_seconds": 60}
     named = {"one": {"npm": ["honest", "helper"]}}
     async with opened(tmp_path / "state", registry, environments=named, pool=pool) as world:
-        first = await world.run("typescript", code, environment="one")
+        made = []
+
+        def count_made(_stream, _text) -> None:
+            made.append([stock._made for stock in world.engine.sandbox.stocks if stock.is_added])
+
+        asked = Request(language="typescript", code=code, environment="one")
+        first = await world.engine.execute(asked, caller="tester", on_output=count_made)
         assert first.status == "ok", first
+        assert made[0] == [0], "none is made ahead while the first is held up by it"
         assert first.value == ["1.0.0", "helper", None, ["NotCapable", "NotCapable"], False]
         assert first.environment.startswith("one (")
         installed, asked = world.records("install"), len(registry.asked)

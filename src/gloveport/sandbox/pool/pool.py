@@ -25,6 +25,7 @@ from gloveport.task_group import open_task_group
 
 _LOOK_SECONDS = 2.0
 _BEHIND_SECONDS = 0.02  # to fill up can wait until the run that has taken one is over, if it is a short one
+_BEHIND_COLD_SECONDS = 2.0  # who needs an added stock first has one built: to make another would hold that up
 _GROWTH = 4  # agents that ask for several things at once ask for a few
 _AFTER_SECONDS = 0.003  # the answer goes first; what would be removed is killed already
 _PAUSE_SECONDS = 1.0
@@ -97,6 +98,7 @@ class Stock(Struct, kw_only=True, eq=False):
     _full: anyio.Event = field(default_factory=anyio.Event)
     _retired: anyio.Event = field(default_factory=anyio.Event)
     _begun: anyio.Event = field(default_factory=anyio.Event)
+    _cold_over: anyio.Event = field(default_factory=anyio.Event)
     _made: int = 0
     """How many of its sandboxes are there, handed out or not."""
 
@@ -138,6 +140,10 @@ class Stock(Struct, kw_only=True, eq=False):
             return None
         return waiting if await _hand_out(waiting, plan) else None
 
+    def note_cold_over(self) -> None:
+        """The run is over of somebody for whom none waited."""
+        self._cold_over.set()
+
     def retire(self) -> None:
         """Make no more, and end when the last that was handed out is gone."""
         self._retired.set()
@@ -162,6 +168,9 @@ class Stock(Struct, kw_only=True, eq=False):
         """Keep it filled, one after the other, until cancelled; then end what waits."""
         pause = _PAUSE_SECONDS
         try:
+            if self.is_added and not self.maker.is_quick():
+                with anyio.move_on_after(_BEHIND_COLD_SECONDS):
+                    await self._cold_over.wait()
             while True:
                 if missing := self._missing():
                     if missing <= _GROWTH or missing < len(self._waiting) or not self.maker.is_quick():
@@ -382,6 +391,9 @@ class _StartedSandbox:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
         if self._cold is not None:
+            for stock in self._pool.stocks:
+                if stock.is_added and stock.maker.fits(self._plan):
+                    stock.note_cold_over()
             return await self._cold.__aexit__(kind, error, traceback)
         assert self._waiting is not None  # noqa: S101 - it was entered
         await self._pool._put_away(self._waiting, has_failed=kind is not None)  # noqa: SLF001
