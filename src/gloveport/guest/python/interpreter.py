@@ -16,6 +16,7 @@ SIGINT interrupts a call, and means nothing between calls. Standard library only
 """
 
 import _signal  # without enumerations, which cost more than the rest of a call's beginning
+import _socket  # as it is, also where a program has put something of its own in the place of ``socket``'s
 import contextlib
 import ctypes
 import errno
@@ -320,7 +321,7 @@ class Interpreter:
             return
         arguments = sys.argv
         call = {"call": 0, "do": "run", "source": "None", "name": REHEARSAL, "value_bytes": INSPECTED_BYTES}
-        near, far = map(type(self.link), socket.socketpair())
+        near, far = map(type(self.link), _socket.socketpair())
         for _ in range(2):
             far.send(call)
             message = near.receive()
