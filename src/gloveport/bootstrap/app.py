@@ -11,8 +11,7 @@ from gloveport.approvals.desk import Desk
 from gloveport.approvals.store import Store
 from gloveport.artifacts.artifact_store import ArtifactBounds, ArtifactStore
 from gloveport.audit.log import AuditLog
-from gloveport.bootstrap.build import Host, Interpreters, audit_bounds, open_host, reach_of, stock_of, stocks
-from gloveport.bootstrap.environment_setup import open_environments
+from gloveport.bootstrap.build import Host, Interpreters, audit_bounds, open_host, reach_of, rules_of, stock_of, stocks
 from gloveport.bootstrap.skill_places import open_library
 from gloveport.config import Config, audit_directory, state_directory
 from gloveport.egress.outbound_session import Gateway
@@ -33,6 +32,8 @@ from gloveport.secrets.vault import Vault
 from gloveport.task_group import open_task_group
 
 if TYPE_CHECKING:
+    from gloveport.bootstrap import environment_setup
+    from gloveport.engine.run_environments import Environments
     from gloveport.hub import hub as upstream_hub
     from gloveport.hub import pins
     from gloveport.hub.calls import LookUp
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from gloveport.sampling import provider as model_provider
     from gloveport.sampling.provider import Provider
 else:
+    environment_setup = late_module("gloveport.bootstrap.environment_setup")
     pins = late_module("gloveport.hub.pins")
     upstream_hub = late_module("gloveport.hub.hub")
     model_provider = late_module("gloveport.sampling.provider")
@@ -53,8 +55,9 @@ def modules_of(config: Config) -> list[str]:
     """Modules that are imported late, and that runs will need under this configuration."""
     names: list[str] = []
     if leads_out(config.way_out):
-        names += ["gloveport.egress.proxy.handler", "gloveport.egress.credentials.inject"]
-        names += ["gloveport.egress.http.connection_pool"]
+        names += ["gloveport.egress.credentials.inject", "gloveport.egress.http.connection_pool"]
+    if names or config.workspace.root is not None:  # a command may ask, and is refused, without any API
+        names += ["gloveport.egress.proxy.handler"]
     if any(server.active for server in config.servers.values()):
         names += ["gloveport.bootstrap.upstreams", "gloveport.hub.calls", "gloveport.hub.discovery"]
     if config.sampling.enabled:
@@ -130,6 +133,12 @@ async def assemble_on(
             reach = reach_of(config, gateway, skills=calls_skills and not skills.is_empty)
             waiting = stocks(config, host.backend, host.system, host.runtimes, reach.network)
             pool = Pool(cold=host.backend, stocks=waiting)
+
+            def make_environments() -> "Environments":
+                return environment_setup.open_environments(
+                    config, host.init, environ, backend=host.backend, system=host.system, gateway=gateway
+                )
+
             async with (
                 connected(config, environ, vault, audit) as hub,
                 pool.open(),
@@ -151,9 +160,8 @@ async def assemble_on(
                     system=host.system,
                     runtimes=host.runtimes,
                     missing=host.missing,
-                    environments=open_environments(
-                        config, host.init, environ, backend=host.backend, system=host.system, gateway=gateway
-                    ),
+                    packages=rules_of(config),
+                    open_environments=make_environments,
                     make_stock=functools.partial(stock_of, config, host.backend),
                     spool=_spool(),
                     audit=audit,
@@ -164,6 +172,8 @@ async def assemble_on(
                     calls_skills=calls_skills,
                 )
                 engine.restock = functools.partial(_restock, engine, config)
+                if config.environments or engine.packages.enabled:
+                    engine.adopt_environments(make_environments())
                 yield engine
 
 

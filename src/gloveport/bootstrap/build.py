@@ -19,6 +19,7 @@ from gloveport.environments.installed_tree import assemble_installed
 from gloveport.errors import ConfigError, SandboxError
 from gloveport.model import LANGUAGES, Grant, Language, Mount, Program
 from gloveport.model.hub import DOOR
+from gloveport.model.packages import PackageRules
 from gloveport.policy.decisions.tools import toolbox_of
 from gloveport.runtimes import RUNTIMES, Runtime, data, python
 from gloveport.runtimes.session_program import prepare_session
@@ -297,3 +298,8 @@ def runtimes_of(config: Config, init: python.Python) -> tuple[dict[Language, Run
 
 def _path_text(path: Path | None) -> str | None:
     return None if path is None else str(path)
+
+
+def rules_of(config: Config) -> PackageRules:
+    """Which packages programs may ask for by themselves."""
+    return PackageRules(allow=config.packages.allow, ask=config.packages.ask, deny=config.packages.deny)

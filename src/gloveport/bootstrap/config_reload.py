@@ -8,18 +8,24 @@ import functools
 import logging
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
 from gloveport.bootstrap import app
 from gloveport.bootstrap.build import init_of
-from gloveport.bootstrap.environment_setup import open_environments
 from gloveport.config import Config, Loaded
 from gloveport.config.loading.reload import Reloaded, reload
 from gloveport.config.loading.watch import changes
 from gloveport.engine.execution import Engine
 from gloveport.errors import ConfigError
+from gloveport.late_module import late_module
 from gloveport.task_group import open_task_group
+
+if TYPE_CHECKING:
+    from gloveport.bootstrap import environment_setup
+else:
+    environment_setup = late_module("gloveport.bootstrap.environment_setup")
 
 _log = logging.getLogger(__name__)
 
@@ -69,7 +75,9 @@ async def _adopt_environments(engine: Engine, config: Config, environ: Mapping[s
         _log.warning("the environments stay as they were: %s", error)
         return
     engine.adopt_environments(
-        open_environments(config, init, environ, backend=engine.backend, system=engine.system, gateway=engine.gateway)
+        environment_setup.open_environments(
+            config, init, environ, backend=engine.backend, system=engine.system, gateway=engine.gateway
+        )
     )
 
 

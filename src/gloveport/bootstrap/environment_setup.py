@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec.structs import replace
 from uv import find_uv_bin
 
-from gloveport.bootstrap.build import store_of
+from gloveport.bootstrap.build import rules_of, store_of
 from gloveport.config import Config
 from gloveport.egress.outbound_session import Gateway
 from gloveport.engine.advisories import PUBLIC_ADVISORIES, AdvisoryService
@@ -22,7 +22,6 @@ from gloveport.environments.indexes import find_indexes
 from gloveport.environments.registries import find_registries
 from gloveport.environments.seal import TreeBounds
 from gloveport.errors import ConfigError
-from gloveport.model.packages import PackageRules
 from gloveport.policy.npm_requests import NPM
 from gloveport.runtimes import typescript
 from gloveport.runtimes.python import Python
@@ -76,10 +75,9 @@ def environments_of(config: Config, init: Python, environ: Mapping[str, str]) ->
 def _make(
     config: Config, store: EnvironmentStore, python: PythonPackages, npm: NpmPackages, warnings: tuple[str, ...]
 ) -> Environments:
-    settings = config.packages
     return Environments(
         named=config.environments,
-        rules=PackageRules(allow=settings.allow, ask=settings.ask, deny=settings.deny),
+        rules=rules_of(config),
         store=store,
         ecosystems=(python, npm),
         warnings=(*warnings, *npm.registries.warnings),

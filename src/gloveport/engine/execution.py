@@ -24,13 +24,11 @@ from gloveport.engine.reach import Reach
 from gloveport.engine.recent_runs import RecentRun, RecentRuns
 from gloveport.engine.result import facts, refusal, result_of
 from gloveport.engine.run_context import Execution, OnOutput, RunContext, SkillBudget
-from gloveport.engine.run_environments import Environments
 from gloveport.engine.run_output import RunOutput
 from gloveport.engine.runs import Runs
 from gloveport.engine.session import Session
 from gloveport.engine.session_requests import SessionRequests
 from gloveport.engine.sessions import Sessions
-from gloveport.engine.skill_requests import SkillRequests
 from gloveport.errors import Denied
 from gloveport.fairness import compute
 from gloveport.guard import Guard
@@ -47,6 +45,7 @@ from gloveport.model import (
     Result,
 )
 from gloveport.model.artifact import Artifacts
+from gloveport.model.packages import PackageRules
 from gloveport.policy.decisions.grant import restrict_to_skill
 from gloveport.runtimes import Runtime
 from gloveport.runtimes.session_program import prepare_session
@@ -59,14 +58,17 @@ from gloveport.sandbox.run.capture import Archive
 from gloveport.skills.skill_library import SkillLibrary
 
 if TYPE_CHECKING:
-    from gloveport.engine import skill_calls
+    from gloveport.engine import skill_calls, skill_requests
+    from gloveport.engine.run_environments import Environments
     from gloveport.engine.skill_calls import SkillCalls
+    from gloveport.engine.skill_requests import SkillRequests
     from gloveport.hub.calls import LookUp
     from gloveport.hub.hub import Hub
     from gloveport.sampling.provider import Provider
     from gloveport.workspace.patch.out_directory import OutDirectory
 else:
     skill_calls = late_module("gloveport.engine.skill_calls")
+    skill_requests = late_module("gloveport.engine.skill_requests")
 
 NEW = "new"
 """In place of a session's id: begin one."""
@@ -88,7 +90,8 @@ class Engine:
         sandbox: Hands out waiting sandboxes.
         backend: Builds those of which none waits, and starts fork servers.
         runtimes: The languages this host can run.
-        environments: What their programs can import besides.
+        packages: What programs may ask for by themselves.
+        open_environments: Opens what they can import besides.
         make_stock: Makes sandboxes that wait for programs like one in an environment.
         missing: Why the others can't be run.
         spool: Host directory for the nameless files of large output.
@@ -114,7 +117,8 @@ class Engine:
     system: System
     runtimes: Mapping[Language, Runtime]
     missing: Mapping[Language, str]
-    environments: Environments
+    packages: PackageRules
+    open_environments: "Callable[[], Environments]"
     make_stock: Callable[[Plan, Program], Stock | None]
     spool: Path
     audit: AuditLog
@@ -126,6 +130,7 @@ class Engine:
     restock: Callable[[], None] = lambda: None
     recent: RecentRuns = field(default_factory=RecentRuns)
     out_directory: "OutDirectory | None" = None
+    _environments: "Environments | None" = None
     _granted: GrantCache = field(init=False)
 
     def __post_init__(self) -> None:
@@ -136,9 +141,16 @@ class Engine:
         self.sandbox = sandbox
         self._granted = self._make_cache(mount)
 
-    def adopt_environments(self, environments: Environments) -> None:
+    @property
+    def environments(self) -> "Environments":
+        """What programs can import besides what their languages have. Opened when something first asks for it."""
+        if self._environments is None:
+            self._environments = self.open_environments()
+        return self._environments
+
+    def adopt_environments(self, environments: "Environments") -> None:
         """Let programs that begin from now on have these."""
-        self.environments = environments
+        self._environments, self.packages = environments, environments.rules
         self._granted = self._make_cache(self._granted.writable)
 
     def _make_cache(self, writable: Mount | None = None) -> GrantCache:
@@ -147,7 +159,7 @@ class Engine:
             policy=self.policy,
             system=self.system,
             session_seconds=seconds,
-            packages=self.environments.rules,
+            packages=self.packages,
             writable=writable,
         )
 
@@ -240,9 +252,9 @@ class Engine:
         )
 
     @property
-    def skill_requests(self) -> SkillRequests:
+    def skill_requests(self) -> "SkillRequests":
         """What callers ask about skills."""
-        return SkillRequests(library=self.skills, recent=self.recent, audit=self.audit)
+        return skill_requests.SkillRequests(library=self.skills, recent=self.recent, audit=self.audit)
 
     @property
     def session_requests(self) -> SessionRequests:
@@ -250,6 +262,10 @@ class Engine:
         return SessionRequests(
             sessions=self.sessions, audit=self.audit, admission=self.admission, vault=self.gateway.vault
         )
+
+    def _may_have_environment(self, request: Request) -> bool:
+        """Whether it is known without opening them that there is none for it."""
+        return self._environments is not None or request.environment is not None
 
     async def _run(self, run: Execution, share: str, session: Session | None) -> Result:
         """The admitted run: wait for a place, build the sandbox, open its doors, run, judge."""
@@ -260,8 +276,8 @@ class Engine:
                 f"{request.language} can't be run on this host: {self.missing[request.language]}",
                 hint="write the program in another language, or ask the operator to run `gloveport doctor`",
             )
-        if session is None and (environment := await self.environments.provide(request, run.guard)) is not None:
-            run = replace(run, environment=environment)
+        if session is None and self._may_have_environment(request):
+            run = replace(run, environment=await self.environments.provide(request, run.guard))
         runtimes = self.runtimes if run.environment is None else run.environment.runtimes(self.runtimes)
         program = None if session else self._prepare(runtimes, run)
         output = RunOutput.open(run, self.spool, self.clean)

@@ -12,7 +12,6 @@ from gloveport.egress.outbound_session import RequestJournal
 from gloveport.engine.live import LiveOutput
 from gloveport.engine.reach import Reach
 from gloveport.engine.result import Stream
-from gloveport.engine.run_environments import RunEnvironment
 from gloveport.guard import Asker, Guard
 from gloveport.hub.ledger import Ledger
 from gloveport.model import Execute, Grant, Request
@@ -21,6 +20,7 @@ from gloveport.policy.decisions.skill_grant import UsedRight
 from gloveport.policy.npm_requests import with_imports_of_npm
 
 if TYPE_CHECKING:
+    from gloveport.engine.run_environments import RunEnvironment
     from gloveport.sampling.sampler import AskClient
 
 OnOutput: TypeAlias = Callable[[Stream, str], None]
@@ -110,7 +110,7 @@ class Execution(Struct, frozen=True, kw_only=True):
     share: str
     budget: SkillBudget
     depth: int = 0
-    environment: RunEnvironment | None = None
+    environment: "RunEnvironment | None" = None
     journal: RequestJournal = field(default_factory=RequestJournal)
     ledger: Ledger = field(default_factory=Ledger)
 

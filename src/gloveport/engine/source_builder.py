@@ -11,7 +11,7 @@ Each has a directory of its own: nothing that the build could write to is seen b
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
@@ -19,12 +19,17 @@ from gloveport.engine.build_host import OnProgress, RefuseBuilds, read_lock_file
 from gloveport.engine.build_sandboxes import BuildSandboxes
 from gloveport.engine.uv_sandboxes import COMMON, LYING, UV, UvSandboxes
 from gloveport.environments.locks import BuiltWheel, Lock, PythonLock, Wheel, refuse_young
-from gloveport.environments.source_distributions import find_source, read_build_requirements, read_built
 from gloveport.errors import Denied
 from gloveport.guard import Guard
+from gloveport.late_module import late_module
 from gloveport.model import GUEST
 from gloveport.model.packages import PACKAGES, LockedPackage
 from gloveport.sandbox.detection.host import find_headers
+
+if TYPE_CHECKING:
+    from gloveport.environments import source_distributions
+else:
+    source_distributions = late_module("gloveport.environments.source_distributions")
 
 
 class SourceBuilder(Struct, frozen=True, kw_only=True):
@@ -86,7 +91,7 @@ class SourceBuilder(Struct, frozen=True, kw_only=True):
             if said.outcome.exit_code != 0:
                 raise said.failure("package_refused", f"The source of {pinned} can't be read")
             text = read_lock_file(build.work / place) if (build.work / place).exists() else None
-        return package, source, read_build_requirements(text)
+        return package, source, source_distributions.read_build_requirements(text)
 
     async def _find(self, build: BuildSandboxes, pinned: str, guard: Guard) -> tuple[LockedPackage, Wheel]:
         """Ask the indexes for it, one after the other, until one has its name."""
@@ -95,7 +100,9 @@ class SourceBuilder(Struct, frozen=True, kw_only=True):
             page = Wheel(url=f"{index}/{name}/{'index.html' * index.startswith('file:')}", file=f"{number}", sha256="")
             await self.uv.fetch_files(build, [page], guard)
             if (build.work / "wheels" / page.file).exists():
-                found = find_source(read_lock_file(build.work / "wheels" / page.file), page.url, pinned)
+                found = source_distributions.find_source(
+                    read_lock_file(build.work / "wheels" / page.file), page.url, pinned
+                )
                 if found is not None:
                     return found
                 break
@@ -127,7 +134,7 @@ class SourceBuilder(Struct, frozen=True, kw_only=True):
                 if name := next(lacking, ""):
                     failure.hint = f"install {name} on this host, and build again"
                 raise failure
-            wheel = read_built(build.work / "out", package, self.uv.host.bounds.bytes)
+            wheel = source_distributions.read_built(build.work / "out", package, self.uv.host.bounds.bytes)
             if not store.keep_wheel(wheel, build.work / "out" / wheel.file):
                 raise Denied("package_refused", f"The wheel of {pinned} has changed.", hint="try again")
         async with self.uv.open(self.uv.host.grant(())) as build:  # nothing of the build is here

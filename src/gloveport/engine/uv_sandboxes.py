@@ -6,7 +6,7 @@ While a door is open uv builds nothing (``--no-build``): no code of a package ru
 import contextlib
 import json
 from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
@@ -14,12 +14,17 @@ from gloveport.engine.build_host import BuildHost, OnProgress, read_lock_file, w
 from gloveport.engine.build_sandboxes import BuildSandboxes, ProgramEnding
 from gloveport.environments.indexes import Indexes
 from gloveport.environments.locks import BuiltWheel, PythonLock, Wheel, read_lock, refuse_young, select_aged
-from gloveport.environments.source_distributions import write_directory_index
 from gloveport.errors import Denied
 from gloveport.guard import Guard
+from gloveport.late_module import late_module
 from gloveport.model import GUEST, Grant, Mount
 from gloveport.model.packages import PACKAGES
 from gloveport.runtimes.python import Python
+
+if TYPE_CHECKING:
+    from gloveport.environments import source_distributions
+else:
+    source_distributions = late_module("gloveport.environments.source_distributions")
 
 UV: Final = "/opt/uv/uv"
 INDEX: Final = "/opt/index"
@@ -76,7 +81,7 @@ class UvSandboxes(Struct, frozen=True, kw_only=True):
         async with self.open(self.grant) as build:
             for one in built:
                 wheel = Wheel(url="", file=one.file, sha256=one.wheel_sha256)
-                self.host.store.take_wheel(wheel, write_directory_index(build.work / _BUILT, one))
+                self.host.store.take_wheel(wheel, source_distributions.write_directory_index(build.work / _BUILT, one))
             write_input(build.work / "requirements.in", "\n".join(requirements) + "\n")
             write_input(build.work / "uv.toml", self._settings(built))
             which = ("--python", self.host.system.python, "--no-build")

@@ -4,15 +4,20 @@ Only addresses are taken over. A password in one is left out, for no sandbox may
 to do: an ``[api.NAME]`` for its host, whose credential is added on the way.
 """
 
-import configparser
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from gloveport.late_module import late_module
 from gloveport.model.value import Value
+
+if TYPE_CHECKING:
+    import configparser
+else:
+    configparser = late_module("configparser")
 
 PUBLIC: Final = "https://pypi.org/simple"
 _FILES_OF: Final = {"pypi.org": ("files.pythonhosted.org",), "test.pypi.org": ("test-files.pythonhosted.org",)}

@@ -7,17 +7,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
 from gloveport.errors import Denied
+from gloveport.late_module import late_module
 from gloveport.model.skill import SkillRights, SkillState
 from gloveport.skills.frontmatter import check_name
-from gloveport.skills.skill_files import Skill, parse_skill
 from gloveport.skills.skill_records import Approval, SkillRecord, SkillRecords, Staleness
 from gloveport.skills.skill_store import SkillStore
 from gloveport.skills.snapshot import Fingerprint, Snapshot, unknown_skill
+
+if TYPE_CHECKING:
+    from gloveport.skills import skill_files
+    from gloveport.skills.skill_files import Skill
+else:
+    skill_files = late_module("gloveport.skills.skill_files")
 
 _MOST_PARSED: Final = 32
 _SMALL_BYTES: Final = 64 * 1024
@@ -26,7 +32,7 @@ _SMALL_BYTES: Final = 64 * 1024
 class KeptSkill(Struct, frozen=True, kw_only=True):
     """A skill, and how it stands."""
 
-    skill: Skill
+    skill: "Skill"
     store: SkillStore
     record: SkillRecord
 
@@ -69,10 +75,10 @@ class SkillLibrary:
     own: SkillStore
     records: SkillRecords
     others: tuple[SkillStore, ...] = ()
-    _parsed: dict[str, Skill] = field(default_factory=dict, init=False, compare=False)
+    _parsed: dict[str, "Skill"] = field(default_factory=dict, init=False, compare=False)
     """What the last small ones say, by the digest of all that they are: to parse one takes as long as to read it."""
 
-    _unchanged: dict[str, tuple[Fingerprint, Skill]] = field(default_factory=dict, init=False, compare=False)
+    _unchanged: dict[str, tuple[Fingerprint, "Skill"]] = field(default_factory=dict, init=False, compare=False)
     """The last small ones of our own that ran, by their names."""
 
     @property
@@ -114,11 +120,11 @@ class SkillLibrary:
             return None
         return KeptSkill(skill=skill, store=self.own, record=self.records.get(self.own.directory, name))
 
-    def _parse(self, snapshot: Snapshot) -> Skill:
+    def _parse(self, snapshot: Snapshot) -> "Skill":
         known = self._parsed.get(snapshot.sha256)
         if known is not None:
             return known
-        skill = parse_skill(snapshot)
+        skill = skill_files.parse_skill(snapshot)
         if snapshot.bytes <= _SMALL_BYTES:
             _make_room(self._parsed)
             self._parsed[snapshot.sha256] = skill
@@ -143,7 +149,7 @@ class SkillLibrary:
             raise Denied("skill_exists", f"The workspace has a skill {name!a}.", hint="Use another name.")
         snapshot = self.own.save(name, files)
         record = self.records.change(self.own.directory, name, lambda _: SkillRecord(owner=owner, origin=origin))
-        return KeptSkill(skill=parse_skill(snapshot), store=self.own, record=record)
+        return KeptSkill(skill=skill_files.parse_skill(snapshot), store=self.own, record=record)
 
     def replace(self, kept: KeptSkill, files: Mapping[str, bytes]) -> KeptSkill:
         """Change a skill that is still as it was read.
@@ -154,7 +160,7 @@ class SkillLibrary:
         """
         _require_writable(kept)
         snapshot = kept.store.save(kept.skill.name, files, instead_of=kept.skill.snapshot.sha256)
-        return KeptSkill(skill=parse_skill(snapshot), store=kept.store, record=kept.record)
+        return KeptSkill(skill=skill_files.parse_skill(snapshot), store=kept.store, record=kept.record)
 
     def remove(self, kept: KeptSkill) -> None:
         """Remove a skill that is still as it was read, and what was approved of it.

@@ -1,12 +1,11 @@
 """Runs commands in sandboxes that may write to a workspace, and keeps the protected paths from them."""
 
 import contextlib
-import functools
 import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from anyio import to_thread
@@ -14,12 +13,12 @@ from msgspec import Struct, field
 
 from gloveport import door
 from gloveport.egress.outbound_session import EgressSession, RequestJournal
-from gloveport.egress.proxy.handler import answer
 from gloveport.egress.scrubbed_output import ScrubbedSink
 from gloveport.engine.execution import Engine
 from gloveport.engine.reach import Reach
 from gloveport.errors import SandboxError
 from gloveport.guard import Ending, Guard
+from gloveport.late_module import late_module
 from gloveport.model import Limits, Program
 from gloveport.model.egress import Egress
 from gloveport.policy.decisions.modes import stance
@@ -39,6 +38,11 @@ from gloveport.workspace_service.prefetch import SandboxPrefetch
 from gloveport.workspace_service.readonly_workers import ReadonlyWorkers
 from gloveport.workspace_service.refused_requests import note_requests
 from gloveport.workspace_service.sandbox_ports import SandboxPorts
+
+if TYPE_CHECKING:
+    from gloveport.egress.proxy import handler
+else:
+    handler = late_module("gloveport.egress.proxy.handler")
 
 SHELL: Final = ("/bin/bash", "--noprofile", "--norc", "-c")
 _TRIES: Final = 4
@@ -292,7 +296,7 @@ class WorkspaceSandboxes(Struct, eq=False, kw_only=True):
             redactions=self.engine.reach.redactions,
             journal=journal,
         )
-        async with door.open_door(child.doors, functools.partial(answer, outlet)):
+        async with door.open_door(child.doors, lambda connection: handler.answer(outlet, connection)):
             yield
 
     async def look(self) -> protected_paths.ProtectedPaths:

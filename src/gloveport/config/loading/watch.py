@@ -9,16 +9,21 @@ import os
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, suppress
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 from anyio import to_thread
 from anyio.lowlevel import checkpoint
-from watchfiles import awatch
 
 from gloveport.config.api_files.api_directory import api_files
 from gloveport.config.sources.selection import ConfigSources, sources
 from gloveport.config.sources.trust import record_path
+from gloveport.late_module import late_module
+
+if TYPE_CHECKING:
+    import watchfiles
+else:
+    watchfiles = late_module("watchfiles")
 
 _LOOK_SECONDS = 2.0
 """After so long the files are looked at, whatever the kernel says."""
@@ -96,7 +101,7 @@ async def _wait_changed(seen: _Look, found: ConfigSources, environ: Mapping[str,
 
 
 async def _listen(directories: set[Path], stop: anyio.Event, changed: anyio.Event) -> None:
-    news = awatch(
+    news = watchfiles.awatch(
         *directories,
         watch_filter=None,
         recursive=False,
