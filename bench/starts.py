@@ -18,8 +18,8 @@ from bench.measure import Contender, Duel, Sample, WrongAnswer
 from bench.subjects import GLOVEPORT
 
 _SAMPLES: Final = 10
-_BEFORE_INITIALIZE: Final = "import gloveport.cli.main, gloveport.cli.backend, gloveport.config, gloveport.event_loop,"
-_FOR_SERVING: Final = f"{_BEFORE_INITIALIZE} gloveport.server.transports.stdio"
+_BEFORE_INITIALIZE: Final = "import gloveport.cli.main, gloveport.cli.mcp_service, gloveport.cli.backend,"
+_FOR_SERVING: Final = f"{_BEFORE_INITIALIZE} gloveport.config, gloveport.event_loop, gloveport.server.transports.stdio"
 _FOR_EXECUTING: Final = f"{_FOR_SERVING}, gloveport.bootstrap.inspection, gloveport.server.tools.fast_execute"
 
 
@@ -132,6 +132,6 @@ CASES: Final = (
     _start("start-run", _contender(_ran), "<= +330 ms"),
     _start("start-run-beside", _run_beside_server(), "<= +130 ms"),
     _start("start-exec", _contender(_exec_true), "<= +180 ms"),
-    _imports("imports-initialize", _FOR_SERVING, "<= 45"),
-    _imports("imports-execute", _FOR_EXECUTING, "<= 60"),
+    _imports("imports-initialize", _FOR_SERVING, "<= 32"),
+    _imports("imports-execute", _FOR_EXECUTING, "<= 44"),
 )

@@ -2,11 +2,14 @@
 
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from gloveport.cli import direct
 
 GLOVEPORT = [str(Path(sys.executable).with_name("gloveport"))]
 
@@ -34,10 +37,55 @@ def test_what_waits_for_the_end_of_the_process_has_its_turn(before, meanwhile):
 
 
 def test_what_runs_one_program_does_not_wait_for_libraries_that_other_configurations_need():
-    modules = "gloveport.bootstrap.app, gloveport.cli.main, gloveport.server.rendering.result_text"
-    needless = {"mcp", "cryptography", "yaml"}
+    modules = "gloveport.bootstrap.app, gloveport.cli.main, gloveport.cli.single_run, gloveport.cli.run_printing"
+    needless = {
+        "mcp",
+        "cryptography",
+        "yaml",
+        "typer",
+        "watchfiles",
+        "packaging",
+        "tree_sitter",
+        "html",
+        "configparser",
+    }
+    needless |= {f"gloveport.{name}" for name in ("engine.run_environments", "skills.skill_files", "egress.proxy")}
     code = f"import sys, {modules}; raise SystemExit(bool({needless} & sys.modules.keys()))"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("command", ["run", "exec", "serve"])
+def test_options_that_are_read_without_the_library_are_those_of_the_command(gloveport, command):
+    named = {*re.findall(r"^\W*--([a-z-]+)", gloveport.run(command, "--help").stdout, re.MULTILINE)}
+    named |= {"code", "language"} if command == "run" else set()
+    assert {name.removesuffix("=") for name in direct.OPTIONS[command]} == named - {"help"}
+
+
+PLAIN = ["run --json -c 1", "run -l shell -c ls --timeout 3", "exec --api a --api=b -- ls --config x", "serve --http"]
+OTHERS = [
+    "run --js -c 1",
+    "run -c 1 -c 2",
+    "run a b",
+    "run --timeout x -c 1",
+    "exec",
+    "exec --work . ls",
+    "serve --port 0",
+]
+
+
+def test_a_command_line_that_is_not_plain_is_left_to_the_library():
+    assert not [line for line in PLAIN if direct.find_direct(line.split()) is None]
+    assert not [line for line in [*OTHERS, "", "doctor", "run --help"] if direct.find_direct(line.split())]
+
+
+@pytest.mark.parametrize(
+    "words", [("run", "nowhere.py"), ("run", "nowhere.py", "-c", "1"), ("run", "--out", ".", "a.x")]
+)
+def test_what_is_wrong_with_a_command_line_is_said_in_the_same_words_however_it_was_read(gloveport, words):
+    plain, whole = gloveport.run(*words), gloveport.run(*words, "--timeout=1", "--timeout=1")
+    assert (plain.returncode, plain.stderr) == (whole.returncode, whole.stderr)
+    assert (plain.returncode, plain.stdout) == (2, "")
+    assert plain.stderr.endswith("\nhint: gloveport run --help\n")
 
 
 def test_a_wrong_configuration_is_one_message_and_exit_code_2(gloveport, tmp_path):

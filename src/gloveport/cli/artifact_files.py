@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import typer
+from gloveport.cli.usage import UsageError
 
 if TYPE_CHECKING:
     from gloveport.artifacts.artifact_store import ArtifactStore
@@ -21,7 +21,7 @@ def read_inputs(named: Sequence[str], most: int) -> Mapping[str, bytes]:
     """The contents of files by what the program shall call them: ``PATH`` by its last name, or ``PATH=NAME``.
 
     Raises:
-        typer.BadParameter: One can't be read, or all of them are too large.
+        UsageError: One can't be read, or all of them are too large.
     """
     files: dict[str, bytes] = {}
     for one in named:
@@ -30,10 +30,10 @@ def read_inputs(named: Sequence[str], most: int) -> Mapping[str, bytes]:
             with Path(path).open("rb") as file:
                 data = file.read(most + 1)
         except OSError as error:
-            raise typer.BadParameter(f"--file {path}: {error.strerror}") from error
+            raise UsageError(f"--file {path}: {error.strerror}") from error
         files[name or Path(path).name] = data
         if sum(map(len, files.values())) > most:
-            raise typer.BadParameter(f"--file: all together have more than {most} bytes (policy.limits.input_bytes)")
+            raise UsageError(f"--file: all together have more than {most} bytes (policy.limits.input_bytes)")
     return files
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from gloveport.cli.options import load_config
+from gloveport.cli.config_loading import load_config
 from gloveport.untrusted_text import printable
 
 if TYPE_CHECKING:

@@ -7,11 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from gloveport.cli import logs
-from gloveport.cli.exit_codes import of_error
 from gloveport.cli.garbage import collect_from_now_on
-from gloveport.errors import GloveportError
-from gloveport.untrusted_text import printable_lines
 
 _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "serve": ("gloveport.cli.serve", "serve"),
@@ -70,15 +66,9 @@ def _make_app(word: str) -> typer.Typer:
 
 
 def run_command() -> None:
-    """Run the command that this process was started with, and end the process where it has failed."""
-    logs.set_up()
+    """Run the command that this process was started with. Raises UsageError or GloveportError where it has failed."""
     word = "".join(sys.argv[1:2])
-    try:
-        command = _make_app(word)
-        if word not in _IMPORT_MORE:
-            collect_from_now_on()
-        command(prog_name="gloveport")
-    except GloveportError as error:
-        # A message may quote a file that somebody else wrote.
-        typer.echo(f"gloveport: {printable_lines(str(error))}", err=True)
-        sys.exit(of_error(error))
+    command = _make_app(word)
+    if word not in _IMPORT_MORE:
+        collect_from_now_on()
+    command(prog_name="gloveport")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gloveport.cli.options import ConfigOption, load_with_origins
+from gloveport.cli.config_loading import load_with_origins
+from gloveport.cli.options import ConfigOption
 
 if TYPE_CHECKING:
     from gloveport.config import Loaded

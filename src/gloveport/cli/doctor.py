@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gloveport.cli.options import ConfigOption, load_config
+from gloveport.cli.config_loading import load_config
+from gloveport.cli.options import ConfigOption
 
 if TYPE_CHECKING:
     from gloveport.sandbox.detection.probe import Check

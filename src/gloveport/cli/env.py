@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
-from gloveport.cli.options import ConfigOption, load_config, recording
+from gloveport.cli.config_loading import load_config
+from gloveport.cli.options import ConfigOption, recording
 from gloveport.untrusted_text import one_line
 
 if TYPE_CHECKING:

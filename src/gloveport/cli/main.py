@@ -6,8 +6,13 @@ import os
 import sys
 import threading
 
+from gloveport.cli.direct import find_direct
+from gloveport.cli.exit_codes import of_error
 from gloveport.cli.garbage import collect_later
 from gloveport.cli.run_client import run_by_server
+from gloveport.cli.usage import UsageError
+from gloveport.errors import GloveportError
+from gloveport.untrusted_text import printable_lines
 
 
 def main() -> None:
@@ -23,11 +28,24 @@ def _run_command() -> None:
     _fill_standard_streams()
     collect_later()
     try:
-        if sys.argv[1:2] == ["run"] and (code := run_by_server(sys.argv[2:], os.environ)) is not None:
+        words = sys.argv[1:]
+        if words[:1] == ["run"] and (code := run_by_server(words[1:], os.environ)) is not None:
             sys.exit(code)
+        from gloveport.cli import logs
+
+        logs.set_up()
+        if (run := find_direct(words)) is not None:
+            sys.exit(run())
         from gloveport.cli.commands import run_command
 
         run_command()
+    except UsageError as error:
+        sys.stderr.write(f"gloveport: {printable_lines(str(error))}\nhint: gloveport {sys.argv[1]} --help\n")
+        sys.exit(2)
+    except GloveportError as error:
+        # A message may quote a file that somebody else wrote.
+        sys.stderr.write(f"gloveport: {printable_lines(str(error))}\n")
+        sys.exit(of_error(error))
     except KeyboardInterrupt:
         sys.exit(130)
 

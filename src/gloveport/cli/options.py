@@ -1,4 +1,4 @@
-"""Options and helpers that commands share: loading the configuration, and the audit log of what they decide."""
+"""Options and helpers that commands share: the configuration file, and the audit log of what they decide."""
 
 import contextlib
 import os
@@ -8,36 +8,15 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from gloveport.errors import ConfigError
+from gloveport.cli.config_loading import load_config
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from gloveport.config import Config, Loaded
 
 ConfigOption: TypeAlias = Annotated[
     Path | None, typer.Option("--config", metavar="PATH", help="Configuration file; it then counts alone.")
 ]
-
-
-def load_config(given: Path | None) -> "Config":
-    """The configuration that counts here.
-
-    Raises:
-        ConfigError: It has faults, all of which are named.
-    """
-    return load_with_origins(given).config
-
-
-def load_with_origins(given: Path | None) -> "Loaded":
-    """The same, with the files it came from and the origin of every value."""
-    from gloveport.config import load
-
-    try:
-        cwd = Path.cwd()
-    except FileNotFoundError:
-        raise ConfigError("the working directory no longer exists", hint="change to one that does") from None
-    return load(given, cwd=cwd, environ=os.environ)
 
 
 @contextlib.contextmanager

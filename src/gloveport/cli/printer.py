@@ -56,7 +56,8 @@ async def printing(scope: anyio.CancelScope) -> AsyncIterator[Printer]:
     queue, pending = anyio.create_memory_object_stream[tuple[int, bytes]](math.inf)
 
     def write_later(descriptor: int, data: bytes) -> None:
-        queue.send_nowait((descriptor, data))
+        with contextlib.suppress(anyio.BrokenResourceError):  # nobody takes it, and ``failure`` is about to say so
+            queue.send_nowait((descriptor, data))
 
     terminals = [descriptor for descriptor in (STDOUT, STDERR) if os.isatty(descriptor)]
     printer = Printer.of(write_later, sys.stdout.encoding if sys.stdout else "utf-8", terminals)

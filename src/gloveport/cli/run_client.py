@@ -6,7 +6,6 @@ as long as all that is done here.
 """
 
 import contextlib
-import getopt
 import json
 import os
 import select
@@ -18,11 +17,11 @@ from typing import Final, NamedTuple
 
 from gloveport.cli import file_suffixes, run_protocol
 from gloveport.cli.exit_codes import of_unwritten
+from gloveport.cli.usage import read_words
 from gloveport.errors import ConfigError
 
 _SHORT: Final = "c:l:"
 _LONG: Final = ("code=", "language=", "timeout=", "memory=", "env=", "config=", "json")
-_KNOWN: Final = {f"--{name.removesuffix('=')}" for name in _LONG}
 _ANSWER_SECONDS: Final = 1.0
 _PIECE_BYTES: Final = 1 << 16
 _USAGE, _NO_SERVER, _INTERRUPTED = 2, 4, 130
@@ -72,33 +71,27 @@ def run_by_server(words: Sequence[str], environ: Mapping[str, str]) -> int | Non
 
 
 def _read_words(words: Sequence[str]) -> _Asked | None:
-    # getopt takes the beginning of a name for the whole.
-    if any(word.startswith("--") and word.partition("=")[0] not in _KNOWN for word in words):
+    given = read_words(words, _LONG, short=_SHORT, mixed=True)
+    if given is None or any(len(values) > 1 for values in given.options.values()):
         return None
+    code, file = given.last("code"), Path(given.rest[0]) if given.rest else None
+    language = given.last("language") or file_suffixes.SUFFIXES.get(file.suffix if file else "", file_suffixes.DEFAULT)
     try:
-        options, files = getopt.gnu_getopt([*words], _SHORT, [*_LONG])
-    except getopt.GetoptError:
-        return None
-    names = {"-c": "--code", "-l": "--language"}
-    given = {names.get(name, name): value for name, value in options}
-    code, file = given.get("--code"), Path(files[0]) if files else None
-    language = given.get("--language") or file_suffixes.SUFFIXES.get(file.suffix if file else "", file_suffixes.DEFAULT)
-    try:
-        timeout = float(given["--timeout"]) if "--timeout" in given else None
+        timeout = float(given.options["timeout"][0]) if "timeout" in given.options else None
     except ValueError:
         return None
-    is_plain = len(given) == len(options) and len(files) + ("--code" in given) <= 1
-    has_language = "--language" in given or file is None or file.suffix in {"", *file_suffixes.SUFFIXES}
+    is_plain = len(given.rest) + ("code" in given.options) <= 1
+    has_language = "language" in given.options or file is None or file.suffix in {"", *file_suffixes.SUFFIXES}
     if not is_plain or not has_language or (file is None and code is None and sys.stdin.isatty()):
         return None
     return _Asked(
         code=code,
         file=None if str(file) == "-" else file,
         language=language,
-        limits={"wall_seconds": timeout, "memory_bytes": given.get("--memory")},
-        environment=given.get("--env"),
-        config=Path(given["--config"]) if "--config" in given else None,
-        as_json="--json" in given,
+        limits={"wall_seconds": timeout, "memory_bytes": given.last("memory")},
+        environment=given.last("env"),
+        config=Path(given.options["config"][0]) if "config" in given.options else None,
+        as_json="json" in given.options,
     )
 
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
 from msgspec.structs import replace
 
 from gloveport.cli.printer import STDERR, STDOUT
+from gloveport.cli.usage import UsageError
 
 if TYPE_CHECKING:
     from gloveport.cli.printer import Printer
@@ -26,7 +26,7 @@ def read_request(asked: "Mapping[str, object]") -> "Request":
         asked: ``language``, ``code``, ``environment``, and ``limits`` with ``wall_seconds`` and ``memory_bytes``.
 
     Raises:
-        typer.BadParameter: One of them is wrong; it is named by its option.
+        UsageError: One of them is wrong; it is named by its option.
     """
     from pydantic import ValidationError
 
@@ -43,7 +43,7 @@ def read_request(asked: "Mapping[str, object]") -> "Request":
             "memory_bytes": "--memory",
         }
         faults = (f"{option[str(fault['loc'][-1])]}: {fault['msg'].removeprefix('Input ')}" for fault in error.errors())
-        raise typer.BadParameter("; ".join(faults)) from error
+        raise UsageError("; ".join(faults)) from error
 
 
 async def run_program(

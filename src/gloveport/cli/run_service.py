@@ -14,7 +14,6 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
-import typer
 from anyio.abc import SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 from anyio.streams.memory import MemoryObjectReceiveStream
@@ -23,6 +22,7 @@ from gloveport.cli import exit_codes, run_protocol
 from gloveport.cli.printer import Printer
 from gloveport.cli.run_printing import read_request, run_program
 from gloveport.cli.server_sockets import serve_commands
+from gloveport.cli.usage import UsageError
 from gloveport.errors import GloveportError
 from gloveport.task_group import open_task_group
 from gloveport.untrusted_text import printable_lines
@@ -83,8 +83,8 @@ class _RunService:
         """The last frame."""
         try:
             request = read_request({name: told["request"].get(name) for name in run_protocol.ASKED})
-        except typer.BadParameter as error:
-            return {"error": printable_lines(error.message), "exit_code": _USAGE}
+        except UsageError as error:
+            return {"error": printable_lines(str(error)), "exit_code": _USAGE}
         try:
             result = await run_program(self._engine, request, self._limits, printer, as_json=bool(told["json"]))
         except GloveportError as error:

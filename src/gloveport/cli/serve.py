@@ -1,30 +1,11 @@
 """``gloveport serve``: the MCP server. Standard output belongs to the protocol, all else goes to standard error."""
 
-import contextlib
-import os
-import resource
-from pathlib import Path
-from signal import SIGINT
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from gloveport.cli.options import ConfigOption, load_with_origins
-from gloveport.errors import ConfigError
-from gloveport.untrusted_text import printable_lines
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-    from signal import Signals
-
-    from gloveport.cli.backend import Backend
-    from gloveport.config import Config, Loaded
-
-_PORT = 8080
-_ON_A_TERMINAL = (
-    "gloveport: waiting for an MCP client on standard input, which is a terminal: a client starts this command itself,"
-    ' once it is configured to (README, "Use it"); for HTTP add --http; Ctrl-C ends it'
-)
+from gloveport.cli.mcp_service import ServeOptions, serve_clients
+from gloveport.cli.options import ConfigOption
 
 
 def serve(
@@ -47,141 +28,5 @@ def serve(
     The exit code is 0, or 130 after Ctrl-C; 2: the configuration is wrong; 4: over HTTP, a layer of the sandbox is
     missing; over stdio every call is answered with that.
     """
-    from gloveport.event_loop import run
-    from gloveport.model.hub import NESTED
-
-    if port is not None and not http:
-        raise typer.BadParameter("--port is for --http")
-    if os.environ.get(NESTED):
-        raise ConfigError(
-            "this Gloveport was started by another one, as one of its servers: it would call itself",
-            hint="take it out of [servers] of the configuration",
-        )
-    told = {"root": workspace, "toolsets": toolsets}
-    raise typer.Exit(run(_serve, config, (_PORT if port is None else port) if http else None, told))
-
-
-async def _serve(given: Path | None, port: int | None, told: "Mapping[str, object]") -> int:
-    """Serve until the client goes away or a signal comes, which may come before there is anything to serve."""
-    import anyio
-
-    from gloveport.bootstrap.workspace_options import with_workspace
-    from gloveport.config import refuse_as_workspace
-    from gloveport.server.process.signals import on_end_signal
-
-    if port is None and os.isatty(0):
-        typer.echo(_ON_A_TERMINAL, err=True)
-    mark = _fingerprint(given)
-    found = load_with_origins(given)
-    config = with_workspace(found.config, told)
-    settings = config.workspace
-    if settings.root is not None and ("workspace" in settings.toolsets or settings.programs != "none"):
-        refuse_as_workspace(settings.root, config, os.environ, found.believed)
-    # Each sandbox that waits takes a dozen descriptors; the usual soft limit is meant for programs that use select().
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    # Of a file that changed meanwhile nobody knows whether it was read before; and who runs a program by a command
-    # gets what the files say.
-    shared = mark if config == found.config and settings.root is None and mark == _fingerprint(given) else None
-    served: list[Signals] = []
-    with anyio.CancelScope() as scope, on_end_signal(scope.cancel) as unserved:
-        if port is None:
-            served = await _serve_stdio(found, config, given, shared)
-        else:
-            served = await _serve_http(found, config, given, port, shared)
-    return 128 + SIGINT if [*served, *unserved][:1] == [SIGINT] else 0
-
-
-def _fingerprint(given: Path | None) -> str | None:
-    from gloveport.cli.run_protocol import fingerprint
-
-    try:
-        return fingerprint(given, cwd=Path.cwd(), environ=os.environ)
-    except OSError:  # there is no working directory, or what lies beside the configuration can't be listed
-        return None
-
-
-@contextlib.asynccontextmanager
-async def _answering_commands(backend: "Backend", shared: str | None) -> "AsyncIterator[None]":
-    """Answer ``gloveport ports`` where there is a workspace, and run programs for ``gloveport run`` as well, where a
-    fingerprint of the configuration is ``shared``.
-    """
-    async with contextlib.AsyncExitStack() as stack:
-        if backend.service is not None and backend.config.workspace.ports:
-            from gloveport.cli.port_service import answer_ports
-
-            answering = answer_ports(backend.service.sandboxes.ports, backend.engine.audit, os.environ)
-            await stack.enter_async_context(answering)
-        if shared is not None:
-            from gloveport.cli.run_service import answer_runs
-
-            running = answer_runs(backend.engine, backend.config.policy.limits, shared, os.environ)
-            await stack.enter_async_context(running)
-        yield
-
-
-async def _serve_http(
-    found: "Loaded", config: "Config", given: Path | None, port: int, shared: str | None
-) -> "list[Signals]":
-    """Serve on this port, when the host is known to be sound."""
-    from anyio import to_thread
-
-    from gloveport.cli.backend import open_backend
-
-    async with open_backend(found, config, given, "http") as backend, _answering_commands(backend, shared):
-        from gloveport.server.transports.http import serve_http  # which a thread has imported
-
-        server = await to_thread.run_sync(backend.make_server)
-        limits, sessions = config.policy.limits, backend.engine.sessions
-        return await serve_http(server, port, limits=limits, ready=_announce, kept=sessions)
-
-
-async def _serve_stdio(found: "Loaded", config: "Config", given: Path | None, shared: str | None) -> "list[Signals]":
-    """Answer the client from now on, and open beside that what calls need."""
-    import anyio
-
-    from gloveport.cli.backend import open_backend
-    from gloveport.errors import GloveportError, GuestError, SandboxError
-    from gloveport.server.server_offer import ServerOffer
-    from gloveport.server.startup import Startup
-    from gloveport.server.transports.stdio import serve_stdio
-
-    startup = Startup(offer=ServerOffer(config=config), has_skills=lambda: _has_skills(config))
-    ending = anyio.Event()
-    failure: GloveportError | None = None
-    came: list[Signals] = []
-
-    async def open_and_wait() -> None:
-        nonlocal failure
-        try:
-            async with open_backend(found, config, given, "stdio", startup) as backend:
-                startup.settle(backend.make_server, backend.fast_tools())
-                async with _answering_commands(backend, shared):
-                    await ending.wait()
-        except GloveportError as error:
-            if isinstance(error, SandboxError | GuestError) and not startup.is_settled:
-                typer.echo(f"gloveport: {printable_lines(str(error))}", err=True)
-                startup.refuse(str(error))  # of a server that ends, clients show no more than the exit code
-            else:
-                failure = error
-                tasks.cancel_scope.cancel()
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(open_and_wait)
-        came = await serve_stdio(startup, config.clients.structured)
-        ending.set()
-        if not startup.is_settled:
-            tasks.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
-    return came
-
-
-def _has_skills(config: "Config") -> bool:
-    from gloveport.bootstrap.skill_places import open_library
-
-    return not open_library(config, os.environ).is_empty
-
-
-def _announce(address: str) -> None:
-    typer.echo(f"gloveport: serving {address}", err=True)
+    options = ServeOptions(http=http, port=port, workspace=workspace, toolsets=toolsets, config=config)
+    raise typer.Exit(serve_clients(options))

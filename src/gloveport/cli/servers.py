@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from gloveport.cli.options import ConfigOption, load_config, recording
+from gloveport.cli.config_loading import load_config
+from gloveport.cli.options import ConfigOption, recording
 from gloveport.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from gloveport.cli.options import ConfigOption, load_with_origins, recording
+from gloveport.cli.config_loading import load_with_origins
+from gloveport.cli.options import ConfigOption, recording
 from gloveport.cli.skill_editor import edit_text, read_text
 from gloveport.cli.skill_exchange import export_skill, find_elsewhere, import_skill
 from gloveport.cli.skill_review import list_row, review_lines

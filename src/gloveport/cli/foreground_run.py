@@ -1,0 +1,152 @@
+"""Runs the program of ``gloveport exec`` with the terminal of whoever has called."""
+
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+from gloveport.cli.config_loading import load_with_origins
+from gloveport.cli.garbage import collect_from_now_on
+from gloveport.cli.usage import UsageError
+
+if TYPE_CHECKING:
+    from gloveport.cli.terminal.destination import Destination
+    from gloveport.cli.terminal.relay import Relay
+    from gloveport.config import Config, Loaded
+    from gloveport.sandbox.base import Outcome
+    from gloveport.workspace_service.foreground import ForegroundProgram
+    from gloveport.workspace_service.sandboxes import WorkspaceSandboxes
+
+_TIMEOUT, _KILLED = 124, 137
+
+
+class ExecOptions(NamedTuple):
+    """What a command line asks for.
+
+    Attributes:
+        command: The program and its arguments.
+        workspace: The directory it may write; None for the working directory.
+        apis: Those that it may use; none for all.
+        environment: Whose packages and programs it is to have; None for none.
+        no_network: Whether it may use none.
+    """
+
+    command: tuple[str, ...]
+    workspace: str | None = None
+    apis: tuple[str, ...] = ()
+    environment: str | None = None
+    no_network: bool = False
+    config: Path | None = None
+
+
+def run_in_foreground(options: ExecOptions) -> int:
+    """Run it; the exit code. Only a process that has become another, the engine, returns from here.
+
+    Raises:
+        UsageError: The options don't go together.
+        GloveportError: The configuration is wrong, or it can't be run here.
+    """
+    from gloveport.cli.terminal.front import fork_engine
+    from gloveport.event_loop import run
+
+    if options.apis and options.no_network:
+        raise UsageError("give --api or --no-network, not both")
+    terminal = 0 if os.isatty(0) and os.isatty(1) else None
+    # Before anything is imported that has threads, and while little memory is held.
+    front = fork_engine(terminal)
+    loaded = load_with_origins(options.config)
+    chosen = () if options.no_network else options.apis or None
+    return run(_execute, front, loaded, options.command, options.workspace, options.environment, chosen, terminal)
+
+
+async def _execute(
+    front: socket.socket,
+    loaded: "Loaded",
+    argv: tuple[str, ...],
+    workspace: str | None,
+    environment: str | None,
+    apis: tuple[str, ...] | None,
+    terminal: int | None,
+) -> int:
+    """Run the program; tell the exit code."""
+    from gloveport.cli.backend import find_meanwhile
+
+    with find_meanwhile(loaded.config) as interpreters:
+        from gloveport.bootstrap.foreground import open_foreground, program_settings, with_directory
+        from gloveport.cli.terminal.relay import Relay, terminal_size
+        from gloveport.policy.decisions.command_variables import inherit_variables
+        from gloveport.task_group import open_task_group
+        from gloveport.workspace_service.foreground import ForegroundProgram
+
+    config, workdir = with_directory(loaded.config, workspace, Path.cwd())
+    settings = program_settings(config, argv[0])
+    program = ForegroundProgram(
+        run_id=f"exec-{os.urandom(8).hex()}",
+        argv=argv,
+        workdir=workdir,
+        variables={**inherit_variables(config.workspace, os.environ), **settings.variables},
+        apis=settings.apis if apis is None else apis,
+        terminal=None if terminal is None else terminal_size(terminal),
+    )
+    outcome: Outcome | None = None
+    async with open_task_group() as tasks:
+        relay = Relay(tasks=tasks, front=front, terminal=terminal)
+        tasks.start_soon(relay.follow_front)
+        try:
+            opened = open_foreground(config, argv[0], os.environ, loaded.believed, interpreters.result(), environment)
+            async with opened as (sandboxes, inside):
+                collect_from_now_on()
+                program = replace(program, argv=(inside, *argv[1:]))
+                relay.outputs = _destinations(config, sandboxes, terminal)
+                outcome = await _run(sandboxes, program, relay)
+        finally:
+            await relay.release()
+    return _exit_code(relay, outcome)
+
+
+def _destinations(config: "Config", sandboxes: "WorkspaceSandboxes", terminal: int | None) -> "tuple[Destination, ...]":
+    """Our standard output and, where the program has no terminal, our standard error."""
+    from gloveport.cli.terminal.destination import Destination
+    from gloveport.cli.terminal.output_filter import OutputFilter
+
+    vault, may_copy = sandboxes.engine.gateway.vault, config.exec.clipboard
+    return tuple(
+        Destination(
+            descriptor=number, filter=OutputFilter(may_copy=may_copy) if os.isatty(number) else None, vault=vault
+        )
+        for number in ((1,) if terminal is not None else (1, 2))
+    )
+
+
+async def _run(sandboxes: "WorkspaceSandboxes", program: "ForegroundProgram", relay: "Relay") -> "Outcome":
+    from gloveport.errors import SandboxError
+    from gloveport.workspace.errors import WorkspaceError
+    from gloveport.workspace_service.foreground import run_foreground
+
+    desk, shown = sandboxes.engine.desk, set[str]()
+
+    def tell() -> None:
+        for question in desk.pending(program.run_id):
+            if question.id not in shown:
+                shown.add(question.id)
+                relay.say(f"gloveport: {question.text} To say yes: gloveport approvals approve {question.id}")
+
+    try:
+        return await run_foreground(sandboxes, program, relay, desk.asker(tell))
+    except WorkspaceError as error:
+        raise SandboxError(str(error.args[0]), hint=error.hint) from error
+
+
+def _exit_code(relay: "Relay", outcome: "Outcome | None") -> int:
+    """Say what should be known, and tell the exit code."""
+    for warning in relay.warnings:
+        sys.stderr.write(f"gloveport: {warning}\n")
+    if outcome is None:
+        return 128 + relay.signals[0]
+    if outcome.killed_by is not None:
+        sys.stderr.write(f"gloveport: killed ({outcome.killed_by})\n")
+        return _TIMEOUT if outcome.killed_by == "wall_seconds" else _KILLED
+    return _KILLED if outcome.exit_code is None else outcome.exit_code

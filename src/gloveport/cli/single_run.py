@@ -1,0 +1,125 @@
+"""Runs the one program of ``gloveport run`` in a sandbox of this process."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from gloveport.cli.artifact_files import read_inputs
+from gloveport.cli.config_loading import load_config
+from gloveport.cli.exit_codes import OF_A_RUN, of_unwritten
+from gloveport.cli.file_suffixes import DEFAULT, SUFFIXES
+from gloveport.cli.garbage import collect_from_now_on
+from gloveport.cli.usage import UsageError
+
+if TYPE_CHECKING:
+    from gloveport.config import Config
+    from gloveport.model import Request, Result
+
+
+class RunOptions(NamedTuple):
+    """What a command line asks for.
+
+    Attributes:
+        file: Where the program is; None where it comes from the standard input, or is ``code``.
+        language: None where the file's name tells it.
+        files: What ``--file`` names.
+        out: Where to put what the program leaves.
+    """
+
+    code: str | None = None
+    file: Path | None = None
+    language: str | None = None
+    timeout: float | None = None
+    memory: str | None = None
+    environment: str | None = None
+    config: Path | None = None
+    as_json: bool = False
+    files: Sequence[str] = ()
+    out: Path | None = None
+
+
+def run_program_here(options: RunOptions) -> int:
+    """Run it; the exit code.
+
+    Raises:
+        UsageError: An option is wrong, or a file can't be read.
+        GloveportError: The configuration is wrong, or it can't be run here.
+    """
+    from gloveport.cli.run_printing import read_request
+    from gloveport.event_loop import run as run_loop
+
+    if options.file is None and options.code is None and sys.stdin.isatty():
+        raise UsageError("name a FILE, give -c CODE, or - to read standard input")
+    if options.file is not None and options.code is not None:
+        raise UsageError("give a FILE or -c CODE, not both")
+    loaded = load_config(options.config)
+    limits = loaded.policy.limits
+    asked = {
+        "language": options.language or _language_of(options.file),
+        "code": _read(options.file, limits.code_bytes) if options.code is None else options.code,
+        "environment": options.environment,
+        "limits": {"wall_seconds": options.timeout, "memory_bytes": options.memory},
+    }
+    request = read_request(asked)
+    if options.files:
+        request = request.model_copy(update={"files": read_inputs(options.files, limits.input_bytes)})
+    return run_loop(_execute, loaded, request, options.as_json, options.out)
+
+
+def _language_of(file: Path | None) -> str:
+    if file is None or not file.suffix:
+        return DEFAULT
+    if file.suffix not in SUFFIXES:
+        raise UsageError(f"{file.name!r} does not tell its language: give --language, or use {', '.join(SUFFIXES)}")
+    return SUFFIXES[file.suffix]
+
+
+def _read(file: Path | None, code_bytes: int) -> str:
+    """The program's text; of one that is too large no more than shows that it is."""
+    name = "standard input" if file is None or str(file) == "-" else str(file)
+    try:
+        if name == "standard input":
+            data = sys.stdin.buffer.read(code_bytes + 1)
+        else:
+            with Path(name).open("rb") as stream:
+                data = stream.read(code_bytes + 1)
+        return data.decode("utf-8-sig", "ignore" if len(data) > code_bytes else "strict")
+    except OSError as error:
+        raise UsageError(f"{name} can't be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name} is no UTF-8 text: byte {error.start} is wrong") from error
+
+
+async def _execute(config: "Config", request: "Request", as_json: bool, out: Path | None) -> int:
+    """Run it in this process, and tell the exit code."""
+    import anyio
+
+    from gloveport.cli.backend import choose_connect, find_meanwhile
+    from gloveport.errors import GloveportError
+
+    with find_meanwhile(config) as interpreters:
+        from gloveport.bootstrap import app
+        from gloveport.cli.printer import printing
+        from gloveport.cli.run_printing import run_program
+        from gloveport.config.schema import PoolSettings
+        from gloveport.server.process.signals import on_end_signal
+
+    ended: Result | GloveportError | None = None
+    alone = config.model_copy(update={"pool": PoolSettings(forked=0, booted=0)})  # there is one program, and it is here
+    async with app.assemble(alone, os.environ, choose_connect(config), interpreters.result()) as engine:
+        collect_from_now_on()
+        with anyio.CancelScope() as scope, on_end_signal(scope.cancel) as came:
+            async with printing(scope) as printer:
+                try:
+                    ended = await run_program(engine, request, config.policy.limits, printer, as_json=as_json, out=out)
+                except GloveportError as error:
+                    ended = error
+    if isinstance(ended, GloveportError):
+        raise ended
+    if came:
+        return 128 + came[0]
+    if printer.failure is not None:
+        return of_unwritten(printer.failure)
+    return OF_A_RUN[ended.status] if ended else 1
