@@ -1,6 +1,6 @@
 """Runs another file of ours from the bytecode that Python keeps of it: a script's own text is compiled at each start.
 
-    python -I -B start.py FILE ARGUMENT…
+    python -I -B [-S] start.py FILE ARGUMENT…
 
 To the file it looks as if it had been started itself. Where no bytecode of this interpreter's version lies beside it,
 or one that is older than the file, its text is compiled. Standard library only.
