@@ -19,6 +19,7 @@ from mcp import Client
 from tests.server.workspace.served import OWNER, git, opened, owned
 from tests.server.workspace.test_commands import begun
 
+from gloveport.policy.decisions.command_variables import inherit_variables
 from gloveport.workspace.protected import protected_paths
 
 needs_a_compiler = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not there: apt-get install gcc")
@@ -384,6 +385,8 @@ async def test_a_command_has_these_variables_and_no_others(served, target, monke
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("LC_SECRET_TOKEN", canary)
     monkeypatch.setenv("LANG", "C.UTF-8")
+    inherited = inherit_variables(served.service.settings, os.environ)  # as at a start of the server
+    monkeypatch.setitem(vars(served.service), "inherited_variables", inherited)
     out = await served.out("env -0 | tr '\\n\\0' ' \\n'", env={"MINE": "yes", "HOME": "/elsewhere"})
     told = dict(line.split("=", 1) for line in out.splitlines())
     caches = {"CARGO_HOME", "GOCACHE", "GOMODCACHE", "PIP_CACHE_DIR", "UV_CACHE_DIR", "YARN_CACHE_FOLDER"}
@@ -460,18 +463,18 @@ async def test_a_command_takes_no_terminal_from_another(narrow):
 async def test_a_sandbox_that_dies_before_its_command_is_unavailable_and_no_fault_of_the_server(tmp_path, monkeypatch):
     """As where the host has no terminal left."""
     async with opened(tmp_path) as served:
-        kind = type(served.service.sandboxes.prefetch)
-        take = kind.take
+        kind = type(served.service.sandboxes.prefetch.server)
+        make = kind.make
 
         @contextlib.asynccontextmanager
-        async def take_dead(prefetch, found):
-            async with take(prefetch, found) as child:
+        async def make_dead(server, kept):
+            async with make(server, kept) as child:
                 child.end()
                 await anyio.wait_readable(child.inner)
                 yield child
 
         with monkeypatch.context() as patch:
-            patch.setattr(kind, "take", take_dead)
+            patch.setattr(kind, "make", make_dead)
             answer = await served.call("exec_command", cmd="true", tty=True)
         assert answer.structured_content["error"]["code"] == "SANDBOX_UNAVAILABLE"
         assert await served.out("echo well") == "well\n"
