@@ -1,6 +1,7 @@
 """A new configuration while the old one is in use."""
 
 import pytest
+from msgspec.structs import replace
 
 from gloveport.config import load, reload
 from gloveport.errors import ConfigError
@@ -61,7 +62,7 @@ def test_a_new_secret_is_refused_where_a_toolchain_of_before_shows_it(home):
     home.user_file.write_text(ONE)
     old = loaded(home)
     workspace = old.config.workspace.model_copy(update={"toolchains": (home.base / "tools",)})
-    old = old.model_copy(update={"config": old.config.model_copy(update={"workspace": workspace})})
+    old = replace(old, config=old.config.model_copy(update={"workspace": workspace}))
     home.user_file.write_text(f"{ONE}[[api.one.auth]]\nkind = 'bearer'\nsecret = 'file:{home.base}/tools/key'\n")
     with pytest.raises(ConfigError, match=r"until Gloveport is restarted: .*workspace\.toolchains"):
         again(home, old)

@@ -120,7 +120,7 @@ class Policy(Value):
     default_wall_seconds: Seconds = 30
     """Wall-clock limit of a request that names none."""
 
-    limits: Limits = Limits()
+    limits: Limits = Limits.model_construct()
     """The most that any run gets."""
 
 
@@ -133,12 +133,12 @@ class Grant(Value):
     """Host directories that it may write: of a workspace, and of the caches of its tools."""
     unix_sockets: bool = False
     ptrace: bool = False
-    limits: Limits = Limits()
-    egress: Annotated[Egress, PlainSerializer(outline)] = Egress()
+    limits: Limits = Limits.model_construct()
+    egress: Annotated[Egress, PlainSerializer(outline)] = Egress.model_construct()
     """Written out as the names of its APIs."""
-    toolbox: Annotated[Toolbox, PlainSerializer(hub.outline)] = Toolbox()
+    toolbox: Annotated[Toolbox, PlainSerializer(hub.outline)] = Toolbox.model_construct()
     """Written out as the names of its servers."""
-    sampling: Annotated[Sampling, PlainSerializer(hub.outline_of_sampling)] = Sampling()
+    sampling: Annotated[Sampling, PlainSerializer(hub.outline_of_sampling)] = Sampling.model_construct()
     """Written out as what may be asked."""
     workspace: WorkspacePolicy | None = None
     """What tools of a workspace may do; without it, nothing."""
@@ -148,5 +148,5 @@ class Grant(Value):
     """Of an approved skill: what of all this it was seen to need. It may do no more."""
     callers: tuple[SkillRights, ...] = ()
     """Of the approved skills whose programs wait for it: it may do no more than any of them."""
-    packages: Annotated[PackageRules, Field(exclude=True)] = PackageRules()
+    packages: Annotated[PackageRules, Field(exclude=True)] = PackageRules.model_construct()
     """Which packages a program may ask for. Not written out: the whole list is the owner's business."""

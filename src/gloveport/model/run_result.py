@@ -125,8 +125,8 @@ class Result(Value):
     value_type: str | None = None
     """Type name of a value that is no JSON, whose ``repr`` stands in ``value``; null for JSON."""
 
-    stdout: Output = Output()
-    stderr: Output = Output()
+    stdout: Output = Output.model_construct()
+    stderr: Output = Output.model_construct()
     error: Failure | None = None
     exit_code: int | None = None
     limits_hit: tuple[LimitName, ...] = ()
@@ -150,12 +150,12 @@ class Result(Value):
     approvals: tuple[str, ...] = ()
     """With status ``waiting``: the ids of the approvals that it waits for."""
 
-    artifacts: Artifacts = Artifacts()
+    artifacts: Artifacts = Artifacts.model_construct()
     """Files that it has left."""
 
     session: SessionState | None = None
-    usage: Usage = Usage()
+    usage: Usage = Usage.model_construct()
     environment: str = ""
     """The environment that it ran in: its name, or `inline`, with the digest of its lock. Empty for none."""
-    grant: Grant = Grant()
+    grant: Grant = Grant.model_construct()
     """The effective grant: operator policy ∩ request."""

@@ -4,6 +4,8 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from msgspec import Struct
+
 from gloveport.config.api_files.api_directory import read_apis, twice_faults
 from gloveport.config.checks.cross_checks import rule_faults
 from gloveport.config.preset_tables import resolve_hosts
@@ -13,13 +15,12 @@ from gloveport.config.sources.owned_files import read_own
 from gloveport.config.sources.selection import ConfigSources, sources
 from gloveport.config.sources.trust import require_trust
 from gloveport.config.toml_text import printable, spell_key
-from gloveport.config.validation.faults import Fault, validate
+from gloveport.config.validation.faults import Fault, validate_config
 from gloveport.errors import ConfigError
-from gloveport.model import Value
 from gloveport.user_directories import config_directory, state_directory
 
 
-class Loaded(Value):
+class Loaded(Struct, frozen=True, kw_only=True):
     """A configuration, and where each of its values comes from."""
 
     config: Config
@@ -54,7 +55,7 @@ def load(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> Loaded
     data = merge(layers)
     if named.hosts is not None:
         data = merge_table(data, {"workspace": {"hosts": [*named.hosts]}})
-    config, wrong = validate(Config, data)
+    config, wrong = validate_config(data)
     faults += [*named.faults, *wrong, *twice_faults(layers[1:])]
     faults += rule_faults(data, own=[state_directory(environ), config_directory(), found.operator, found.apis])
     if faults or config is None:

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from msgspec import Struct
+
 from gloveport.config.checks.mounts import find_exposed
 from gloveport.config.checks.secret_places import secret_files
 from gloveport.config.host_paths.toolchains import find_toolchains
@@ -10,13 +12,12 @@ from gloveport.config.loading.load import Loaded, load
 from gloveport.config.schema import Config, KeyPath, leaves
 from gloveport.config.toml_text import printable, spell_key
 from gloveport.errors import ConfigError
-from gloveport.model import Value
 
 _LIVE = frozenset({"api", "egress", "environments", "packages"})
 """Tables that are looked up for each run. What is made of the others at the start stays as it is."""
 
 
-class Reloaded(Value):
+class Reloaded(Struct, frozen=True, kw_only=True):
     """What counts from now on."""
 
     loaded: Loaded

@@ -27,70 +27,70 @@ from gloveport.model.proxy import Proxy
 class Config(Value):
     """The whole configuration. Everything has a default, so that no file at all is valid."""
 
-    policy: Policy = Policy()
+    policy: Policy = Policy.model_construct()
     """What a caller may do. A request can only narrow it."""
 
     api: Mapping[ApiName, Api] = {}
     """The HTTP APIs and TCP services that programs may reach. Nothing else can be reached."""
 
-    egress: EgressSettings = EgressSettings()
+    egress: EgressSettings = EgressSettings.model_construct()
     """What holds for everything that goes out, whichever API it goes to."""
 
-    proxy: Proxy = Proxy()
+    proxy: Proxy = Proxy.model_construct()
     """The HTTP proxy that requests go out through, where this host has to use one."""
 
     environments: Mapping[EnvironmentName, Environment] = {}
     """Packages that programs can import, under names: each is built once, in a sandbox, and mounted read-only."""
 
-    packages: Packages = Packages()
+    packages: Packages = Packages.model_construct()
     """Where packages come from, and which of them programs may ask for."""
 
     servers: Mapping[ServerName, Server] = {}
     """The other MCP servers whose tools programs may call."""
 
-    sampling: Sampling = Sampling()
+    sampling: Sampling = Sampling.model_construct()
     """What programs may ask of a language model."""
 
-    approvals: Approvals = Approvals()
+    approvals: Approvals = Approvals.model_construct()
     """How a person is asked about what a rule lets nobody else decide."""
 
-    sessions: SessionSettings = SessionSettings()
+    sessions: SessionSettings = SessionSettings.model_construct()
     """How long sessions live, and how many there may be."""
 
-    artifacts: ArtifactSettings = ArtifactSettings()
+    artifacts: ArtifactSettings = ArtifactSettings.model_construct()
     """Files that programs leave in `/out`, and how long they are kept."""
 
-    admission: AdmissionSettings = AdmissionSettings()
+    admission: AdmissionSettings = AdmissionSettings.model_construct()
     """How many programs run at once, and how many may wait."""
 
-    pool: PoolSettings = PoolSettings()
+    pool: PoolSettings = PoolSettings.model_construct()
     """Sandboxes that are made ahead and wait for their one program, so that a run starts at once."""
 
-    sandbox: Sandboxing = Sandboxing()
+    sandbox: Sandboxing = Sandboxing.model_construct()
     """How sandboxes are built on this host."""
 
-    runtimes: Runtimes = Runtimes()
+    runtimes: Runtimes = Runtimes.model_construct()
     """The interpreters that run programs inside the sandbox."""
 
-    workspace: Workspace = Workspace()
+    workspace: Workspace = Workspace.model_construct()
     """The directory that an agent works in by the tools of the workspace, and what its commands may use."""
 
-    exec: Exec = Exec()
+    exec: Exec = Exec.model_construct()
     """Programs that a person runs in the sandbox by `gloveport exec`."""
 
-    skills: SkillSettings = SkillSettings()
+    skills: SkillSettings = SkillSettings.model_construct()
     """Programs that are kept under names."""
 
-    clients: Clients = Clients()
+    clients: Clients = Clients.model_construct()
     """What clients get beside what a model reads."""
 
-    audit: Audit = Audit()
+    audit: Audit = Audit.model_construct()
     """Where everything that happens is written down."""
 
     @property
     def way_out(self) -> Egress:
         """All that programs may reach, and how: ``api`` and ``egress`` in one."""
-        return Egress(apis=self.api, **dict(self.egress))
+        return Egress.model_construct(apis=self.api, **dict(self.egress))
 
 
 def leaves(table: Value | Mapping[str, Value]) -> Iterator[tuple[KeyPath, object]]:

@@ -152,7 +152,7 @@ class Workspace(WorkspacePolicy):
     come to the gate `network`. `@NAME` stands for the hosts of an `[api.NAME]`, and for a registry of packages that is
     then granted to read, to programs too: `@pypi`, `@npm`, `@github`, `@debian`, `@crates`, `@golang`, `@maven`."""
 
-    limits: CommandLimits = CommandLimits()
+    limits: CommandLimits = CommandLimits.model_construct()
     """What each command may use at most."""
 
 
@@ -192,5 +192,5 @@ class Exec(Value):
     programs: Mapping[ApiName, ExecProgram] = {}
     """What single programs get, by the last part of the name that they are called by."""
 
-    limits: ExecLimits = ExecLimits()
+    limits: ExecLimits = ExecLimits.model_construct()
     """What each may use at most."""

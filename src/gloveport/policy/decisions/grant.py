@@ -11,8 +11,8 @@ from gloveport.policy.decisions.tools import is_asked_for, tools_meant
 from gloveport.policy.hosts.authorities import find, parse_pattern
 from gloveport.policy.wording import FINAL, join_listed, quote_sent
 
-_NO_TOOLS = Toolbox()
-_NO_SAMPLING = Sampling()
+_NO_TOOLS = Toolbox.model_construct()
+_NO_SAMPLING = Sampling.model_construct()
 
 
 def grant_for(
