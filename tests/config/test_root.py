@@ -112,10 +112,11 @@ def test_a_directory_with_a_program_that_gloveport_runs_is_no_workspace(work, ke
     ],
 )
 def test_a_directory_with_a_secret_or_the_command_that_prints_it_is_no_workspace(work, where, what):
-    """T1, T4: whether of an API, a server or the language model."""
+    """T1, T4: whether of an API, a server, the language model or the proxy."""
     where = where.replace("WORK", str(work))
     assert f"({what})" in refusal(work, **secret(where))
     assert f"({what})" in refusal(work, sampling={"secret": where})
+    assert f"({what})" in refusal(work, proxy={"url": "http://proxy.test:3128", "secret": where})
     assert f"({what})" in refusal(work, servers={"s": {"url": "https://x.test", "secret_env": {"A": where}}})
 
 

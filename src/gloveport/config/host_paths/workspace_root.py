@@ -89,7 +89,7 @@ def refuse_as_workspace(root: Path, config: Config, environ: Mapping[str, str], 
 def private_paths(config: Config, environ: Mapping[str, str], believed: Iterable[Path] = ()) -> Iterator[Path]:
     """List what nobody in a sandbox may read: state, configuration, audit log, secrets. Arguments as above."""
     yield from (one.path for one in _list_belongings(config, environ, believed))
-    yield from secret_files(config.model_dump(mode="json", include={"api", "servers", "sampling"}))
+    yield from secret_files(config.secret_tables)
 
 
 def _own_refusal(root: Path, homes: Sequence[Path], belongings: Iterable[_Belonging]) -> tuple[str, str] | None:
@@ -184,7 +184,7 @@ def _run(config: Config, environ: Mapping[str, str]) -> Iterator[_Belonging]:
 
 
 def _of_secrets(config: Config, environ: Mapping[str, str]) -> Iterator[_Belonging]:
-    written = config.model_dump(mode="json", include={"api", "servers", "sampling"})
+    written = config.secret_tables
     for file in secret_files(written):
         yield _Belonging(path=file, what="the file of a secret", remedy="keep the secret elsewhere")
     for line in secret_commands(written):

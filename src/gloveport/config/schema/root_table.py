@@ -92,6 +92,16 @@ class Config(Value):
         """All that programs may reach, and how: ``api`` and ``egress`` in one."""
         return Egress.model_construct(apis=self.api, **dict(self.egress))
 
+    @property
+    def secret_tables(self) -> dict[str, object]:
+        """The tables that say where secrets are, as JSON has them. They are written one by one: see ``Value``."""
+        return {
+            "api": {name: api.model_dump(mode="json") for name, api in self.api.items()},
+            "servers": {name: server.model_dump(mode="json") for name, server in self.servers.items()},
+            "sampling": self.sampling.model_dump(mode="json"),
+            "proxy": self.proxy.model_dump(mode="json"),
+        }
+
 
 def leaves(table: Value | Mapping[str, Value]) -> Iterator[tuple[KeyPath, object]]:
     """Yield every key below a table that is no table of keys itself, in file order.
