@@ -39,6 +39,7 @@ VARIABLES_SECONDS = 0.01
 CANCEL_SECONDS = 1.0
 INSPECTED_BYTES = 16 * 1024
 REHEARSAL = "<rehearsal>"
+REST_SECONDS = 0.001  # a call that comes as soon as its checkpoint is made is there by then
 UNHANDLED = _signal.SIG_IGN, _signal.SIG_DFL, _signal.default_int_handler
 
 _python = ctypes.pythonapi
@@ -316,7 +317,7 @@ class Interpreter:
 
     def rehearse(self):
         """Do what each call does while nobody waits: since the fork, who writes to a page first has to copy it."""
-        is_awaited = self.link.has_frame() or select.select([self.link], [], [], 0)[0]
+        is_awaited = self.link.has_frame() or select.select([self.link], [], [], REST_SECONDS)[0]
         if is_awaited or sys.gettrace() or sys.getprofile():  # a program's tracer must not see it
             return
         arguments = sys.argv
