@@ -5,6 +5,7 @@ import os
 import pwd
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -14,9 +15,8 @@ from gloveport.config import Config, state_directory
 from gloveport.egress.outbound_session import Gateway
 from gloveport.egress.sandbox_network import leads_out
 from gloveport.engine.reach import Reach
-from gloveport.environments.environment_store import EnvironmentStore
-from gloveport.environments.installed_tree import assemble_installed
 from gloveport.errors import ConfigError, SandboxError
+from gloveport.late_module import late_module
 from gloveport.model import LANGUAGES, Grant, Language, Mount, Program
 from gloveport.model.hub import DOOR
 from gloveport.model.packages import PackageRules
@@ -31,6 +31,12 @@ from gloveport.sandbox.launch.spawn import Bubblewrap, UidRange
 from gloveport.sandbox.plan import Network, Plan, System, let_last, make_plan
 from gloveport.sandbox.pool.makers import ForkServer, Prestarter, SessionStarter
 from gloveport.sandbox.pool.pool import Maker, Stock
+
+if TYPE_CHECKING:
+    from gloveport.environments import environment_store, installed_tree
+else:
+    environment_store = late_module("gloveport.environments.environment_store")
+    installed_tree = late_module("gloveport.environments.installed_tree")
 
 _KINDS = ("", "import asyncio", "import pandas")
 """Programs of each kind that a runtime tells apart."""
@@ -262,7 +268,7 @@ def with_packages(init: python.Python, environ: Mapping[str, str]) -> python.Pyt
     if not found.sources:
         return init
     try:
-        tree = assemble_installed(store_of(environ), found.digest, found.sources)
+        tree = installed_tree.assemble_installed(store_of(environ), found.digest, found.sources)
     except OSError as error:
         found = data.without_tree(error)
     else:
@@ -270,9 +276,9 @@ def with_packages(init: python.Python, environ: Mapping[str, str]) -> python.Pyt
     return init.model_copy(update={"data": found})
 
 
-def store_of(environ: Mapping[str, str]) -> EnvironmentStore:
+def store_of(environ: Mapping[str, str]) -> "environment_store.EnvironmentStore":
     """Where environments are kept."""
-    return EnvironmentStore(state_directory(environ) / "environments")
+    return environment_store.EnvironmentStore(state_directory(environ) / "environments")
 
 
 def runtimes_of(config: Config, init: python.Python) -> tuple[dict[Language, Runtime], dict[Language, str]]:

@@ -18,7 +18,6 @@ from gloveport.egress.scrubbed_output import ScrubbedSink, without_secrets
 from gloveport.engine.artifacts import Collector, deliver, write_inputs
 from gloveport.engine.doors import open_doors
 from gloveport.engine.grants import GrantCache, session_grant
-from gloveport.engine.hints import find_missing_modules
 from gloveport.engine.previews import Previewer, has_picture
 from gloveport.engine.reach import Reach
 from gloveport.engine.recent_runs import RecentRun, RecentRuns
@@ -58,7 +57,7 @@ from gloveport.sandbox.run.capture import Archive
 from gloveport.skills.skill_library import SkillLibrary
 
 if TYPE_CHECKING:
-    from gloveport.engine import skill_calls, skill_requests
+    from gloveport.engine import hints, skill_calls, skill_requests
     from gloveport.engine.run_environments import Environments
     from gloveport.engine.skill_calls import SkillCalls
     from gloveport.engine.skill_requests import SkillRequests
@@ -67,6 +66,7 @@ if TYPE_CHECKING:
     from gloveport.sampling.provider import Provider
     from gloveport.workspace.patch.out_directory import OutDirectory
 else:
+    hints = late_module("gloveport.engine.hints")
     skill_calls = late_module("gloveport.engine.skill_calls")
     skill_requests = late_module("gloveport.engine.skill_requests")
 
@@ -309,7 +309,7 @@ class Engine:
             runtime=runtimes[request.language],
             environment="" if run.environment is None else run.environment.label,
         )
-        modules = find_missing_modules(result.error) if result.error is not None and result.hint else ()
+        modules = hints.find_missing_modules(result.error) if result.error is not None and result.hint else ()
         if not modules:
             return result
         return result.model_copy(update={"hint": f"{self.environments.suggest(modules)}; {result.hint}"})

@@ -2,21 +2,26 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
-from typing import Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 import pydantic_core
 from pydantic import JsonValue
 
 from gloveport.egress.outbound_session import RequestJournal
-from gloveport.engine.hints import find_hint
 from gloveport.errors import Denied
 from gloveport.hub.ledger import Ledger
+from gloveport.late_module import late_module
 from gloveport.model import Failure, Grant, LimitName, Limits, Output, Request, Result, SessionState, Usage, Value
 from gloveport.model.artifact import Artifacts
 from gloveport.runtimes import Runtime
 from gloveport.sandbox.base import Outcome
 from gloveport.sandbox.run.capture import plain
 from gloveport.sandbox.run.verdict import judge
+
+if TYPE_CHECKING:
+    from gloveport.engine import hints
+else:
+    hints = late_module("gloveport.engine.hints")
 
 Stream: TypeAlias = Literal["stdout", "stderr"]
 Told = TypeVar("Told", bound=Value)
@@ -69,7 +74,7 @@ def result_of(  # noqa: PLR0913 - a result has as many sources
     hint = verdict.hint
     is_told = any(request.code for request in journal.listed)  # a refusal says itself what to do
     if verdict.error is not None and not verdict.limits_hit and not is_told:
-        hint = find_hint(verdict.error, shown["stderr"].text, grant, runtime.packages)
+        hint = hints.find_hint(verdict.error, shown["stderr"].text, grant, runtime.packages)
     value = verdict.value
     if request.language == "shell" and verdict.status == "ok":
         value = _json_or_none(shown["stdout"])

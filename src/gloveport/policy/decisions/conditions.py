@@ -13,16 +13,21 @@ from enum import IntEnum
 from functools import lru_cache, partial
 from ipaddress import ip_address
 from itertools import chain, islice
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-import jsonschema_rs
 from pydantic import JsonValue
 
+from gloveport.late_module import late_module
 from gloveport.model.hub import CallTool, Condition
 from gloveport.policy.hosts.addresses import is_global
 from gloveport.policy.hosts.authorities import canonical_host, is_address
 from gloveport.policy.wording import quote_sent
 from gloveport.untrusted_text import is_visible
+
+if TYPE_CHECKING:
+    import jsonschema_rs
+else:
+    jsonschema_rs = late_module("jsonschema_rs")
 
 
 class Met(IntEnum):
@@ -242,7 +247,7 @@ def _has_form(pattern: str, text: str) -> Met:
 
 
 @lru_cache(maxsize=1024)
-def expression(pattern: str) -> jsonschema_rs.Draft202012Validator | None:
+def expression(pattern: str) -> "jsonschema_rs.Draft202012Validator | None":
     """Compile for an engine that takes linear time; None for what is no expression to it."""
     options = jsonschema_rs.RegexOptions(size_limit=_EXPRESSION_BYTES, dfa_size_limit=_EXPRESSION_BYTES)
     try:
