@@ -135,6 +135,7 @@ def _trust(ca_file: str | None, protocols: tuple[str, ...]) -> ssl.SSLContext:
             context = ssl.create_default_context(cafile=f"/proc/self/fd/{file.fileno()}")  # the one that was judged
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION
+    context.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF  # Python 3.11.2 sets it: a part would be taken for the whole
     context.hostname_checks_common_name = False
     context.set_alpn_protocols(list(protocols))
     return context
