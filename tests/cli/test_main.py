@@ -61,6 +61,20 @@ def test_options_that_are_read_without_the_library_are_those_of_the_command(glov
     assert {name.removesuffix("=") for name in direct.OPTIONS[command]} == named - {"help"}
 
 
+def test_no_package_hands_in_code_that_sees_what_is_validated(tmp_path):
+    """As pydantic lets each do that is installed."""
+    found = tmp_path / "spy-1.dist-info"
+    found.mkdir()
+    (found / "METADATA").write_text("Metadata-Version: 2.1\nName: spy\nVersion: 1\n")
+    (found / "entry_points.txt").write_text("[pydantic]\nspy = spy:plugin\n")
+    (tmp_path / "spy.py").write_text("print('here I am')\nplugin = None\n")
+    words = [*GLOVEPORT, "run", "-l", "none", "-c", "1"]
+    environ = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    for told, seen in (({}, ""), ({"PYDANTIC_DISABLE_PLUGINS": "others"}, "here I am\n")):
+        done = subprocess.run(words, env={**environ, **told}, capture_output=True, text=True, check=False)
+        assert done.stdout == seen
+
+
 PLAIN = ["run --json -c 1", "run -l shell -c ls --timeout 3", "exec --api a --api=b -- ls --config x", "serve --http"]
 OTHERS = [
     "run --js -c 1",

@@ -27,6 +27,8 @@ def main() -> None:
 def _run_command() -> None:
     _fill_standard_streams()
     collect_later()
+    # Any package could name code that is given all that is validated, secrets as well; to look for it takes 10 ms.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
         words = sys.argv[1:]
         if words[:1] == ["run"] and (code := run_by_server(words[1:], os.environ)) is not None:
