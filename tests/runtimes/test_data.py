@@ -165,7 +165,7 @@ def test_where_no_interpreter_has_the_packages_programs_are_told_why(site, tmp_p
 def test_no_interpreter_is_taken_from_anybodys_home(tmp_path, monkeypatch):
     """P1: programs would see what is installed with it."""
     monkeypatch.setattr(data, "base", lambda: tmp_path / "python3")
-    (tmp_path / "python3").symlink_to(sys.executable)
+    (tmp_path / "python3").touch()
     assert all(path.startswith("/usr/") for path in python._of_our_version())
 
 

@@ -28,7 +28,7 @@ _MOST_CHARACTERS: Final = 200
 _TOKEN: Final = re.compile(
     r"""//[^\n]*+|/\*(?:.*?\*/|.*)"""
     r"""|\b(?:from|import)\s*+(?:\(\s*+)?(?P<quote>["'])(?P<specifier>(?:npm|jsr):[^"'\\\n]*+)(?P=quote)"""
-    r"""|"(?:\\.|[^"\\\n])*+"?|'(?:\\.|[^'\\\n])*+'?|`(?:\\.|[^`\\])*+`?""",
+    r"""|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*"?|'[^'\\\n]*+(?:\\.[^'\\\n]*+)*'?|`[^`\\]*+(?:\\.[^`\\]*+)*`?""",
     re.DOTALL,
 )
 """What a program is read by: comments and texts, in which an import is none, and imports. What has no end goes to the

@@ -63,7 +63,9 @@ class SocketStream:
             return await self._retry(anyio.wait_readable, self._socket.recv, size)
         except ssl.SSLZeroReturnError:
             return b""
-        except ssl.SSLEOFError:
+        except ssl.SSLError as error:
+            if not isinstance(error, ssl.SSLEOFError) and error.reason != "UNEXPECTED_EOF_WHILE_READING":  # 3.11.2
+                raise
             self.torn = True
             return b""
 

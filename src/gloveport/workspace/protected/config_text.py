@@ -11,12 +11,13 @@ from msgspec import Struct, field
 
 from gloveport.policy.decisions.git_config_keys import ConfigKey
 
-_HEADER: Final = re.compile(r'\[([A-Za-z0-9-]+)(?:\.([A-Za-z0-9.-]+)|[ \t]+"((?:[^"\\\n]|\\[^\n])*+)")?\]')
+# What has a choice or a repetition in it is never repeated possessively: Python 3.11.2, Debian's, matches it wrongly.
+_HEADER: Final = re.compile(r'\[([A-Za-z0-9-]+)(?:\.([A-Za-z0-9.-]+)|[ \t]+"([^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*)")?\]')
 _ENTRY: Final = re.compile(
-    r'([A-Za-z][A-Za-z0-9-]*+)[ \t]*+(?:=[ \t]*+((?:[^"\\\n#;]|\\(?:[ntb"\\]|\n)|"(?:[^"\\\n]|\\(?:[ntb"\\]|\n))*+")*+)'
-    r"(?:[#;][^\n]*+)?)?(?:\n|\Z)"
+    r"([A-Za-z][A-Za-z0-9-]*+)[ \t]*+"
+    r'(?:=[ \t]*+((?:[^"\\\n#;]++|\\[ntb"\\\n]|"[^"\\\n]*+(?:\\[ntb"\\\n][^"\\\n]*+)*")*)(?:[#;][^\n]*+)?)?(?:\n|\Z)'
 )
-_BLANK: Final = re.compile(r"[ \t\n]*+(?:[#;][^\n]*+(?:\n|\Z)[ \t\n]*+)*+")
+_BLANK: Final = re.compile(r"[ \t\n]*+(?:[#;][^\n]*+[ \t\n]*+)*")
 _PIECE: Final = re.compile(r'\\(.|\n)|"|[^"\\]+')
 _ESCAPES: Final = {"n": "\n", "t": "\t", "b": "\b", "\n": ""}
 
