@@ -161,6 +161,13 @@ def test_changed_variables_are_told_with_type_and_size(session):
     assert answer["variables"]["removed"] == ["x"]
 
 
+def test_what_waits_when_it_is_asked_for_its_shape_is_not_waited_for_again_and_again(session):
+    lazy = "type('Lazy', (), {'__module__': 'xarray', 'shape': property(lambda self: __import__('time').sleep(0.6))})"
+    told = session.call(f"Lazy = {lazy}\na, b, c, d = (Lazy() for _ in range(4))")["variables"]
+    assert not told["is_complete"]
+    assert {"a", "d"} & {one["name"] for one in told["changed"]} == {"a"}
+
+
 def test_variables_and_inspect_run_no_cell(session):
     session.call("x = {'a': 1}\ndef f(a: int) -> int:\n    'Doubles.'")
     assert [one["name"] for one in session.call(do="variables")["variables"]["changed"]] == ["x", "f"]

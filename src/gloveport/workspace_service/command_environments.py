@@ -34,13 +34,16 @@ class CommandEnvironments(Struct, frozen=True, kw_only=True):
         """The operator's environment of this name, which is built where it is not there; None for the default.
 
         Raises:
-            WorkspaceError: INVALID_ARGUMENT: there is none, or it can't be built; SANDBOX_UNAVAILABLE.
+            WorkspaceError: INVALID_ARGUMENT: there is none, or it can't be built, which is written down;
+                SANDBOX_UNAVAILABLE.
+            AuditError: It can't be written down.
         """
         if name is None or name == self.default.name:
             return self.default
         try:
             found = await self.engine.environments.open_named(name, guard)
         except Denied as denial:
+            guard.deny("command", denial, {"environment": name})
             details = {"reason": denial.code}
             raise WorkspaceError("INVALID_ARGUMENT", denial.reason, hint=denial.hint, details=details) from denial
         except SandboxError as error:

@@ -26,11 +26,13 @@ async def test_a_command_names_an_environment_of_the_operators_and_no_other_comm
         assert await one.out(look) == "True False\n"
         assert await one.out(look, environment="single") == "False True\n"  # built by this command
         assert await one.out(look, environment="common") == await one.out(look) == "True False\n"
-        for name in ("other", "", "../trees/single", str(tmp_path), "broken"):
+        for name in ("other", "", "../trees/single", "/etc", "broken"):
             refused = await one.refused("exec_command", cmd="touch ran", environment=name)
             assert refused["code"] == "INVALID_ARGUMENT", refused
             assert name != "other" or refused["details"]["retry_hint"] == "There are: broken, common, single."
         assert not (one.root / "ran").exists()
+        denied = [record.fields["environment"] for record in one.records() if record.kind == "command.denied"]
+        assert denied == ["other", "", "../trees/single", "/etc", "broken"]
         begun = await one.run(look, session="new", environment="single")
         assert begun["stdout"] == "False True\n"
         for more in ({}, {"environment": "single"}):

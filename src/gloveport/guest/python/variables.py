@@ -11,6 +11,7 @@ import types
 
 PREVIEW_CHARACTERS = 80
 MOST_NAMES = 1000
+LONGEST_SECONDS = 1.0
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 SIZED = (list, tuple, dict, set, frozenset, bytearray)
 LARGE_BITS = 200
@@ -110,10 +111,11 @@ class Variables:
 
     def changes(self, seconds):
         """What has changed since the last time: ``{"changed": [{"name", …}], "removed": [name], "is_complete"}``."""
-        deadline = time.thread_time() + seconds  # of the processor, which others may have in between
+        # Of the processor, which others may have in between; but a value that waits for something takes none of it.
+        deadline, latest = time.thread_time() + seconds, time.monotonic() + LONGEST_SECONDS
         changed, names, is_complete = [], self.names(), True
         for name in names[-MOST_NAMES:]:
-            if time.thread_time() > deadline:
+            if time.thread_time() > deadline or time.monotonic() > latest:
                 is_complete = False
                 break
             value = self.namespace.get(name)
