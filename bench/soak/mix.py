@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import anyio
-from pydantic import JsonValue
 
 from gloveport.engine.execution import Engine
 from gloveport.model import Language, LimitName, Narrowing, Request, Result, Status
+from gloveport.model.json_value import JsonValue
 
 _NUMBER = "NUMBER"
 _AS_GIVEN = Narrowing()

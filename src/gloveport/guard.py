@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import Protocol, assert_never
 
 from msgspec import Struct, field
-from pydantic import JsonValue
 
 from gloveport.approvals.question import Verdict
 from gloveport.audit.log import AuditLog
@@ -21,6 +20,7 @@ from gloveport.fairness import compute
 from gloveport.model import Action, Allow, Ask, Decision, Deny, Execute, Grant
 from gloveport.model.egress import Connect, Fetch
 from gloveport.model.hub import CallTool, Sample
+from gloveport.model.json_value import JsonValue
 from gloveport.model.packages import Install
 from gloveport.model.workspace import GateHit, RunCommand, WriteFiles
 from gloveport.policy.decisions.decide import decide

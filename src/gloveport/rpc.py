@@ -18,11 +18,11 @@ from typing import Final, TypeAlias, cast
 
 import anyio
 import pydantic_core
-from pydantic import JsonValue
 
 from gloveport.errors import Denied, GuestError, UpstreamError
 from gloveport.fairness import compute
 from gloveport.limits.untrusted_json import has_many_values
+from gloveport.model.json_value import JsonValue
 
 Asked: TypeAlias = Mapping[str, JsonValue]
 Handler: TypeAlias = Callable[[Asked], Awaitable[JsonValue]]

@@ -21,8 +21,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeAlias
 
-from pydantic import JsonValue
-
 from gloveport.audit.log_files import (
     EMPTY_LOG,
     HEAD_BYTES,
@@ -50,6 +48,7 @@ from gloveport.audit.log_files import (
 from gloveport.audit.record import MAX_LINE_BYTES, Record, UnchainedRecord, draft, link, seal, shallow
 from gloveport.audit.retention import ARCHIVED, UNBOUNDED, RetentionBounds, find_removal, remove
 from gloveport.errors import AuditError
+from gloveport.model.json_value import JsonValue
 
 Clean: TypeAlias = Callable[[Mapping[str, JsonValue]], Mapping[str, JsonValue]]
 """Takes what must not be written down out of the fields of a record."""

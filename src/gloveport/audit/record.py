@@ -13,10 +13,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from pydantic import JsonValue
-
 from gloveport.ascii_json import encode_json
 from gloveport.errors import AuditError
+from gloveport.model.json_value import JsonValue
 
 GENESIS = "0" * 64
 """``prev`` of the first record."""

@@ -12,10 +12,10 @@ import sys
 from typing import Final, NamedTuple
 
 from msgspec import Struct
-from pydantic import JsonValue
 
 from gloveport.audit.log_files import file_name, file_numbers, open_file
 from gloveport.audit.record import MAX_LINE_BYTES, link
+from gloveport.model.json_value import JsonValue
 
 ARCHIVED = "log.archived"
 """Kind of the record."""

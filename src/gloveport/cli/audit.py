@@ -24,11 +24,10 @@ from gloveport.cli.config_loading import load_config
 from gloveport.untrusted_text import printable
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
-
     from gloveport.audit.read import Damaged
     from gloveport.audit.record import Record
     from gloveport.audit.verify import Verification
+    from gloveport.model.json_value import JsonValue
 
 POLL_SECONDS = 0.2
 VALUE_CHARACTERS = 200

@@ -11,7 +11,7 @@ import typer
 from gloveport.cli.config_loading import load_config
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
+    from gloveport.model.json_value import JsonValue
 
 
 ConfigOption: TypeAlias = Annotated[

@@ -18,12 +18,11 @@ from gloveport.cli.options import ConfigOption, recording
 from gloveport.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
-
     from gloveport.hub.credentials.login_desk import LoginDesk
     from gloveport.hub.credentials.login_storage import Login, Logins
     from gloveport.hub.pins import Offer, Pins
     from gloveport.model.hub import Server
+    from gloveport.model.json_value import JsonValue
 
 app = typer.Typer(no_args_is_help=True)
 

@@ -12,11 +12,10 @@ from gloveport.errors import Denied
 from gloveport.untrusted_text import printable, printable_lines
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
-
     from gloveport.config import Loaded
     from gloveport.engine.execution import Engine
     from gloveport.model import Result
+    from gloveport.model.json_value import JsonValue
     from gloveport.model.skill import SkillGrant
     from gloveport.policy.decisions.skill_grant import UsedRight
     from gloveport.skills.skill_files import Example

@@ -1,8 +1,8 @@
 """Scrubs a program's output and its report once more: it may have put together what came in pieces."""
 
 import pydantic_core
-from pydantic import JsonValue
 
+from gloveport.model.json_value import JsonValue
 from gloveport.sandbox.base import Sink
 from gloveport.secrets.scrub import Scrubber, scrub
 from gloveport.secrets.vault import Vault

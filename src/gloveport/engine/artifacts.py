@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 import anyio
 from anyio import to_thread
 from msgspec import Struct
-from pydantic import JsonValue
 
 from gloveport.artifacts.artifact_store import ArtifactStore, Bundle
 from gloveport.audit.log import AuditLog
 from gloveport.model import OUT
 from gloveport.model.artifact import Artifacts
+from gloveport.model.json_value import JsonValue
 from gloveport.sandbox.base import Child
 from gloveport.sandbox.run.in_files import write_files
 from gloveport.sandbox.run.out_files import FileVersion, OutFiles, has_entries

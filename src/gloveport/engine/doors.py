@@ -5,14 +5,13 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Final
 
-from pydantic import JsonValue
-
 from gloveport import door, rpc
 from gloveport.egress.outbound_session import EgressSession, Gateway
 from gloveport.engine.run_context import Execution
 from gloveport.errors import Denied
 from gloveport.late_module import late_module
 from gloveport.model.hub import DOOR
+from gloveport.model.json_value import JsonValue
 from gloveport.policy.wording import FINAL
 from gloveport.sandbox.base import Child
 

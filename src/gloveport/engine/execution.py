@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from pydantic import JsonValue
 
 from gloveport.approvals.desk import Desk
 from gloveport.artifacts.artifact_store import ArtifactStore, Found
@@ -44,6 +43,7 @@ from gloveport.model import (
     Result,
 )
 from gloveport.model.artifact import Artifacts
+from gloveport.model.json_value import JsonValue
 from gloveport.model.packages import PackageRules
 from gloveport.policy.decisions.grant import restrict_to_skill
 from gloveport.runtimes import Runtime

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 import pydantic_core
-from pydantic import JsonValue
 
 from gloveport.egress.outbound_session import RequestJournal
 from gloveport.errors import Denied
@@ -13,6 +12,7 @@ from gloveport.hub.ledger import Ledger
 from gloveport.late_module import late_module
 from gloveport.model import Failure, Grant, LimitName, Limits, Output, Request, Result, SessionState, Usage, Value
 from gloveport.model.artifact import Artifacts
+from gloveport.model.json_value import JsonValue
 from gloveport.runtimes import Runtime
 from gloveport.sandbox.base import Outcome
 from gloveport.sandbox.run.capture import plain

@@ -6,7 +6,6 @@ import os
 
 from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import JsonValue
 
 from gloveport.audit.log import AuditLog
 from gloveport.egress.scrubbed_output import without_secrets
@@ -17,6 +16,7 @@ from gloveport.fairness import compute
 from gloveport.guard import Guard
 from gloveport.limits.admission import AdmissionQueue
 from gloveport.model import Execute, Language, SessionState
+from gloveport.model.json_value import JsonValue
 from gloveport.sandbox.base import Outcome
 from gloveport.secrets.vault import Vault
 

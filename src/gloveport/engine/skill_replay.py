@@ -3,9 +3,8 @@
 import base64
 from collections.abc import Mapping
 
-from pydantic import JsonValue
-
 from gloveport.model import Result
+from gloveport.model.json_value import JsonValue
 from gloveport.skills.skill_files import Example
 
 _SHOWN = 200

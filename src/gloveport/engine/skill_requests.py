@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct
-from pydantic import JsonValue
 
 from gloveport.audit.log import AuditLog
 from gloveport.engine.recent_runs import RecentRuns
@@ -16,6 +15,7 @@ from gloveport.engine.run_context import SkillRun
 from gloveport.engine.skill_replay import example_of
 from gloveport.errors import Denied
 from gloveport.model import Language, Request
+from gloveport.model.json_value import JsonValue
 from gloveport.model.skill import SkillGrant
 from gloveport.policy.decisions.skill_grant import MOST_USED, learn_grant
 from gloveport.policy.wording import quote_sent

@@ -19,7 +19,6 @@ from typing import Any, Final
 import jsonschema_rs
 from jsonschema_rs import ValidationErrorKind as Kind
 from msgspec import Struct
-from pydantic import JsonValue
 
 from gloveport.hub.definition import Definition
 from gloveport.hub.schema_size import Size, TooLargeError, size_of
@@ -27,6 +26,7 @@ from gloveport.hub.stubs import typescript_stubs
 from gloveport.hub.stubs.interface import Interface
 from gloveport.hub.stubs.schema_reader import shape_of, text_of
 from gloveport.hub.stubs.shapes import Types
+from gloveport.model.json_value import JsonValue
 from gloveport.untrusted_text import one_line, quote
 
 _MOST_STEPS = 1_000_000

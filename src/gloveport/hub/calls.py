@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import pydantic_core
 from msgspec import Struct, field
-from pydantic import JsonValue
 
 from gloveport.errors import Denied, UpstreamError
 from gloveport.fairness import compute
@@ -24,6 +23,7 @@ from gloveport.hub.names import split_legacy
 from gloveport.hub.results import error_text, result_of
 from gloveport.model import Deny
 from gloveport.model.hub import CallTool, ToolCall
+from gloveport.model.json_value import JsonValue
 from gloveport.policy.decisions.decide import decide
 from gloveport.policy.decisions.tools import hosts_to_confirm, hosts_to_look_up, is_visible, servers_in_words
 from gloveport.policy.wording import FINAL, join_listed, quote_sent

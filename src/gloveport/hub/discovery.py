@@ -12,7 +12,6 @@ import anyio
 import pydantic_core
 from anyio import to_thread
 from msgspec import Struct, field
-from pydantic import JsonValue
 
 from gloveport.errors import Denied, UpstreamError
 from gloveport.hub.calls import Calls
@@ -20,6 +19,7 @@ from gloveport.hub.definition import Definition
 from gloveport.hub.hub import Hub
 from gloveport.hub.stubs import python_stubs, typescript_stubs
 from gloveport.model.hub import Toolbox
+from gloveport.model.json_value import JsonValue
 from gloveport.policy.decisions.tools import is_visible, servers_in_words
 from gloveport.policy.wording import FINAL, quote_sent
 from gloveport.rpc import Asked, Handler

@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import anyio
-from pydantic import JsonValue
 
 from gloveport.errors import ConfigError, Denied, UpstreamError
 from gloveport.fairness import compute
@@ -24,6 +23,7 @@ from gloveport.hub.pins import Pins, compare, identity_of
 from gloveport.hub.server_state import Clean, Connect, Record, ServerState
 from gloveport.limits.bucket import Bucket
 from gloveport.model.hub import Server
+from gloveport.model.json_value import JsonValue
 from gloveport.secrets.scrub import scrub_value
 from gloveport.task_group import open_task_group
 

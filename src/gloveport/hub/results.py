@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import pydantic_core
-from pydantic import JsonValue
 
 from gloveport.errors import UpstreamError
 from gloveport.hub.definition import Definition
 from gloveport.late_module import late_module
 from gloveport.limits.untrusted_json import has_many_values
+from gloveport.model.json_value import JsonValue
 from gloveport.policy.wording import quote_sent
 from gloveport.secrets.scrub import scrub_value
 

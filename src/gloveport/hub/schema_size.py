@@ -6,9 +6,8 @@ A checker goes each way through a schema. A few lines that refer to each other c
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from pydantic import JsonValue
-
 from gloveport.hub.stubs.schema_reader import target_of
+from gloveport.model.json_value import JsonValue
 
 _MOST_NODES = 20_000
 _MOST_DEPTH = 100

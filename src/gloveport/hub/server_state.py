@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct, field
-from pydantic import JsonValue
 
 from gloveport.hub.definition import Definition
 from gloveport.limits.bucket import Bucket
 from gloveport.model.hub import Server
+from gloveport.model.json_value import JsonValue
 
 if TYPE_CHECKING:
     import mcp_types as wire

@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Protocol
 
-from pydantic import JsonValue
-
 from gloveport.model import Grant, Language, Mount, Program
+from gloveport.model.json_value import JsonValue
 from gloveport.runtimes import shell, typescript
 
 

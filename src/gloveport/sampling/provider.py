@@ -13,10 +13,10 @@ import anyio
 import httpx2
 import pydantic_core
 from msgspec import Struct, field
-from pydantic import JsonValue
 
 from gloveport.errors import UpstreamError
 from gloveport.model.hub import Sampling
+from gloveport.model.json_value import JsonValue
 from gloveport.policy.hosts.authorities import is_confidential
 from gloveport.policy.wording import quote_sent
 from gloveport.sampling.model_question import Answer, ModelQuestion

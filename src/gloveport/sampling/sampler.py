@@ -13,11 +13,11 @@ from typing import Literal, TypeAlias
 
 import anyio
 from anyio import to_thread
-from pydantic import JsonValue
 
 from gloveport.errors import ConfigError, Denied, UpstreamError
 from gloveport.guard import Ending, Guard
 from gloveport.model.hub import Sample, Sampling
+from gloveport.model.json_value import JsonValue
 from gloveport.policy.wording import quote_sent
 from gloveport.rpc import Asked
 from gloveport.sampling.model_question import Answer, ModelQuestion, question_of

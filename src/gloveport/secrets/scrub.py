@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Self, TypeAlias
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
-from pydantic import JsonValue
 
+from gloveport.model.json_value import JsonValue
 from gloveport.secrets.form_tree import FOLDS, MOST_INDENT, RUN, RUN_BYTES, FormTree, Needle
 from gloveport.secrets.forms import Forms, spellings
 

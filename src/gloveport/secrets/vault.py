@@ -7,10 +7,9 @@ when the former one ceases to be good for anything.
 from collections import OrderedDict
 from collections.abc import Mapping
 
-from pydantic import JsonValue
-
 from gloveport.errors import ConfigError
 from gloveport.model.egress import Secret
+from gloveport.model.json_value import JsonValue
 from gloveport.secrets.forms import Forms
 from gloveport.secrets.scrub import MIN_SECRET_CHARS, Needles, names_in, scrub_text, scrub_value
 from gloveport.secrets.sources import LONGEST_SECRET, Sources

@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import pydantic_core
-from pydantic import JsonValue
 
 from gloveport.errors import Denied
 from gloveport.model import Language
+from gloveport.model.json_value import JsonValue
 from gloveport.model.skill import ParameterType, SkillParameter
 from gloveport.policy.wording import join_listed, quote_sent
 from gloveport.skills.frontmatter import bad_skill

@@ -4,9 +4,8 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal, TypeAlias
 
-from pydantic import JsonValue
-
 from gloveport.errors import GloveportError
+from gloveport.model.json_value import JsonValue
 from gloveport.patch_text.patch_error import PatchError
 
 Category: TypeAlias = Literal["validation", "security", "permission", "runtime", "not_found", "conflict", "internal"]

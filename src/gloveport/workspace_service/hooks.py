@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from anyio import to_thread
-from pydantic import JsonValue
 
 from gloveport.model import Program
+from gloveport.model.json_value import JsonValue
 from gloveport.policy.wildcards import matches
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.line_reader import LineRange, read_lines

@@ -5,7 +5,6 @@ import time
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct, field
-from pydantic import JsonValue
 
 from gloveport.approvals.desk import Desk
 from gloveport.approvals.question import Verdict
@@ -13,6 +12,7 @@ from gloveport.audit.log import AuditLog
 from gloveport.engine.runs import Run
 from gloveport.errors import Denied
 from gloveport.model import Result
+from gloveport.model.json_value import JsonValue
 from gloveport.model.workspace import Gate, RunCommand, WorkspacePolicy, WriteFiles
 from gloveport.policy.decisions.gate_decisions import open_needs
 from gloveport.policy.decisions.modes import stance

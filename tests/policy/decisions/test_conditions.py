@@ -4,10 +4,10 @@ import time
 
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import JsonValue
 from tests.cases import for_each
 
 from gloveport.model.hub import CallTool, Condition
+from gloveport.model.json_value import JsonValue
 from gloveport.policy.decisions.conditions import Met, hosts_of, in_words, weigh_conditions
 
 JSON = st.recursive(

@@ -7,13 +7,12 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
-from pydantic import JsonValue
-
 from gloveport.config.schema import KeyPath
 from gloveport.config.sources.layers import Table, walk
 from gloveport.config.validation.faults import Fault
 from gloveport.config.validation.sound_parts import sound_elements
 from gloveport.model.hub import Condition, Server, ToolRule
+from gloveport.model.json_value import JsonValue
 from gloveport.policy.decisions.conditions import expression
 from gloveport.policy.wildcards import matches
 

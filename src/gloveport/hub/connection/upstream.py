@@ -12,13 +12,13 @@ from typing import Literal, TypeAlias
 import anyio
 import mcp_types as wire
 from anyio.abc import TaskGroup
-from pydantic import JsonValue
 
 from gloveport.errors import UpstreamError
 from gloveport.hub.connection.breaker import Breaker
 from gloveport.hub.connection.link import MODES, Connect, ConnectionTarget, UpstreamConnection
 from gloveport.hub.definition import Definition
 from gloveport.model.hub import Server
+from gloveport.model.json_value import JsonValue
 from gloveport.policy.wording import quote_sent
 
 __all__ = ["Connect", "State", "Upstream"]

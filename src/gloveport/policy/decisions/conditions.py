@@ -15,10 +15,9 @@ from ipaddress import ip_address
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from pydantic import JsonValue
-
 from gloveport.late_module import late_module
 from gloveport.model.hub import CallTool, Condition
+from gloveport.model.json_value import JsonValue
 from gloveport.policy.hosts.addresses import is_global
 from gloveport.policy.hosts.authorities import canonical_host, is_address
 from gloveport.policy.wording import quote_sent

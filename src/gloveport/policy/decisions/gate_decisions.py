@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from pydantic import JsonValue
-
 from gloveport.model import Allow, Ask, Decision, Deny
+from gloveport.model.json_value import JsonValue
 from gloveport.model.workspace import GateHit, PathChange, RunCommand, WorkspacePolicy, WriteFiles
 from gloveport.policy.decisions.command_gates import make_need, order_needs
 from gloveport.policy.decisions.modes import stance

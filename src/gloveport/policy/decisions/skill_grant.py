@@ -4,11 +4,10 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias, assert_never
 from urllib.parse import quote, unquote
 
-from pydantic import JsonValue
-
 from gloveport.model import Action, Deny, Execute
 from gloveport.model.egress import Connect, Fetch
 from gloveport.model.hub import CallTool, Sample
+from gloveport.model.json_value import JsonValue
 from gloveport.model.packages import Install
 from gloveport.model.skill import GrantedRequests, SkillGrant, SkillRights
 from gloveport.model.workspace import RunCommand, WriteFiles

@@ -12,12 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import assert_never
 from urllib.parse import quote
 
-from pydantic import JsonValue
-
 from gloveport.errors import Denied
 from gloveport.model import Action, Execute
 from gloveport.model.egress import Connect, Fetch
 from gloveport.model.hub import CallTool, Sample
+from gloveport.model.json_value import JsonValue
 from gloveport.model.packages import Install
 from gloveport.model.workspace import Gate, PathChange, RunCommand, WriteFiles
 from gloveport.policy.hosts.authorities import DEFAULT_PORTS

@@ -17,10 +17,10 @@ from io import FileIO
 
 import anyio
 from msgspec import Struct, field
-from pydantic import JsonValue
 
 from gloveport.errors import ForkRefusedError, GuestError, SandboxError
 from gloveport.model import GUEST, Limits
+from gloveport.model.json_value import JsonValue
 from gloveport.sandbox.base import ExitStatus, IsolationReport
 from gloveport.sandbox.cgroups import cgroup
 from gloveport.sandbox.cgroups.kernel_memory import free_leftovers

@@ -16,10 +16,10 @@ from typing import Any, Literal, NamedTuple
 import anyio
 import pydantic_core
 from msgspec import Struct, field
-from pydantic import JsonValue
 
 from gloveport.ascii_json import encode_json
 from gloveport.errors import GuestError
+from gloveport.model.json_value import JsonValue
 from gloveport.sandbox.base import Directories
 from gloveport.sandbox.plan import Door
 

@@ -16,11 +16,11 @@ from io import FileIO
 
 import anyio
 import anyio.lowlevel
-from pydantic import JsonValue
 
 from gloveport.errors import GuestError
 from gloveport.event_loop import Ready, Selector
 from gloveport.fairness import Pace
+from gloveport.model.json_value import JsonValue
 from gloveport.sandbox.base import Sink
 from gloveport.sandbox.run import frames
 from gloveport.sandbox.run.limit_watch import LimitWatch

@@ -5,10 +5,10 @@ import os
 from collections.abc import AsyncIterator
 
 import anyio
-from pydantic import JsonValue
 
 from gloveport.engine.caller import Transport
 from gloveport.engine.execution import Engine
+from gloveport.model.json_value import JsonValue
 from gloveport.server.server_offer import version_of_gloveport
 
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
-from pydantic import JsonValue
-
 from gloveport.engine.skill_search import FoundSkill, FoundSkills
 from gloveport.hub.discovery import Detail, SearchResult, list_tools
 from gloveport.hub.hub import Hub
+from gloveport.model.json_value import JsonValue
 from gloveport.sandbox.run.capture import plain
 from gloveport.untrusted_text import one_line
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import mcp_types as wire
-from pydantic import JsonValue
 
 from gloveport.errors import Denied, find_exhaustion
+from gloveport.model.json_value import JsonValue
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace_service.service import Fields, WorkspaceService
 

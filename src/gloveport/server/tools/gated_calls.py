@@ -15,8 +15,8 @@ from typing import Any, Final, TypeAlias, cast
 import mcp_types as wire
 from mcp.server.mcpserver import Context
 from msgspec import Struct, field
-from pydantic import JsonValue
 
+from gloveport.model.json_value import JsonValue
 from gloveport.model.workspace import GATES, Gate
 from gloveport.server.request_caller import caller_of
 from gloveport.server.tools.elicitation import has_dialogs

@@ -7,9 +7,9 @@ from anyio import to_thread
 from mcp.server.mcpserver import Context
 from mcp_types.version import SUPPORTED_PROTOCOL_VERSIONS
 from msgspec import Struct
-from pydantic import JsonValue
 
 from gloveport.model import SCRATCH
+from gloveport.model.json_value import JsonValue
 from gloveport.model.workspace import GATES, Gate, WorkspacePolicy
 from gloveport.policy.decisions.modes import stance
 from gloveport.server.rendering import workspace_text as texts

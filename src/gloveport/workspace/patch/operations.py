@@ -12,8 +12,8 @@ from itertools import accumulate, islice
 from typing import Final
 
 from msgspec import Struct
-from pydantic import JsonValue
 
+from gloveport.model.json_value import JsonValue
 from gloveport.patch_text.matching import describe_nearest, describe_place, place_hunks
 from gloveport.patch_text.parsing import Add, Delete, Operation, Update
 from gloveport.patch_text.text import (

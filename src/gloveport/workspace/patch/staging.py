@@ -9,8 +9,8 @@ from contextlib import ExitStack
 from typing import Final
 
 from msgspec import Struct, field
-from pydantic import JsonValue
 
+from gloveport.model.json_value import JsonValue
 from gloveport.patch_text.text import Grade, Range, count_ranges, revision
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.descriptors import read_all
