@@ -12,14 +12,18 @@ from bench.measure import Unavailable
 _INSTALL_SECONDS = 600
 
 
+def cache() -> Path:
+    """Where the bench keeps things."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gloveport-bench"
+
+
 async def installed(package: str, version: str, program: str) -> str:
     """The path of a program of a package.
 
     Raises:
         Unavailable: It is not installed and can't be.
     """
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    directory = caches / "gloveport-bench" / f"{package}-{version}"
+    directory = cache() / f"{package}-{version}"
     path = directory / "bin" / program
     pip = [str(directory / "bin" / "python"), "-m", "pip", "install", "--quiet", f"{package}=={version}"]
     try:

@@ -514,6 +514,25 @@ async def test_several_files_come_in_one_answer_and_none_loses_the_others(served
         assert (await served.refused("read_file", **arguments))["code"] == "INVALID_ARGUMENT", arguments
 
 
+async def test_each_of_several_files_may_say_which_lines_are_wanted_of_it(served):
+    served.write("several/long.txt", "".join(f"{number}\n" for number in range(1, 51)))
+    paths = [
+        "several/long.txt:4-5",
+        f"{served.root}/several/long.txt:49-60",
+        "several/long.txt:5-4",
+        "several/long.txt:0-2",
+    ]
+    read = (await served.told("read_file", paths=[*paths, "several/long.txt"], start_line=50))["files"]
+    assert [one.get("content", one.get("error", {}).get("code")) for one in read] == [
+        "4\n5\n",
+        "49\n50\n",
+        "",
+        "NOT_FOUND",
+        "50\n",
+    ]
+    assert len({one["revision"] for one in read if "revision" in one}) == 1
+
+
 async def test_a_pdf_is_read_as_text_made_in_a_sandbox(served):
     served.write("paper.pdf", "").write_bytes(pdf("first words", "second words", "third words"))
     read = await served.told("read_file", path="paper.pdf")

@@ -76,9 +76,10 @@ class CommandTools(Struct, frozen=True, kw_only=True):
     @takes(CommandArguments)
     async def exec_command(self, ctx: Context[Any, Any], asked: CommandArguments) -> wire.CallToolResult:
         """Run a command of bash in the workspace, in a sandbox with nothing else of the host. After yield_time_ms it
-        goes on, and write_stdin waits for it. tty gives it a terminal; keep_stdin lets write_stdin feed a pipe. What
-        it leaves running ends with it, but in a session: `new` begins one, whose id the next command goes on with, in
-        the same shell, with its servers and files of /tmp.
+        goes on, and write_stdin waits for it. tty gives it a terminal; keep_stdin lets write_stdin feed a pipe.
+        `apply_patch <<'EOF'` is a command too: edit and test in one call. What it leaves running ends with it, but in
+        a session: `new` begins one, whose id the next command goes on with, in the same shell, with its servers and
+        files of /tmp.
         """
         started = time.monotonic()
         try:

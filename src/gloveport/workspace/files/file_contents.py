@@ -1,5 +1,6 @@
 """The tool ``read_file``: lines of a file or of several, of which none loses the others; documents as text."""
 
+import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Annotated, Final, Literal, NotRequired, TypeAlias, TypedDict
@@ -16,6 +17,8 @@ from gloveport.workspace.program import RunProgram
 from gloveport.workspace.tool_types import Bytes, Line, NextAction, Text, next_action
 
 MOST_FILES: Final = 20
+
+_WITH_LINES: Final = re.compile(r"(.+):([1-9][0-9]{0,8})-([1-9][0-9]{0,8})", re.DOTALL)
 
 Paths: TypeAlias = Annotated[list[Text] | None, Field(min_length=1, max_length=MOST_FILES)]
 Pages: TypeAlias = Annotated[str | None, Field(pattern=r"^[0-9]{1,6}(-[0-9]{1,6})?$")]
@@ -55,11 +58,11 @@ async def read_file(  # noqa: PLR0913 - they are the tool's
     pages: Pages = None,
     raw: bool = False,
 ) -> TextRead | DocumentRead | SeveralRead:
-    """Read lines of a text file, or of several (paths), with the revision that edits by line name. Of a PDF or a
-    notebook (.ipynb) its text, unless raw.
+    """Read lines of a text file, or of several (paths: `a.py`, `b.py:10-40`), with the revision that edits by line
+    name. Of a PDF or a notebook (.ipynb) its text, unless raw.
 
     At most ``MAX_LINES`` whole lines of each, and ``max_bytes`` bytes of UTF-8 in all. ``pages`` are of a PDF, or cells
-    of a notebook.
+    of a notebook. A file whose own name ends like ``:10-40`` is read by ``path``.
 
     Raises:
         WorkspaceError: INVALID_ARGUMENT; or of one file as ``read_lines``, ``read_document``.
@@ -92,9 +95,9 @@ async def _read_several(read_one: ReadOne, paths: list[str], lines: LineRange) -
     files: list[TextRead | DocumentRead | FailedRead] = []
     room, is_cut, unread = lines.max_bytes, False, list(paths)
     while unread and room > 0 and not is_cut:
-        path = unread.pop(0)
+        path, wanted = _split_lines(unread.pop(0), lines)
         try:
-            read = await read_one(path, replace(lines, max_bytes=room))
+            read = await read_one(path, replace(wanted, max_bytes=room))
         except WorkspaceError as error:
             files.append(FailedRead(path=path, error=_describe_error(error)))
         else:
@@ -108,6 +111,14 @@ async def _read_several(read_one: ReadOne, paths: list[str], lines: LineRange) -
             "read_file", paths=[*unread], max_bytes=lines.max_bytes, line_numbers=numbers
         )
     return answer
+
+
+def _split_lines(path: str, lines: LineRange) -> tuple[str, LineRange]:
+    """A path without the lines that it ends with, and these; else those that are wanted of all."""
+    if not (found := _WITH_LINES.fullmatch(path)):
+        return path, lines
+    path, first, last = found.groups()
+    return path, replace(lines, start_line=int(first), end_line=int(last))
 
 
 def _describe_error(error: WorkspaceError) -> dict[str, JsonValue]:
