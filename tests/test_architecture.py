@@ -173,9 +173,8 @@ SUBPACKAGES = {
     "policy/hosts": [{"addresses", "authorities", "headers", "url_paths"}],
     "policy/decisions": [
         {"command_variables", "conditions", "git_config_keys", "input_files", "modes", "protected_names", "subjects"},
-        {"command_gates", "outbound", "sampling", "skill_grant", "tools"},
-        {"gate_decisions"},
-        {"decide", "grant"},
+        {"command_gates", "gate_decisions", "inherited_variables", "outbound", "sampling", "skill_grant", "tools"},
+        {"decide", "grant", "write_gates"},
     ],
     "policy/shell_text": [
         {"rulebook", "words"},

@@ -77,7 +77,7 @@ async def _execute(
     with find_meanwhile(loaded.config) as interpreters:
         from gloveport.bootstrap.foreground import open_foreground, program_settings, with_directory
         from gloveport.cli.terminal.relay import Relay, terminal_size
-        from gloveport.policy.decisions.command_variables import inherit_variables
+        from gloveport.policy.decisions.inherited_variables import inherit_variables
         from gloveport.task_group import open_task_group
         from gloveport.workspace_service.foreground import ForegroundProgram
 

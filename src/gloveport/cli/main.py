@@ -9,7 +9,6 @@ import threading
 from gloveport.cli.direct import find_direct
 from gloveport.cli.exit_codes import of_error
 from gloveport.cli.garbage import collect_later
-from gloveport.cli.run_client import run_by_server
 from gloveport.cli.usage import UsageError
 from gloveport.errors import GloveportError
 from gloveport.untrusted_text import printable_lines
@@ -31,8 +30,11 @@ def _run_command() -> None:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
         words = sys.argv[1:]
-        if words[:1] == ["run"] and (code := run_by_server(words[1:], os.environ)) is not None:
-            sys.exit(code)
+        if words[:1] == ["run"]:
+            from gloveport.cli.run_client import run_by_server
+
+            if (code := run_by_server(words[1:], os.environ)) is not None:
+                sys.exit(code)
         from gloveport.cli import logs
 
         logs.set_up()

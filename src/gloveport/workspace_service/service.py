@@ -17,10 +17,10 @@ from gloveport.guard import Ending, Guard
 from gloveport.model import Allow, Grant
 from gloveport.model.egress import Egress
 from gloveport.model.workspace import RunCommand, WorkspacePolicy, WriteFiles
-from gloveport.policy.decisions.command_variables import inherit_variables
 from gloveport.policy.decisions.decide import decide
 from gloveport.policy.decisions.gate_decisions import open_needs, permission_details
 from gloveport.policy.decisions.grant import reachable
+from gloveport.policy.decisions.inherited_variables import inherit_variables
 from gloveport.policy.decisions.modes import stance
 from gloveport.policy.hosts.authorities import parse_pattern, places_of
 from gloveport.policy.wildcards import matches

@@ -8,7 +8,7 @@ from typing import Final
 from gloveport.model.workspace import Operation, PathChange, WriteFiles
 from gloveport.patch_text import parsing
 from gloveport.patch_text.patch_error import PatchError
-from gloveport.policy.decisions.gate_decisions import write_action
+from gloveport.policy.decisions.write_gates import write_action
 from gloveport.untrusted_text import printable
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.gitignore import find_ignored

@@ -5,7 +5,8 @@ import time
 from tests.cases import for_each
 
 from gloveport.model.workspace import WorkspacePolicy
-from gloveport.policy.decisions.command_variables import inherit_variables, refused_variables
+from gloveport.policy.decisions.command_variables import refused_variables
+from gloveport.policy.decisions.inherited_variables import inherit_variables
 
 RUNNING = frozenset(
     {"LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH", "LD_DEBUG", "LD_BIND_NOW", "DYLD_INSERT_LIBRARIES"}

@@ -7,13 +7,9 @@ from tests.cases import for_each
 from gloveport.model import Allow, Ask, Deny
 from gloveport.model.workspace import GATES, MODES, PathChange, WorkspacePolicy
 from gloveport.policy.decisions.command_gates import CommandRequest, command_action
-from gloveport.policy.decisions.gate_decisions import (
-    decide_command,
-    decide_write,
-    permission_details,
-    write_action,
-)
+from gloveport.policy.decisions.gate_decisions import decide_command, decide_write, permission_details
 from gloveport.policy.decisions.modes import STANCES, stance
+from gloveport.policy.decisions.write_gates import write_action
 
 SAFE = WorkspacePolicy()
 

@@ -19,7 +19,7 @@ from mcp import Client
 from tests.server.workspace.served import OWNER, git, opened, owned
 from tests.server.workspace.test_commands import begun
 
-from gloveport.policy.decisions.command_variables import inherit_variables
+from gloveport.policy.decisions.inherited_variables import inherit_variables
 from gloveport.workspace.protected import protected_paths
 
 needs_a_compiler = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not there: apt-get install gcc")

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from gloveport.config.checks.mounts import toolchain_refusal
+from gloveport.config.checks.mounts import toolchain_refusals
 from gloveport.config.host_paths.workspace_root import private_paths
 from gloveport.config.schema import Config
 from gloveport.config.toml_text import printable
@@ -42,7 +42,7 @@ def find_package(program: Path, config: Config, environ: Mapping[str, str], show
     )
     why = "it is no package by itself"
     if package is not None:
-        refusal = toolchain_refusal(package, [*private_paths(config, environ)])
+        refusal = next(toolchain_refusals([package], private_paths(config, environ)))
         if refusal is None:
             return package
         why = refusal

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from gloveport.config.checks.mounts import toolchain_refusal
+from gloveport.config.checks.mounts import overlap, toolchain_refusals
 from gloveport.config.host_paths.workspace_root import private_paths
 from gloveport.config.schema import Config
 
@@ -52,7 +52,7 @@ def find_toolchains(config: Config, environ: Mapping[str, str], taken: Sequence[
 
     def show(directory: Path, *bins: Path) -> None:
         if directory not in shown:
-            if any(_overlap(directory, other) for other in (*shown, *taken)):
+            if any(overlap(directory, other) for other in (*shown, *taken)):
                 return
             shown.append(directory)
         path.extend(one for one in bins if one not in path)
@@ -60,9 +60,10 @@ def find_toolchains(config: Config, environ: Mapping[str, str], taken: Sequence[
     for one in config.workspace.toolchains:
         show(one, one / "bin" if (one / "bin").is_dir() else one)
     if config.workspace.auto_toolchains:
-        private = [*private_paths(config, environ)]
-        for directory, *bins in _find_owners(environ):
-            if toolchain_refusal(directory, private) is None:
+        found = [*_find_owners(environ)]
+        refusals = toolchain_refusals((directory for directory, *_ in found), private_paths(config, environ))
+        for (directory, *bins), refusal in zip(found, refusals, strict=True):
+            if refusal is None:
                 show(directory, *bins)
     for one in _find_settings():
         show(one)
@@ -130,7 +131,3 @@ def _rust_toolchain(file: Path) -> str:
 def _find_settings() -> Iterator[Path]:
     for pattern in _SETTINGS:
         yield from (one for one in sorted(Path("/etc").glob(pattern)) if not one.is_symlink())
-
-
-def _overlap(one: Path, other: Path) -> bool:
-    return one.is_relative_to(other) or other.is_relative_to(one)

@@ -1,4 +1,4 @@
-"""Which variables of a caller come to the gate ``sensitive_env``, and which of the server's own commands inherit.
+"""Which variables of a caller come to the gate ``sensitive_env``.
 
 A command starts in an environment that the sandbox makes; the caller's variables appear at the last exec, in the shell
 that runs the command, so no program of ours ever starts with them. What they can do there a command could do as well
@@ -19,7 +19,6 @@ from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
-from gloveport.model.workspace import WorkspacePolicy
 from gloveport.policy.shell_text.rulebook import Examples, Pattern, RuleTable
 from gloveport.policy.wildcards import matches
 from gloveport.policy.wording import quote_sent
@@ -86,22 +85,14 @@ def refused_variables(env: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
             yield name, why, "Say it in the command instead."
 
 
-def inherit_variables(policy: WorkspacePolicy, own: Mapping[str, str]) -> dict[str, str]:
-    """The server's own variables that commands inherit: a secret only by its full name."""
-    return {name: value for name, value in sorted(own.items()) if _is_inherited(policy, name, value)}
+def is_plain(name: str, value: str) -> bool:
+    """Whether a variable comes to no gate, and has no name of a secret."""
+    return not _rules().secret_names.name.fullmatch(name) and not any(refused_variables({name: value}))
 
 
 def find_secret(name: str, value: str) -> str:
     """What kind of secret a variable looks like; empty where it looks like none."""
     return _find_secret(_rules(), name, value)
-
-
-def _is_inherited(policy: WorkspacePolicy, name: str, value: str) -> bool:
-    if name in policy.inherit:
-        return True
-    if not any(matches(pattern, name) for pattern in policy.inherit):  # of most this is clear before a rule is read
-        return False
-    return not _rules().secret_names.name.fullmatch(name) and not any(refused_variables({name: value}))
 
 
 def _find_rule(book: VariableRules, name: str, value: str) -> VariableRule | None:

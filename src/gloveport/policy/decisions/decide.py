@@ -4,25 +4,20 @@ until it has a branch.
 Reasons and hints are read by the model that wrote the program: they say what it may do instead.
 """
 
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
-from gloveport.late_module import late_module
 from gloveport.model import LANGUAGES, Action, Allow, Ask, Decision, Deny, Execute, Grant
 from gloveport.model.egress import Connect, Fetch
 from gloveport.model.hub import CallTool, Sample
 from gloveport.model.packages import Install
 from gloveport.model.workspace import RunCommand, WriteFiles
+from gloveport.policy.decisions.gate_decisions import decide_command, decide_write
 from gloveport.policy.decisions.input_files import find_clash, find_path_fault
 from gloveport.policy.decisions.outbound import decide_connect, decide_fetch
 from gloveport.policy.decisions.sampling import decide_sample
 from gloveport.policy.decisions.skill_grant import decide_for_skill
 from gloveport.policy.decisions.tools import decide_call
 from gloveport.policy.package_requests import decide_install
-
-if TYPE_CHECKING:
-    from gloveport.policy.decisions import gate_decisions
-else:
-    gate_decisions = late_module("gloveport.policy.decisions.gate_decisions")  # with a parser of shells
 
 _BY_LANGUAGE = Allow(rule="policy.languages")
 _NO_WORKSPACE = Deny(code="no_workspace", reason="There is no workspace here.", hint="Do without files of the owner.")
@@ -53,9 +48,9 @@ def _by_policy(grant: Grant, action: Action) -> Decision:  # noqa: PLR0911 - one
         case Sample():
             return decide_sample(grant.sampling, action)
         case RunCommand():
-            return gate_decisions.decide_command(grant.workspace, action) if grant.workspace else _NO_WORKSPACE
+            return decide_command(grant.workspace, action) if grant.workspace else _NO_WORKSPACE
         case WriteFiles():
-            return gate_decisions.decide_write(grant.workspace, action) if grant.workspace else _NO_WORKSPACE
+            return decide_write(grant.workspace, action) if grant.workspace else _NO_WORKSPACE
         case Install():
             return decide_install(grant.packages, action)
         case _:

@@ -3,27 +3,17 @@
 Gates explain, teach and ask; the sandbox is the boundary.
 """
 
-from collections.abc import Iterable, Iterator
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable
 from typing import Final
 
 from gloveport.model import Allow, Ask, Decision, Deny
 from gloveport.model.json_value import JsonValue
-from gloveport.model.workspace import GateHit, PathChange, RunCommand, WorkspacePolicy, WriteFiles
-from gloveport.policy.decisions.command_gates import make_need, order_needs
+from gloveport.model.workspace import GateHit, RunCommand, WorkspacePolicy, WriteFiles
 from gloveport.policy.decisions.modes import stance
-from gloveport.policy.shell_text.rulebook import rulebook
-from gloveport.policy.wildcards import has_match
 from gloveport.policy.wording import FINAL, join_listed, quote_sent
 from gloveport.untrusted_text import printable
 
 _MOST_SHOWN: Final = 2000
-
-
-def write_action(changes: Iterable[PathChange], ignored: AbstractSet[str]) -> WriteFiles:
-    """Make changes an action. ``ignored``: those of their paths that git ignores."""
-    every = tuple(changes)
-    return WriteFiles(changes=every, needs=order_needs(_write_needs(every, ignored)))
 
 
 def decide_command(policy: WorkspacePolicy, action: RunCommand) -> Decision:
@@ -71,15 +61,3 @@ def _decide(policy: WorkspacePolicy, needs: tuple[GateHit, ...], question: str) 
         gates = join_listed(dict.fromkeys(need.gate for need in waiting))
         return Ask(rule=f"workspace gates: {gates}", question=f"{question} {' '.join(need.why for need in waiting)}")
     return Allow(rule=f"workspace mode: {policy.mode}")
-
-
-def _write_needs(changes: Iterable[PathChange], ignored: AbstractSet[str]) -> Iterator[GateHit]:
-    book = rulebook()
-    for change in changes:
-        *directories, name = change.path.split("/")
-        if change.path in ignored:
-            why = f"Git ignores {quote_sent(change.path)}: a change of it is seen by nobody, and in no commit."
-            yield make_need("write_generated_or_ignored", change.path, why, "Change a file that git knows.")
-        elif has_match(book.generated, name) or any(has_match(book.generated_trees, each) for each in directories):
-            why = f"{quote_sent(change.path)} is made by a tool, which overwrites it."
-            yield make_need("write_generated_or_ignored", change.path, why, "Change its source, and run the tool.")
