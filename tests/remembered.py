@@ -15,14 +15,14 @@ from typing import Any
 import httpcore2
 from mcp.server.mcpserver.tools import Tool
 
-from gloveport.bootstrap import build
+from gloveport.bootstrap import host_setup
 from gloveport.runtimes import python
 
 _make_context = functools.cache(lambda trust_env, *_: _default_ssl_context(_trust_env=trust_env))
 _default_ssl_context = httpcore2.default_ssl_context
 _from_function = Tool.from_function
 _tools: dict[str, Tool] = {}
-with_packages = build.with_packages
+with_packages = host_setup.with_packages
 
 
 def remember() -> None:
@@ -43,7 +43,7 @@ def packages_state() -> Path:
 
 def share_packages(state: Path) -> None:
     """Have them put together there, whatever the state directory of a test is."""
-    build.with_packages = lambda init, _: with_packages(init, {"GLOVEPORT_STATE": str(state)})
+    host_setup.with_packages = lambda init, _: with_packages(init, {"GLOVEPORT_STATE": str(state)})
 
 
 def _share_context(*, _trust_env: bool = True) -> ssl.SSLContext:

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 
 from gloveport.bootstrap import app
-from gloveport.bootstrap.build import Host, open_host
+from gloveport.bootstrap.host_setup import Host, open_host
 from gloveport.config import Config
 from gloveport.engine.execution import Engine
 from gloveport.errors import ForkRefusedError, SandboxError

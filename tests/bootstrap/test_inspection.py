@@ -2,7 +2,7 @@
 
 import pytest
 
-from gloveport.bootstrap import build
+from gloveport.bootstrap.host_setup import open_host
 from gloveport.bootstrap.inspection import inspect, inspect_host, require
 from gloveport.config import Config
 from gloveport.errors import SandboxError
@@ -55,7 +55,7 @@ async def test_a_server_that_starts_tries_its_layers_with_the_one_helper_it_has(
     config, started, start = Config(), [], Launcher._start
     found = await inspect(config, environ)
     monkeypatch.setattr(Launcher, "_start", lambda launcher: (started.append(launcher), start(launcher)))
-    with build.open_host(config, environ) as host:
+    with open_host(config, environ) as host:
         checks = await inspect_host(host, config, Network())
     assert started == [host.backend.launcher]
     told = [(check.name, check.state) for check in found if check.name != "audit"]  # details name this process's groups

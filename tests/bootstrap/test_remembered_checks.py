@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gloveport.bootstrap.build import open_host
+from gloveport.bootstrap.host_setup import open_host
 from gloveport.bootstrap.remembered_checks import recall_checks, remember_checks
 from gloveport.config import Config
 from gloveport.sandbox.detection.probe import Check

@@ -7,7 +7,7 @@ import pytest
 from mcp import Client
 
 from gloveport.bootstrap import app
-from gloveport.bootstrap.build import open_host
+from gloveport.bootstrap.host_setup import open_host
 from gloveport.bootstrap.upstreams import connect_servers
 from gloveport.bootstrap.workspace import open_workspace, with_view
 from gloveport.config import Config

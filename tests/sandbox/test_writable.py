@@ -10,7 +10,7 @@ from io import FileIO
 import anyio
 import pytest
 
-from gloveport.bootstrap import build
+from gloveport.bootstrap import build, host_setup
 from gloveport.config import Config
 from gloveport.errors import SandboxError
 from gloveport.model import Mount, Program
@@ -78,8 +78,11 @@ async def server(root):
         os.chown(root, OWNER, OWNER + 1)  # who owns it at the start is whom the sandboxes write as
     config = Config()
     with Launcher.open() as launcher:
-        tree = build.cgroups(config, launcher)
-        backend, system = build.bubblewrap(config, launcher, tree), build.system_of(build.init_of(config), tree)
+        tree = host_setup.cgroups(config, launcher)
+        backend, system = (
+            host_setup.bubblewrap(config, launcher, tree),
+            host_setup.system_of(host_setup.init_of(config), tree),
+        )
         shares = (Mount(source=str(root), target=INSIDE),)
         grant = build.whole_grant(config).model_copy(update={"writable": shares})
         plan = make_plan(Program(name="command"), grant, system)

@@ -8,7 +8,7 @@ from typing import Final
 
 import anyio
 
-from gloveport.bootstrap import build
+from gloveport.bootstrap import build, host_setup
 from gloveport.config import Config
 from gloveport.model import Mount, Program
 from gloveport.sandbox.launch.launcher import Launcher
@@ -29,8 +29,11 @@ async def fork_server(root: Path):
         os.chown(root, OWNER, OWNER)
     config = Config()
     with Launcher.open() as launcher:
-        tree = build.cgroups(config, launcher)
-        backend, system = build.bubblewrap(config, launcher, tree), build.system_of(build.init_of(config), tree)
+        tree = host_setup.cgroups(config, launcher)
+        backend, system = (
+            host_setup.bubblewrap(config, launcher, tree),
+            host_setup.system_of(host_setup.init_of(config), tree),
+        )
         shares = (Mount(source=str(root), target=WORKSPACE),)
         grant = build.whole_grant(config).model_copy(update={"writable": shares})
         async with zygote_process.start(backend, make_plan(Program(name="command"), grant, system)) as server:

@@ -11,7 +11,8 @@ from gloveport.approvals.desk import Desk
 from gloveport.approvals.store import Store
 from gloveport.artifacts.artifact_store import ArtifactBounds, ArtifactStore
 from gloveport.audit.log import AuditLog
-from gloveport.bootstrap.build import Host, Interpreters, audit_bounds, open_host, reach_of, rules_of, stock_of, stocks
+from gloveport.bootstrap.build import audit_bounds, open_gateway, reach_of, rules_of, stock_of, stocks
+from gloveport.bootstrap.host_setup import Host, open_host
 from gloveport.bootstrap.skill_places import open_library
 from gloveport.config import Config, audit_directory, state_directory
 from gloveport.egress.outbound_session import Gateway
@@ -26,10 +27,7 @@ from gloveport.late_module import late_module
 from gloveport.limits.admission import AdmissionQueue
 from gloveport.sandbox.pool.pool import Pool
 from gloveport.sandbox.run.capture import Archive
-from gloveport.secrets.log_scrubbing import scrubbed_logs
-from gloveport.secrets.sources import Sources
 from gloveport.secrets.vault import Vault
-from gloveport.task_group import open_task_group
 
 if TYPE_CHECKING:
     from gloveport.bootstrap import environment_setup
@@ -81,10 +79,7 @@ async def open_no_hub(
 
 @contextlib.asynccontextmanager
 async def assemble(
-    config: Config,
-    environ: Mapping[str, str],
-    connected: Connected = open_no_hub,
-    interpreters: Interpreters | None = None,
+    config: Config, environ: Mapping[str, str], connected: Connected = open_no_hub
 ) -> AsyncIterator[Engine]:
     """An engine on this host, as configured.
 
@@ -92,42 +87,39 @@ async def assemble(
         config: What the operator has configured.
         environ: Our environment.
         connected: Gives the hub to the configuration's servers: ``upstreams.connected`` where there are any.
-        interpreters: See ``open_host``.
 
     Raises:
         ConfigError: The configuration names something that is not there.
         SandboxError: This host lacks a layer that the configuration demands.
         AuditError: The audit log can't be written.
     """
-    with open_host(config, environ, interpreters) as host:
+    with open_host(config, environ) as host:
         async with assemble_on(host, config, environ, connected) as engine:
             yield engine
 
 
 @contextlib.asynccontextmanager
 async def assemble_on(
-    host: Host, config: Config, environ: Mapping[str, str], connected: Connected
+    host: Host, config: Config, environ: Mapping[str, str], connected: Connected, opened: Gateway | None = None
 ) -> AsyncIterator[Engine]:
-    """See ``assemble``: an engine on a host that was found before."""
-    with contextlib.ExitStack() as stack:
-        archive = Archive()
-        stack.callback(archive.close)
-        artifacts = ArtifactStore(_artifact_bounds(config), _spool())
-        stack.callback(artifacts.close)
-        vault, state = Vault(Sources(environ)), state_directory(environ)
-        stack.enter_context(scrubbed_logs(vault.clean))
-        audit = AuditLog.open(
-            audit_directory(config, environ),
-            max_file_bytes=config.audit.max_file_bytes,
-            bounds=audit_bounds(config),
-            clean=vault.clean_fields,
-        )
-        stack.enter_context(audit)
-        store = Store(state / "approvals")
-        store.create()
-        desk = Desk(store, config.approvals.timeout_seconds, frozenset(config.approvals.channels))
-        async with open_task_group() as connections:
-            gateway = Gateway(vault, connections, config.proxy)
+    """See ``assemble``: an engine on a host that was found before, and perhaps with a gateway that is open."""
+    async with contextlib.nullcontext(opened) if opened is not None else open_gateway(config, environ) as gateway:
+        with contextlib.ExitStack() as stack:
+            archive = Archive()
+            stack.callback(archive.close)
+            artifacts = ArtifactStore(_artifact_bounds(config), _spool())
+            stack.callback(artifacts.close)
+            vault, state = gateway.vault, state_directory(environ)
+            audit = AuditLog.open(
+                audit_directory(config, environ),
+                max_file_bytes=config.audit.max_file_bytes,
+                bounds=audit_bounds(config),
+                clean=vault.clean_fields,
+            )
+            stack.enter_context(audit)
+            store = Store(state / "approvals")
+            store.create()
+            desk = Desk(store, config.approvals.timeout_seconds, frozenset(config.approvals.channels))
             skills = open_library(config, environ)
             calls_skills = "skills" in config.workspace.toolsets
             reach = reach_of(config, gateway, skills=calls_skills and not skills.is_empty)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from anyio import to_thread
 
 from gloveport.bootstrap import app
-from gloveport.bootstrap.build import init_of
+from gloveport.bootstrap.host_setup import init_of
 from gloveport.config import Config, Loaded
 from gloveport.config.loading.reload import Reloaded, reload
 from gloveport.config.loading.watch import changes

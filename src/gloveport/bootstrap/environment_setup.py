@@ -7,7 +7,8 @@ from pathlib import Path
 from msgspec.structs import replace
 from uv import find_uv_bin
 
-from gloveport.bootstrap.build import rules_of, store_of
+from gloveport.bootstrap.build import rules_of
+from gloveport.bootstrap.host_setup import store_of
 from gloveport.config import Config
 from gloveport.egress.outbound_session import Gateway
 from gloveport.engine.advisories import PUBLIC_ADVISORIES, AdvisoryService

@@ -5,19 +5,36 @@ import math
 import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from gloveport.bootstrap import app
-from gloveport.bootstrap.build import Interpreters
+from anyio import to_thread
+
+from gloveport.bootstrap.build import open_gateway, reach_of
+from gloveport.bootstrap.host_setup import Host
 from gloveport.bootstrap.workspace_options import with_workspace
-from gloveport.bootstrap.workspace_sandboxes import LoneProgram, open_sandboxes
+from gloveport.bootstrap.workspace_plans import prepare_plans
 from gloveport.config import Config, find_package, find_program, find_toolchains, refuse_as_workspace
 from gloveport.config.schema import ExecProgram, PoolSettings
 from gloveport.errors import ConfigError
+from gloveport.late_module import import_now, late_module
 from gloveport.model import Mount
-from gloveport.workspace_service.sandboxes import WorkspaceSandboxes
+from gloveport.task_group import open_task_group
+
+if TYPE_CHECKING:
+    from gloveport.bootstrap import app, workspace_sandboxes
+    from gloveport.workspace_service.sandboxes import WorkspaceSandboxes
+else:
+    app = late_module("gloveport.bootstrap.app")
+    workspace_sandboxes = late_module("gloveport.bootstrap.workspace_sandboxes")
 
 _SYSTEMS_PATH: Final = "/usr/bin:/bin"
+_LATER: Final = (
+    "gloveport.bootstrap.app",
+    "gloveport.bootstrap.workspace_sandboxes",
+    "gloveport.cli.terminal.output_filter",
+    "gloveport.workspace_service.foreground",
+)
+"""What is imported while the fork server starts."""
 
 
 def with_directory(config: Config, workspace: str | None, cwd: Path) -> tuple[Config, str]:
@@ -38,25 +55,26 @@ def with_directory(config: Config, workspace: str | None, cwd: Path) -> tuple[Co
 
 @contextlib.asynccontextmanager
 async def open_foreground(
+    host: Host,
     config: Config,
     command: str,
     environ: Mapping[str, str],
     believed: Sequence[Path] = (),
-    interpreters: Interpreters | None = None,
     environment: str | None = None,
-) -> AsyncIterator[tuple[WorkspaceSandboxes, str]]:
+) -> "AsyncIterator[tuple[WorkspaceSandboxes, str]]":
     """The sandboxes of the workspace for one program, and what that is called in them.
 
     Args:
+        host: Where it runs.
         config: As ``with_directory`` gives it.
         command: What the program is called here.
         environ: Our environment.
         believed: The files that the configuration was read from, which the workspace may not hold.
-        interpreters: Those of this host, where they were asked before.
-        environment: One that it is to have in the place of what the configuration says.
+        environment: Whose packages and programs it is to have; None for the workspace's.
 
     Raises:
-        ConfigError: It is no directory that can be a workspace, or the program can't be shown.
+        ConfigError: The directory can't be a workspace, the program can't be shown in a sandbox, or its environment
+            can't be had.
         SandboxError: This host can't build its sandboxes.
         AuditError: The audit log can't be written.
     """
@@ -64,20 +82,30 @@ async def open_foreground(
     if root is None:
         raise ConfigError("there is no workspace", hint="name one by --workspace")
     refuse_as_workspace(root, config, environ, believed)
-    # One program, which calls no tools, and for which nothing waits.
-    alone = config.model_copy(update={"pool": PoolSettings(forked=0, booted=0), "servers": {}})
-    settings = program_settings(config, command)
+    shown = [Path(mount.source) for mount in (*host.system.binds, *config.policy.mounts)]
+    program, package = _find_owners(config, command, environ, [root, *shown])
     update: dict[str, object] = {"limits": config.exec.limits}
-    async with app.assemble(alone, environ, interpreters=interpreters) as engine:
-        shown = [Path(mount.source) for mount in (*engine.system.binds, *config.policy.mounts)]
-        program, package = _find_owners(config, command, environ, [root, *shown])
-        if environment is not None:
-            update["environment"] = environment
-        if package is not None:
-            update["toolchains"] = (*config.workspace.toolchains, package)
-        alone = alone.model_copy(update={"workspace": config.workspace.model_copy(update=update)})
-        lone = LoneProgram(home=Path(command).name if settings.home else "")
-        async with open_sandboxes(engine, alone, root, environ, math.inf, lone) as sandboxes:
+    if environment is not None:
+        update["environment"] = environment
+    if package is not None:
+        update["toolchains"] = (*config.workspace.toolchains, package)
+    # One program, which calls no tools, and for which nothing waits.
+    alone = config.model_copy(
+        update={
+            "pool": PoolSettings(forked=0, booted=0),
+            "servers": {},
+            "workspace": config.workspace.model_copy(update=update),
+        }
+    )
+    home = Path(command).name if program_settings(config, command).home else ""
+    async with open_gateway(alone, environ) as gateway, open_task_group() as tasks:
+        plans = prepare_plans(host.system, reach_of(alone, gateway).way_out, alone, root, environ, home)
+        server = plans.start_server(host.backend, tasks) if alone.workspace.environment is None else None
+        await to_thread.run_sync(import_now, *_LATER)
+        async with (
+            app.assemble_on(host, alone, environ, app.open_no_hub, gateway) as engine,
+            workspace_sandboxes.open_sandboxes(engine, plans, math.inf, server) as sandboxes,
+        ):
             mounts = sandboxes.prefetch.server.plan.binds
             yield sandboxes, command if program is None else _inside(program, mounts)
 

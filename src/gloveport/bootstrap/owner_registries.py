@@ -9,15 +9,20 @@ import re
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 
-from gloveport.environments.indexes import PUBLIC, find_indexes
-from gloveport.environments.registries import PUBLIC_REGISTRY, find_registries
+from gloveport.late_module import late_module
 from gloveport.untrusted_text import is_visible
 from gloveport.workspace.protected import config_text
+
+if TYPE_CHECKING:
+    from gloveport.environments import indexes, registries
+else:
+    indexes = late_module("gloveport.environments.indexes")
+    registries = late_module("gloveport.environments.registries")
 
 _GO_VARIABLES: Final = ("GOPROXY", "GOPRIVATE", "GONOPROXY", "GONOSUMDB", "GOSUMDB")
 _CARGO_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -45,6 +50,8 @@ def find_owner_registries(environ: Mapping[str, str], granted: Collection[str]) 
         environ: The owner's environment.
         granted: Names of hosts.
     """
+    if not granted:
+        return OwnerRegistries()
 
     def is_granted(url: str) -> bool:
         try:
@@ -55,18 +62,18 @@ def find_owner_registries(environ: Mapping[str, str], granted: Collection[str]) 
         return plain and place.hostname in granted
 
     files: dict[str, str] = {}
-    indexes = find_indexes((), environ)
-    if indexes.urls != (PUBLIC,) and all(map(is_granted, indexes.urls)):
-        *more, default = indexes.urls
+    asked = indexes.find_indexes((), environ)
+    if asked.urls != (indexes.PUBLIC,) and all(map(is_granted, asked.urls)):
+        *more, default = asked.urls
         extra = f"extra-index-url = {' '.join(more)}\n" if more else ""
         files["pip.conf"] = f"[global]\nindex-url = {default}\n{extra}"
         tables = [f"[[index]]\nurl = {json.dumps(url)}\n" for url in more]
         files["uv/uv.toml"] = "".join([*tables, f"[[index]]\nurl = {json.dumps(default)}\ndefault = true\n"])
-    registries = find_registries(None, {}, environ)
-    scopes = {scope: url for scope, url in registries.scopes.items() if is_granted(url)}
-    url = registries.url if is_granted(registries.url) else PUBLIC_REGISTRY
-    if scopes or url != PUBLIC_REGISTRY:
-        files["npmrc"] = registries.model_copy(update={"url": url, "scopes": scopes}).to_npmrc()
+    found = registries.find_registries(None, {}, environ)
+    scopes = {scope: url for scope, url in found.scopes.items() if is_granted(url)}
+    url = found.url if is_granted(found.url) else registries.PUBLIC_REGISTRY
+    if scopes or url != registries.PUBLIC_REGISTRY:
+        files["npmrc"] = found.model_copy(update={"url": url, "scopes": scopes}).to_npmrc()
     if crates := "".join(_cargo_tables(environ, is_granted)):
         files["cargo/config.toml"] = crates
     go = dict(_go_variables(environ))

@@ -19,7 +19,8 @@ from typing import Final
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from gloveport.atomic_file import replace_file
-from gloveport.bootstrap.build import Host, whole_grant
+from gloveport.bootstrap.build import whole_grant
+from gloveport.bootstrap.host_setup import Host
 from gloveport.config import Config, state_directory
 from gloveport.sandbox.detection.probe import Check
 from gloveport.user_directories import is_ours

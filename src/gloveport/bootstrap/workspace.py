@@ -10,7 +10,8 @@ from pathlib import Path
 from anyio import to_thread
 
 from gloveport.bootstrap.build import whole_grant
-from gloveport.bootstrap.workspace_sandboxes import ELSEWHERE, open_sandboxes
+from gloveport.bootstrap.workspace_plans import ELSEWHERE, prepare_plans
+from gloveport.bootstrap.workspace_sandboxes import open_sandboxes
 from gloveport.config import Config, refuse_as_workspace
 from gloveport.engine.caller import Transport
 from gloveport.engine.execution import Engine
@@ -135,8 +136,9 @@ async def _open_tools(
     refuse_as_workspace(root, config, environ, believed)
     # Over stdio a client is there as long as the server is, however long it says nothing.
     grace = config.workspace.orphan_seconds if transport == "http" else math.inf
+    plans = prepare_plans(engine.system, engine.reach.way_out, config, root, environ)
     async with (
-        open_sandboxes(engine, config, root, environ, grace) as sandboxes,
+        open_sandboxes(engine, plans, grace) as sandboxes,
         open_command_sessions(sandboxes) as sessions,
     ):
         if view is not None:

@@ -5,9 +5,9 @@ host are asked what they are.
 """
 
 import contextlib
+import functools
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,12 +15,13 @@ from anyio import to_thread
 from msgspec import Struct
 
 from gloveport.cli.garbage import collect_from_now_on
+from gloveport.late_module import import_now
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
     from gloveport.bootstrap.app import Connected
-    from gloveport.bootstrap.build import Host, Interpreters
+    from gloveport.bootstrap.host_setup import Host
     from gloveport.config import Config, Loaded
     from gloveport.engine.caller import Transport
     from gloveport.engine.execution import Engine
@@ -95,18 +96,22 @@ async def open_backend(
         SandboxError: This host lacks a layer.
         AuditError: The audit log can't be written.
     """
-    interpreters = await to_thread.run_sync(_import_and_find, config, transport)
-    # What is imported here was imported by that thread.
-    from gloveport.bootstrap.app import assemble_on
-    from gloveport.bootstrap.build import open_host
-    from gloveport.bootstrap.config_reload import following
-    from gloveport.bootstrap.inspection import inspect_host, require, warn_of_cold_start
-    from gloveport.bootstrap.remembered_checks import recall_checks, remember_checks
-    from gloveport.server.process.lifetime import record_lifetime
-    from gloveport.server.process.watchdog import watch_loop
-
     async with contextlib.AsyncExitStack() as stack:
-        host = stack.enter_context(open_host(config, os.environ, interpreters))
+        await to_thread.run_sync(import_now, "gloveport.bootstrap.host_setup")
+        # What is imported here was imported by a thread.
+        from gloveport.bootstrap.host_setup import find_beside, make_host, open_launcher
+
+        launcher, tree = stack.enter_context(open_launcher(config))
+        importing = functools.partial(_import_all, config, transport)
+        interpreters = await to_thread.run_sync(find_beside, importing, config, os.environ)
+        from gloveport.bootstrap.app import assemble_on
+        from gloveport.bootstrap.config_reload import following
+        from gloveport.bootstrap.inspection import inspect_host, require, warn_of_cold_start
+        from gloveport.bootstrap.remembered_checks import recall_checks, remember_checks
+        from gloveport.server.process.lifetime import record_lifetime
+        from gloveport.server.process.watchdog import watch_loop
+
+        host = make_host(config, launcher, tree, interpreters)
         configured, config = config, show_workspace(config, host, found)
         if startup is not None:
             startup.set_offer(_offer(config, host))
@@ -141,31 +146,17 @@ def choose_connect(config: "Config") -> "Connected":
     return connect_servers
 
 
-@contextlib.contextmanager
-def find_meanwhile(config: "Config") -> "Iterator[Future[Interpreters]]":
-    """Ask the interpreters of this host, while something else is imported."""
-    from gloveport.bootstrap.build import find_interpreters
+def _import_all(config: "Config", transport: "Transport") -> None:
+    import_now(*_MODULES)
+    from gloveport.bootstrap.app import modules_of
 
-    with ThreadPoolExecutor(1) as executor:
-        yield executor.submit(find_interpreters, config, os.environ)
-
-
-def _import_and_find(config: "Config", transport: "Transport") -> "Interpreters":
-    """Import what will be used, and ask the interpreters of this host meanwhile."""
-    from gloveport.late_module import import_now
-
-    with find_meanwhile(config) as interpreters:
-        import_now(*_MODULES)
-        from gloveport.bootstrap.app import modules_of
-
-        late = modules_of(config)
-        workspace = ("gloveport.bootstrap.workspace",) if config.workspace.root is not None else ()
-        if transport == "http":
-            late += ["gloveport.server.protocol", "gloveport.server.transports.http"]
-        elif late or workspace:  # then calls need the SDK
-            late += ["gloveport.server.protocol", "gloveport.server.transports.sdk_session"]
-        import_now(*late, *workspace)
-    return interpreters.result()
+    late = modules_of(config)
+    workspace = ("gloveport.bootstrap.workspace",) if config.workspace.root is not None else ()
+    if transport == "http":
+        late += ["gloveport.server.protocol", "gloveport.server.transports.http"]
+    elif late or workspace:  # then calls need the SDK
+        late += ["gloveport.server.protocol", "gloveport.server.transports.sdk_session"]
+    import_now(*late, *workspace)
 
 
 def show_workspace(config: "Config", host: "Host", found: "Loaded") -> "Config":

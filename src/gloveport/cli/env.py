@@ -224,8 +224,8 @@ def _choose_names(environments: "Environments", names: list[str] | None) -> list
 
 def _open(config: "ConfigOption") -> "Environments":
     """The environments of the configuration, to look at. Nothing can be built with them."""
-    from gloveport.bootstrap.build import init_of
     from gloveport.bootstrap.environment_setup import environments_of
+    from gloveport.bootstrap.host_setup import init_of
 
     found = load_config(config)
     environments = environments_of(found, init_of(found), os.environ)

@@ -6,13 +6,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from msgspec.structs import replace
-
 from gloveport.cli.config_loading import load_with_origins
 from gloveport.cli.garbage import collect_from_now_on
 from gloveport.cli.usage import UsageError
 
 if TYPE_CHECKING:
+    from gloveport.bootstrap.host_setup import Host
     from gloveport.cli.terminal.destination import Destination
     from gloveport.cli.terminal.relay import Relay
     from gloveport.config import Config, Loaded
@@ -72,34 +71,51 @@ async def _execute(
     terminal: int | None,
 ) -> int:
     """Run the program; tell the exit code."""
-    from gloveport.cli.backend import find_meanwhile
+    from gloveport.bootstrap.host_setup import find_for_commands, find_interpreters, open_host
+    from gloveport.late_module import import_now
 
-    with find_meanwhile(loaded.config) as interpreters:
-        from gloveport.bootstrap.foreground import open_foreground, program_settings, with_directory
-        from gloveport.cli.terminal.relay import Relay, terminal_size
-        from gloveport.policy.decisions.inherited_variables import inherit_variables
-        from gloveport.task_group import open_task_group
-        from gloveport.workspace_service.foreground import ForegroundProgram
+    needed = "gloveport.bootstrap.foreground", "gloveport.cli.terminal.relay"
+    is_plain = environment is None and loaded.config.workspace.environment is None
+    find = find_for_commands if is_plain else find_interpreters
+    with open_host(loaded.config, os.environ, lambda: import_now(*needed), find) as host:
+        return await _execute_on(host, front, loaded, argv, workspace, environment, apis, terminal)
+
+
+async def _execute_on(
+    host: "Host",
+    front: socket.socket,
+    loaded: "Loaded",
+    argv: tuple[str, ...],
+    workspace: str | None,
+    environment: str | None,
+    apis: tuple[str, ...] | None,
+    terminal: int | None,
+) -> int:
+    from gloveport.bootstrap.foreground import open_foreground, program_settings, with_directory
+    from gloveport.cli.terminal.relay import Relay, terminal_size
+    from gloveport.task_group import open_task_group
 
     config, workdir = with_directory(loaded.config, workspace, Path.cwd())
-    settings = program_settings(config, argv[0])
-    program = ForegroundProgram(
-        run_id=f"exec-{os.urandom(8).hex()}",
-        argv=argv,
-        workdir=workdir,
-        variables={**inherit_variables(config.workspace, os.environ), **settings.variables},
-        apis=settings.apis if apis is None else apis,
-        terminal=None if terminal is None else terminal_size(terminal),
-    )
     outcome: Outcome | None = None
     async with open_task_group() as tasks:
         relay = Relay(tasks=tasks, front=front, terminal=terminal)
         tasks.start_soon(relay.follow_front)
         try:
-            opened = open_foreground(config, argv[0], os.environ, loaded.believed, interpreters.result(), environment)
+            opened = open_foreground(host, config, argv[0], os.environ, loaded.believed, environment)
             async with opened as (sandboxes, inside):
+                from gloveport.policy.decisions.inherited_variables import inherit_variables
+                from gloveport.workspace_service.foreground import ForegroundProgram
+
                 collect_from_now_on()
-                program = replace(program, argv=(inside, *argv[1:]))
+                settings = program_settings(config, argv[0])
+                program = ForegroundProgram(
+                    run_id=f"exec-{os.urandom(8).hex()}",
+                    argv=(inside, *argv[1:]),
+                    workdir=workdir,
+                    variables={**inherit_variables(config.workspace, os.environ), **settings.variables},
+                    apis=settings.apis if apis is None else apis,
+                    terminal=None if terminal is None else terminal_size(terminal),
+                )
                 relay.outputs = _destinations(config, sandboxes, terminal)
                 outcome = await _run(sandboxes, program, relay)
         finally:

@@ -96,26 +96,30 @@ async def _execute(config: "Config", request: "Request", as_json: bool, out: Pat
     """Run it in this process, and tell the exit code."""
     import anyio
 
-    from gloveport.cli.backend import choose_connect, find_meanwhile
+    from gloveport.bootstrap.host_setup import open_host
+    from gloveport.cli.backend import choose_connect
+    from gloveport.config.schema import PoolSettings
     from gloveport.errors import GloveportError
+    from gloveport.late_module import import_now
 
-    with find_meanwhile(config) as interpreters:
-        from gloveport.bootstrap import app
+    needed = "gloveport.bootstrap.app", "gloveport.cli.printer", "gloveport.server.process.signals"
+    ended: Result | GloveportError | None = None
+    limits = config.policy.limits
+    alone = config.model_copy(update={"pool": PoolSettings(forked=0, booted=0)})  # there is one program, and it is here
+    with open_host(alone, os.environ, lambda: import_now(*needed)) as host:
+        from gloveport.bootstrap.app import assemble_on
         from gloveport.cli.printer import printing
         from gloveport.cli.run_printing import run_program
-        from gloveport.config.schema import PoolSettings
         from gloveport.server.process.signals import on_end_signal
 
-    ended: Result | GloveportError | None = None
-    alone = config.model_copy(update={"pool": PoolSettings(forked=0, booted=0)})  # there is one program, and it is here
-    async with app.assemble(alone, os.environ, choose_connect(config), interpreters.result()) as engine:
-        collect_from_now_on()
-        with anyio.CancelScope() as scope, on_end_signal(scope.cancel) as came:
-            async with printing(scope) as printer:
-                try:
-                    ended = await run_program(engine, request, config.policy.limits, printer, as_json=as_json, out=out)
-                except GloveportError as error:
-                    ended = error
+        async with assemble_on(host, alone, os.environ, choose_connect(config)) as engine:
+            collect_from_now_on()
+            with anyio.CancelScope() as scope, on_end_signal(scope.cancel) as came:
+                async with printing(scope) as printer:
+                    try:
+                        ended = await run_program(engine, request, limits, printer, as_json=as_json, out=out)
+                    except GloveportError as error:
+                        ended = error
     if isinstance(ended, GloveportError):
         raise ended
     if came:

@@ -84,7 +84,7 @@ def _verdict(config: "Config", action: "Action | None") -> str:
 
 
 def _mount_verdict(config: "Config", target: str) -> str:
-    from gloveport.bootstrap.workspace_sandboxes import ELSEWHERE
+    from gloveport.bootstrap.workspace_plans import ELSEWHERE
 
     workspace = config.workspace
     if any(target == mount.target for mount in config.policy.mounts):

@@ -83,7 +83,7 @@ async def learn_skill(
 async def _open_engine(found: "Loaded") -> "AsyncIterator[Engine]":
     """An engine for a few runs. Its programs see the workspace as those of a server do, to read."""
     from gloveport.bootstrap.app import assemble_on
-    from gloveport.bootstrap.build import open_host
+    from gloveport.bootstrap.host_setup import open_host
     from gloveport.cli.backend import choose_connect, show_workspace
     from gloveport.config.schema import PoolSettings
 

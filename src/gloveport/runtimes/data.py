@@ -12,10 +12,17 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.machinery import EXTENSION_SUFFIXES
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from gloveport.late_module import late_module
 from gloveport.model import PRIVATE, Mount, Value
+
+if TYPE_CHECKING:
+    from importlib import metadata
+    from importlib.metadata import Distribution
+else:
+    metadata = late_module("importlib.metadata")
 
 NAMES = ("numpy", "pandas", "matplotlib")
 """What the extra holds in pyproject.toml, by the names that are imported too."""
@@ -105,13 +112,13 @@ def without_tree(why: OSError) -> Data:
 
 
 @functools.lru_cache(maxsize=1)  # forty files are read and parsed for it
-def _find_installed(_path: tuple[str, ...]) -> tuple[Mapping[str, Distribution], Mapping[str, str]]:
+def _find_installed(_path: tuple[str, ...]) -> "tuple[Mapping[str, Distribution], Mapping[str, str]]":
     """The extra's distributions by name, and what is shown of them, when this was first asked for."""
     installed = _closure()
     return installed, {name: source for one in installed.values() for name, source in _sources(one)}
 
 
-def _digest(installed: Iterable[Distribution], *, compiled: bool) -> str:
+def _digest(installed: "Iterable[Distribution]", *, compiled: bool) -> str:
     """Of what is in these distributions: their records have a digest of each file, but for what Python compiles."""
     told = hashlib.sha256(str(compiled).encode())
     for record in sorted(one.read_text("RECORD") or "" for one in installed):
@@ -119,7 +126,7 @@ def _digest(installed: Iterable[Distribution], *, compiled: bool) -> str:
     return told.hexdigest()
 
 
-def _closure() -> dict[str, Distribution]:
+def _closure() -> "dict[str, Distribution]":
     """The extra's distributions and all that they require, by name, as far as they are installed."""
     found: dict[str, Distribution] = {}
     queue = list(NAMES)
@@ -128,14 +135,14 @@ def _closure() -> dict[str, Distribution]:
         if name in found:
             continue
         try:
-            found[name] = distribution(name)
-        except PackageNotFoundError:
+            found[name] = metadata.distribution(name)
+        except metadata.PackageNotFoundError:
             continue  # required on another platform or version: what is required here was installed
         queue += _requirements_of(found[name])
     return found
 
 
-def _requirements_of(one: Distribution) -> Iterator[str]:
+def _requirements_of(one: "Distribution") -> Iterator[str]:
     """Names that a distribution requires, those of its own extras left out."""
     for requirement in _read_headers(one, "Requires-Dist"):
         wanted, _, condition = requirement.partition(";")
@@ -144,7 +151,7 @@ def _requirements_of(one: Distribution) -> Iterator[str]:
             yield re.sub(r"[-_.]+", "-", name[0]).lower()
 
 
-def _read_headers(one: Distribution, name: str) -> Iterator[str]:
+def _read_headers(one: "Distribution", name: str) -> Iterator[str]:
     """The values of a header of its metadata. To parse all of it as a mail takes twenty times as long."""
     head, _, _ = (one.read_text("METADATA") or "").partition("\n\n")
     for line in head.splitlines():
@@ -152,7 +159,7 @@ def _read_headers(one: Distribution, name: str) -> Iterator[str]:
             yield line.removeprefix(f"{name}: ")
 
 
-def _sources(one: Distribution) -> Iterator[tuple[str, str]]:
+def _sources(one: "Distribution") -> Iterator[tuple[str, str]]:
     """What can be imported of what a distribution has put directly into site-packages, and its name and version."""
     first = {line.partition("/")[0] for line in (one.read_text("RECORD") or "").splitlines()}  # as it is quoted
     for name in sorted({row[0] for part in first for row in csv.reader([part]) if row}):

@@ -117,11 +117,15 @@ def in_environment(python: Python, name: str, modules: Sequence[str]) -> Python:
     return python.model_copy(update={"data": Data(modules=tuple(modules), detail=detail)})
 
 
-def find(configured: str | None) -> Python:
+def find(configured: str | None, *, with_data: bool = True) -> Python:
     """Find the interpreter: the configured one, else the distribution's, else the first ``python3`` on PATH.
 
     Where none is configured and the extra ``data`` was installed for another version than that one's, an interpreter
     of that version is taken, if the system has one: nobody's home is shown to programs for it.
+
+    Args:
+        configured: Its path; None where the operator names none.
+        with_data: Whether it gets that extra. To find it reads some forty files.
 
     Raises:
         ConfigError: There is none, it does not run, is too old, or lies where it can't be mounted.
@@ -129,7 +133,7 @@ def find(configured: str | None) -> Python:
     path = configured or (_DISTRIBUTION if Path(_DISTRIBUTION).exists() else shutil.which("python3"))
     if path is None:
         raise ConfigError("no Python interpreter found for programs", hint="install python3, or set runtimes.python")
-    found = _ask(path)
+    found = _ask(path, with_data=with_data)
     if configured is None and found.data.unusable:
         for other in _of_our_version():
             with contextlib.suppress(ConfigError):
@@ -146,7 +150,7 @@ def _of_our_version() -> Iterator[str]:
             yield str(path)
 
 
-def _ask(path: str) -> Python:
+def _ask(path: str, *, with_data: bool = True) -> Python:
     """Ask an interpreter what it is.
 
     Raises:
@@ -163,7 +167,7 @@ def _ask(path: str) -> Python:
     shown = [*_SYSTEM, *(bind.target for bind in binds)]
     own = [name for name, origin in answer["packages"].items() if _is_below(origin, shown)]  # not those in /usr/local
     binds, inside = _movable(binds, executable)
-    found = data.find(executable, answer["extension"], own)
+    found = data.find(executable, answer["extension"], own) if with_data else data.Data(detail="")
     return Python(executable=inside, version=version, extension=answer["extension"], binds=binds, data=found)
 
 

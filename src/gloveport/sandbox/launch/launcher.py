@@ -104,10 +104,19 @@ class Launcher(Struct, kw_only=True):
             OSError: There can be no reaper.
         """
         self._places += places
-        if self._process is None:
-            self._start()
-        else:
+        if not self.prepare():
             self._announce()
+
+    def prepare(self) -> bool:
+        """Start the reaper ahead of need, where there is none yet; whether there was none.
+
+        Raises:
+            OSError: There can be none.
+        """
+        is_missing = self._process is None
+        if is_missing:
+            self._start()
+        return is_missing
 
     async def launch(self, descriptors: Sequence[int], held: Sequence[int], stack: contextlib.ExitStack) -> Launched:
         """Start a launch.
@@ -130,8 +139,7 @@ class Launcher(Struct, kw_only=True):
         return Launched(status=ours)
 
     async def _send(self, passed: tuple[int, ...], held: int) -> None:
-        if self._process is None:
-            self._start()
+        self.prepare()
         try:
             await frames.send_descriptors(self._control, passed, held)
         except (BrokenPipeError, ConnectionResetError):  # somebody has killed it, and with it what it has started

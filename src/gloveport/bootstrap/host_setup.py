@@ -1,0 +1,228 @@
+"""Finds this host, as configured: sandbox backend, cgroups, interpreters."""
+
+import contextlib
+import os
+import pwd
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from gloveport.config import Config, state_directory
+from gloveport.errors import ConfigError, SandboxError
+from gloveport.late_module import late_module
+from gloveport.model import Language, Mount
+from gloveport.runtimes import RUNTIMES, Runtime, data, python
+from gloveport.sandbox.cgroups import cgroup, delegation
+from gloveport.sandbox.cgroups.host_share import limit_share
+from gloveport.sandbox.detection import host
+from gloveport.sandbox.launch.launcher import Launcher
+from gloveport.sandbox.launch.spawn import Bubblewrap, UidRange
+from gloveport.sandbox.plan import System
+
+if TYPE_CHECKING:
+    from gloveport.environments import environment_store, installed_tree
+else:
+    environment_store = late_module("gloveport.environments.environment_store")
+    installed_tree = late_module("gloveport.environments.installed_tree")
+
+
+class Host(Struct, frozen=True, kw_only=True):
+    """What programs are run with on this host.
+
+    Attributes:
+        init: Runs the init process of every sandbox, and the programs in Python.
+        runtimes: The languages that can be run.
+        missing: Why the others can't.
+    """
+
+    backend: Bubblewrap
+    init: python.Python
+    system: System
+    runtimes: Mapping[Language, Runtime]
+    missing: Mapping[Language, str]
+
+
+class Interpreters(Struct, frozen=True, kw_only=True):
+    """Those of a host: see ``Host``."""
+
+    init: python.Python
+    runtimes: Mapping[Language, Runtime]
+    missing: Mapping[Language, str]
+
+
+def find_interpreters(config: Config, environ: Mapping[str, str]) -> Interpreters:
+    """Ask them what they are; may be called in a thread. ``environ`` says where the state directory is.
+
+    Raises:
+        ConfigError: None runs the init process of sandboxes.
+    """
+    init = with_packages(init_of(config), environ)
+    runtimes, missing = runtimes_of(config, init)
+    return Interpreters(init=init, runtimes=runtimes, missing=missing)
+
+
+def find_for_commands(config: Config, environ: Mapping[str, str]) -> Interpreters:  # noqa: ARG001 - as above
+    """As ``find_interpreters``, of a host where no programs but a person's own are run.
+
+    Raises:
+        ConfigError: None runs the init process of sandboxes.
+    """
+    return Interpreters(init=python.find(_path_text(config.runtimes.python), with_data=False), runtimes={}, missing={})
+
+
+@contextlib.contextmanager
+def open_host(
+    config: Config,
+    environ: Mapping[str, str],
+    meanwhile: Callable[[], object] = bool,
+    find: Callable[[Config, Mapping[str, str]], Interpreters] = find_interpreters,
+) -> Iterator[Host]:
+    """Find it, as configured; on leaving, nothing is left of what it has started.
+
+    Args:
+        config: What the operator has configured.
+        environ: Says where the state directory is.
+        meanwhile: Is called while the reaper starts and the interpreters are asked: something to import.
+        find: Asks them.
+
+    Raises:
+        ConfigError: The configuration names something that is not there.
+        SandboxError: This host lacks a layer that the configuration demands.
+    """
+    with open_launcher(config) as (launcher, tree):
+        yield make_host(config, launcher, tree, find_beside(meanwhile, config, environ, find))
+
+
+@contextlib.contextmanager
+def open_launcher(config: Config) -> Iterator[tuple[Launcher, cgroup.CgroupTree | None]]:
+    """What starts sandboxes, and where their cgroups are made. The reaper begins to start.
+
+    Raises:
+        SandboxError: There are no cgroups, and the configuration demands them.
+    """
+    with Launcher.open() as launcher:
+        tree = cgroups(config, launcher)
+        launcher.prepare()
+        yield launcher, tree
+
+
+def find_beside(
+    meanwhile: Callable[[], object],
+    config: Config,
+    environ: Mapping[str, str],
+    find: Callable[[Config, Mapping[str, str]], Interpreters] = find_interpreters,
+) -> Interpreters:
+    """Ask the interpreters in a thread, and call something else in this one. Arguments and errors as ``open_host``."""
+    with ThreadPoolExecutor(1) as executor:
+        asked = executor.submit(find, config, environ)
+        meanwhile()
+    return asked.result()
+
+
+def make_host(config: Config, launcher: Launcher, tree: cgroup.CgroupTree | None, found: Interpreters) -> Host:
+    """The host of what ``open_launcher`` and ``find_beside`` give. Errors as ``open_host``."""
+    backend = bubblewrap(config, launcher, tree)
+    return Host(backend=backend, system=system_of(found.init, tree), **asdict(found))
+
+
+def cgroups(config: Config, launcher: Launcher) -> cgroup.CgroupTree | None:
+    """Where sandboxes get their groups; None where there is no such place. ``launcher`` removes it.
+
+    Raises:
+        SandboxError: There is none, and the configuration demands one.
+    """
+    try:
+        tree = delegation.detect(claim=launcher.claim)
+    except SandboxError:
+        if config.sandbox.cgroups == "require":
+            raise
+        return None
+    limit_share(tree, memory_share=config.sandbox.memory_share, read_bytes=config.sandbox.disk_bytes)
+    return tree
+
+
+def bubblewrap(config: Config, launcher: Launcher, tree: cgroup.CgroupTree | None) -> Bubblewrap:
+    """The backend that builds sandboxes."""
+    settings = config.sandbox
+    if os.geteuid() == 0:
+        _refuse_uids_of_accounts(range(settings.first_uid, settings.first_uid + settings.uid_count))
+    return Bubblewrap(
+        launcher=launcher,
+        program=host.find_bubblewrap(_path_text(settings.bubblewrap)),
+        uids=UidRange(first=settings.first_uid, count=settings.uid_count) if os.geteuid() == 0 else None,
+        tree=tree,
+        landlock_abi=settings.landlock_abi,
+    )
+
+
+def _refuse_uids_of_accounts(uids: range) -> None:
+    """What runs as the uid of a sandbox is ended before the sandbox gets it: it must not be a person's."""
+    for account in pwd.getpwall():
+        if account.pw_uid in uids:
+            raise ConfigError(
+                f"the uid {account.pw_uid} of the account {account.pw_name!r} is among those of sandboxes",
+                hint="choose sandbox.first_uid and sandbox.uid_count so that no account of this host has one of them",
+            )
+
+
+def system_of(init: python.Python, tree: cgroup.CgroupTree | None) -> System:
+    """What every sandbox takes from this host. ``init`` runs the init process of each."""
+    packages = init.data
+    return host.read_system(init.executable, init.binds, packages.mounts, packages.env, counts_memory=tree is not None)
+
+
+def init_of(config: Config) -> python.Python:
+    """The interpreter that runs the init process of every sandbox, and the programs in Python.
+
+    Raises:
+        ConfigError: There is none that does.
+    """
+    return python.find(_path_text(config.runtimes.python))
+
+
+def with_packages(init: python.Python, environ: Mapping[str, str]) -> python.Python:
+    """The interpreter with the tree of the packages for data work, which the first start on a host puts together."""
+    found = init.data
+    if not found.sources:
+        return init
+    try:
+        tree = installed_tree.assemble_installed(store_of(environ), found.digest, found.sources)
+    except OSError as error:
+        found = data.without_tree(error)
+    else:
+        found = found.model_copy(update={"mounts": (Mount(source=str(tree.resolve()), target=data.PLACE),)})
+    return init.model_copy(update={"data": found})
+
+
+def store_of(environ: Mapping[str, str]) -> "environment_store.EnvironmentStore":
+    """Where environments are kept."""
+    return environment_store.EnvironmentStore(state_directory(environ) / "environments")
+
+
+def runtimes_of(config: Config, init: python.Python) -> tuple[dict[Language, Runtime], dict[Language, str]]:
+    """The languages that this host can run, and why it can't run the others."""
+    paths = {
+        "typescript": config.runtimes.deno,
+        "javascript": config.runtimes.deno,
+        "shell": config.runtimes.bash,
+    }
+    found: dict[Language, Runtime] = {}
+    missing: dict[Language, str] = {}
+    for language, find in RUNTIMES.items():
+        try:
+            found[language] = find(_path_text(paths[language]))
+        except ConfigError as error:
+            missing[language] = str(error)
+    # A session has all languages, and begins in a sandbox for Python.
+    deno = found.get("typescript")
+    can_run = config.policy.languages & {"typescript", "javascript"}
+    beside = deno.binds if deno is not None and can_run else ()
+    return {"python": init.model_copy(update={"beside": beside}), **found}, missing
+
+
+def _path_text(path: Path | None) -> str | None:
+    return None if path is None else str(path)

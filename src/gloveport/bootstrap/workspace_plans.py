@@ -1,0 +1,257 @@
+"""Plans the sandboxes of a workspace: what its commands see of the host, and the caches that they share."""
+
+import hashlib
+import importlib.util
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+from anyio.abc import TaskGroup
+from msgspec import Struct
+
+from gloveport import patch_text
+from gloveport.bootstrap.build import whole_grant
+from gloveport.bootstrap.owner_registries import find_owner_registries
+from gloveport.config import Config, find_toolchains, state_directory
+from gloveport.errors import SandboxError
+from gloveport.late_module import late_module
+from gloveport.model import SCRATCH, Mount, Program, Symlink
+from gloveport.runtimes import data
+from gloveport.sandbox.detection.host import find_headers
+from gloveport.sandbox.launch.spawn import Bubblewrap
+from gloveport.sandbox.plan import MOST_CONNECTORS, Network, Plan, System, make_plan
+from gloveport.sandbox.pool.makers import ForkServer
+
+if TYPE_CHECKING:
+    from gloveport.engine import run_environments
+    from gloveport.engine.run_environments import RunEnvironment
+else:
+    run_environments = late_module("gloveport.engine.run_environments")
+
+ELSEWHERE: Final = "/workspace"
+"""Where programs see a workspace whose own path is taken in a sandbox."""
+
+_CACHE: Final = "/cache"
+_HOME: Final = "/agent"
+_CACHES: Final = {
+    "CARGO_HOME": "cargo",
+    "GOCACHE": "go/build",
+    "GOMODCACHE": "go/mod",
+    "GRADLE_USER_HOME": "gradle",
+    "PIP_CACHE_DIR": "pip",
+    "UV_CACHE_DIR": "uv",
+    "YARN_CACHE_FOLDER": "yarn",
+    "npm_config_cache": "npm",
+}
+_MAVEN: Final = "MAVEN_OPTS"
+_PILLOW: Final = frozenset({"PIL", "pillow.libs"})
+_PATCH_TEXT: Final = Mount(source=str(Path(patch_text.__file__).parent.resolve()), target=f"{data.PLACE}/patch_text")
+"""What the command ``apply_patch`` is made of."""
+
+_UNTRACED: Final = {"LSAN_OPTIONS": "detect_leaks=0"}
+"""A program with AddressSanitizer looks for leaks at its end by tracing itself, and fails where it may not."""
+
+_CARGO_LINK: Final = Symlink(path="/.cargo", target="/etc/cargo")
+"""cargo reads ``.cargo`` of every directory above the one that it is in, the nearest first."""
+
+_OS_RELEASE: Final = "/usr/lib/os-release"
+_OS_RELEASE_LINK: Final = Symlink(path="/etc/os-release", target=_OS_RELEASE)
+
+# The least of all that git reads, so whatever the repository says counts. The workspace belongs to whom it belongs.
+_GITCONFIG: Final = """\
+[user]
+	name = "{name}"
+	email = "{address}"
+[init]
+	defaultBranch = main
+[safe]
+	directory = *
+[gc]
+	autoDetach = false
+"""
+
+
+class WorkspacePlans(Struct, frozen=True, kw_only=True):
+    """Plans the sandboxes of one workspace.
+
+    Attributes:
+        config: What is said of it.
+        root: The directory.
+        state: Directory of ours for what belongs to it.
+        cache: The caches that its commands share; None where they have none.
+        home: The home directory that stays; None where there is none.
+        environ: The owner's environment.
+        is_lone: Whether they are for one program, and not for commands.
+    """
+
+    system: System
+    network: Network
+    config: Config
+    root: Path
+    state: Path
+    cache: Path | None
+    home: Path | None
+    environ: Mapping[str, str]
+    is_lone: bool
+
+    def plan(self, environment: "RunEnvironment | None") -> Plan:
+        """Of those that have an environment's packages and programs besides.
+
+        Programs see the directory under its own path, where that is free in a sandbox.
+
+        Raises:
+            SandboxError: There is no such sandbox.
+        """
+        made = _plan(self, environment)
+        return made if self.home is None else _with_home(made, self.home)
+
+    def start_server(
+        self, backend: Bubblewrap, tasks: TaskGroup, environment: "RunEnvironment | None" = None
+    ) -> ForkServer:
+        """Begin to start what forks them; it runs in ``tasks``.
+
+        Raises:
+            SandboxError: There is no such sandbox.
+        """
+        program, forks = Program(name="command"), self.config.pool.forks
+        server = ForkServer(backend=backend, plan=self.plan(environment), program=program, forks=forks)
+        tasks.start_soon(server.maintain)
+        return server
+
+
+def prepare_plans(
+    system: System, way_out: Network, config: Config, root: Path, environ: Mapping[str, str], lone: str | None = None
+) -> WorkspacePlans:
+    """Make what they need in the state directory.
+
+    Args:
+        system: What sandboxes take from this host.
+        way_out: What commands can reach.
+        config: What is said of the workspace.
+        root: Its directory.
+        environ: Where ``GLOVEPORT_STATE`` is looked up.
+        lone: Name of the home directory of the one program that they are for, empty where it has none; None where
+            they are for commands.
+    """
+    settings = config.workspace
+    state = state_directory(environ) / "workspaces" / hashlib.sha256(str(root).encode()).hexdigest()[:16]
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    has_ports = settings.ports and lone is None  # what runs alone its owner looks at as it is
+    return WorkspacePlans(
+        system=system,
+        network=way_out.model_copy(update={"connectors": _connectors() if has_ports else ()}),
+        config=config,
+        root=root,
+        state=state,
+        cache=_directory(state, "cache") if settings.caches else None,
+        home=_directory(_directory(state, "homes"), lone) if lone else None,
+        environ=environ,
+        is_lone=lone is not None,
+    )
+
+
+def _plan(plans: WorkspacePlans, environment: "RunEnvironment | None") -> Plan:
+    config, root, cache, environ, network = plans.config, plans.root, plans.cache, plans.environ, plans.network
+    # A project brings its own packages, and no command has ours on its path; our tools find theirs there.
+    packages = (*_pillow(plans.system.packages), *_pypdf(), _PATCH_TEXT)
+    system = plans.system.model_copy(update={"packages": packages, "env": {}})
+    taken = [root, *(Path(mount.target) for mount in (*system.binds, *config.policy.mounts))]
+    toolchains = find_toolchains(config, environ, taken)
+    targets = {path: _target(number, path) for number, path in enumerate(toolchains.shown)}
+    names = ("python", "python3") if environment is not None else ()
+    links = [Symlink(path=f"{run_environments.ENVIRONMENT_PYTHON}/{one}", target=system.python) for one in names]
+    name, _, address = config.workspace.author.partition(" <")
+    caching = {} if cache is None else {name: f"{_CACHE}/{place}" for name, place in _CACHES.items()}
+    if cache is not None:  # Maven has no variable for that alone
+        maven = f"{network.env.get(_MAVEN, '')} -Dmaven.repo.local={_CACHE}/maven".strip()
+        network = network.model_copy(update={"env": {**network.env, _MAVEN: maven}})
+    registries = find_owner_registries(environ, network.hosts)
+    program = Program(
+        name="command",
+        binds=(
+            *find_headers(),
+            *(Mount(source=str(path), target=target) for path, target in targets.items()),
+            *(environment.mounts if environment is not None else ()),
+        ),
+        symlinks=(
+            *([_CARGO_LINK] if "cargo/config.toml" in registries.files else []),
+            *([_OS_RELEASE_LINK] if Path(_OS_RELEASE).exists() else []),
+            *links,
+        ),
+        files={
+            "gitconfig": _GITCONFIG.format(name=name, address=address.removesuffix(">")) + registries.gitconfig,
+            **registries.files,
+        },
+        path=tuple(_inside(path, targets) for path in toolchains.path),
+        env={**registries.variables, **caching, **({} if config.policy.ptrace else _UNTRACED)},
+    )
+    caches = () if cache is None else (Mount(source=str(cache), target=_CACHE),)
+
+    def plan(target: str) -> Plan:
+        shares = (Mount(source=str(root), target=target), *caches)
+        mounts = tuple(mount for mount in config.policy.mounts if mount.source != str(root))
+        changes = {"mounts": mounts, "writable": shares, "limits": config.workspace.limits}
+        grant = whole_grant(config).model_copy(update=changes)
+        made = make_plan(program, grant, system, network)
+        return made.model_copy(update={"landlock": (*made.landlock, (data.PLACE, "run"))})  # Python lists it
+
+    try:
+        return plan(str(root))
+    except SandboxError:  # it lies where sandboxes have something of their own
+        return plan(ELSEWHERE)
+
+
+def _target(number: int, toolchain: Path) -> str:
+    """Where commands see a toolchain: where it lies, but for what would lie in their scratch directory."""
+    if toolchain.is_relative_to(SCRATCH):
+        return f"/opt/toolchains/{number}/{toolchain.name}"
+    return str(toolchain)
+
+
+def _inside(path: Path, targets: Mapping[Path, str]) -> str:
+    """A directory of a toolchain as commands see it."""
+    shown, target = next((one, target) for one, target in targets.items() if path.is_relative_to(one))
+    return str(PurePosixPath(target, path.relative_to(shown)))
+
+
+def _connectors() -> tuple[int, ...]:
+    """Families of the sockets that reach what listens in a sandbox. A browser has six connections at a time."""
+    families = (socket.AF_INET,) * (MOST_CONNECTORS // 2)
+    try:
+        socket.socket(socket.AF_INET6, socket.SOCK_STREAM).close()
+    except OSError:  # a kernel without IPv6
+        return families
+    return families + (socket.AF_INET6,) * (MOST_CONNECTORS // 2)
+
+
+def _pillow(trees: Iterable[Mount]) -> Iterator[Mount]:
+    """What makes pictures smaller there, of the packages that programs have."""
+    for tree in trees:
+        for name in sorted(_PILLOW):
+            if (source := Path(tree.source, name)).exists():
+                yield Mount(source=str(source), target=f"{data.PLACE}/{name}")
+
+
+def _pypdf() -> Iterator[Mount]:
+    """What reads PDFs there; the server never imports it."""
+    spec = importlib.util.find_spec("pypdf")
+    for place in (spec and spec.submodule_search_locations) or ():
+        yield Mount(source=str(Path(place).resolve()), target=f"{data.PLACE}/pypdf")
+
+
+def _with_home(plan: Plan, home: Path) -> Plan:
+    """The plan with a home directory that stays."""
+    return plan.model_copy(
+        update={
+            "writable": (*plan.writable, Mount(source=str(home), target=_HOME)),
+            "landlock": (*plan.landlock, (_HOME, "write files")),
+            "env": {**plan.env, "HOME": _HOME},
+        }
+    )
+
+
+def _directory(parent: Path, name: str) -> Path:
+    place = parent / name
+    place.mkdir(mode=0o700, exist_ok=True)
+    return place
