@@ -27,7 +27,7 @@ LAYERS = [
     },
     {"background_jobs", "policy", "user_directories"},
     {"sandbox", "runtimes", "artifacts", "audit", "environments", "limits", "oauth", "secrets", "approvals"},
-    {"guard", "door", "rpc", "skills"},
+    {"guard", "door", "rpc", "skills", "forward_proxy"},
     {"egress", "hub", "sampling", "workspace"},
     {"engine", "config"},
     {"import_config", "workspace_service"},

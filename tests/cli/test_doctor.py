@@ -63,6 +63,8 @@ def test_a_proxy_of_the_environment_is_told_and_not_used():
     assert "s3cret" not in f"{check}"
     [check] = inspect_proxy(config, {"HTTPS_PROXY": "socks5://me:s3cret@proxy.test"})
     assert "HOST:PORT" in check.repair
+    servers = Config.model_validate({"servers": {"far": {"url": "https://far.test/mcp"}}})
+    assert len(inspect_proxy(servers, {"HTTPS_PROXY": "http://proxy.test:1"})) == 1
     assert inspect_proxy(config, {}) == inspect_proxy(Config(), {"HTTPS_PROXY": "http://proxy.test:1"}) == []
 
 

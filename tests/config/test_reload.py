@@ -22,10 +22,11 @@ def test_apis_and_what_holds_for_all_of_them_change_at_once(home):
     """N2: hot reload."""
     home.user_file.write_text(ONE)
     old = loaded(home)
-    home.user_file.write_text(f"egress.yolo = true\n{TWO}")
+    home.user_file.write_text(f"egress.user_agent = 'x/1'\n{TWO}[proxy]\nurl = 'http://proxy.test:3128'\n")
     new = again(home, old)
     assert list(new.loaded.config.api) == ["two"]
-    assert new.loaded.config.egress.yolo
+    assert new.loaded.config.egress.user_agent == "x/1"
+    assert new.loaded.config.proxy.url == "http://proxy.test:3128"
     assert new.loaded.origins["api.two.hosts"] == f"{home.user_file}:3"
     assert new.postponed == ()
 
@@ -79,3 +80,6 @@ def test_a_new_secret_is_refused_where_a_mount_of_before_shows_it(home):
     with pytest.raises(ConfigError, match="until Gloveport is restarted") as caught:
         again(home, old)
     assert "restart Gloveport" in caught.value.hint
+    home.user_file.write_text(f"{ONE}[proxy]\nurl = 'http://proxy.test:3128'\nsecret = 'file:{shown}/key'\n")
+    with pytest.raises(ConfigError, match="until Gloveport is restarted"):
+        again(home, old)

@@ -13,9 +13,11 @@ from gloveport.audit.log import AuditLog
 from gloveport.audit.record import Record
 from gloveport.egress.outbound_session import EgressSession, Gateway
 from gloveport.egress.proxy.handler import answer
+from gloveport.forward_proxy.forward_proxy import ForwardProxy
 from gloveport.guard import Guard
 from gloveport.model import Grant
 from gloveport.model.egress import Api, Egress
+from gloveport.model.proxy import Proxy
 from gloveport.policy.hosts.authorities import exact_places
 from gloveport.secrets.scrub import Needles
 from gloveport.secrets.sources import Sources
@@ -56,7 +58,7 @@ async def outside(directory: Path, name: str, secrets: Mapping[str, str], **apis
         log = AuditLog.open(directory / "audit", max_file_bytes=1 << 20, clean=vault.clean_fields)
         audit = stack.enter_context(log)
         async with open_task_group() as tasks:
-            gateway = Gateway(vault, tasks)
+            gateway = Gateway(vault, tasks, ForwardProxy(settings=Proxy(), vault=vault))
             (directory / "ca.pem").write_text(gateway.authority.certificate)
             session = EgressSession(
                 gateway=gateway,

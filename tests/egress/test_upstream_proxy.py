@@ -16,6 +16,7 @@ from gloveport.egress.http.connection_pool import ConnectionPool
 from gloveport.egress.http.upstream_proxy import UpstreamProxy
 from gloveport.egress.transport.route import Route
 from gloveport.errors import UpstreamError
+from gloveport.forward_proxy.forward_proxy import ForwardProxy
 from gloveport.model.proxy import Proxy
 from gloveport.secrets.sources import Sources
 from gloveport.secrets.vault import Vault
@@ -34,7 +35,8 @@ async def pool(proxy, **settings):
         return [ip_address(HOST)]
 
     told = Proxy(url=f"http://{HOST}:{proxy.place.port}", **settings)
-    upstream = UpstreamProxy(settings=told, vault=Vault(Sources({"PROXY": PASSWORD})))
+    owner = ForwardProxy(settings=told, vault=Vault(Sources({"PROXY": PASSWORD})))
+    upstream = UpstreamProxy(owner=owner)
     async with ConnectionPool(resolve, proxy=upstream) as upstreams:
         yield upstreams
 
@@ -68,6 +70,7 @@ async def test_https_goes_through_the_proxy_and_the_rest_does_not(authority, out
             {"networks": (ip_network("10.0.0.0/8"),)},
             {"scheme": "http"},
             {"host": "127.0.0.1", "api": ""},
+            {"api": ""},
         ):
             with pytest.raises((UpstreamError, AssertionError), match=r"is looked up here|not public"):
                 await fetch(upstreams, route(authority, **direct), out)

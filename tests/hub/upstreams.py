@@ -49,14 +49,14 @@ def noting(told: list[tuple[Definition, ...]]) -> OnTools:
 
 @contextlib.asynccontextmanager
 async def using(
-    server: Server, *, secrets=None, clean=str, environ=os.environ, auth=None, verify=None, **told
+    server: Server, *, secrets=None, clean=str, environ=os.environ, auth=None, verify=None, proxy=None, **told
 ) -> AsyncIterator[Upstream]:
     """An upstream in a task group of its own, closed in the end."""
     if server.command:
         given = {"environ": environ, "secrets": secrets or {}, "clean": clean}
         ways = (functools.partial(stdio_connection.connect, "far", server, **given),)
     else:
-        ways = http_connection.ways_to_connect("far", server, auth=auth, verify=verify)
+        ways = http_connection.ways_to_connect("far", server, auth=auth, verify=verify, proxy=proxy)
     async with anyio.create_task_group() as tasks:
         told = {"on_tools": ignore, "clean": clean} | told
         upstream = Upstream("far", server, ways, tasks=tasks, **told)

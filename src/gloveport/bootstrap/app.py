@@ -23,11 +23,11 @@ from gloveport.engine.runs import running
 from gloveport.engine.session import SessionLimits
 from gloveport.engine.sessions import open_sessions
 from gloveport.errors import ConfigError
+from gloveport.forward_proxy.forward_proxy import ForwardProxy
 from gloveport.late_module import late_module
 from gloveport.limits.admission import AdmissionQueue
 from gloveport.sandbox.pool.pool import Pool
 from gloveport.sandbox.run.capture import Archive
-from gloveport.secrets.vault import Vault
 
 if TYPE_CHECKING:
     from gloveport.bootstrap import environment_setup
@@ -45,7 +45,7 @@ else:
     model_provider = late_module("gloveport.sampling.provider")
 
 Connected: TypeAlias = Callable[
-    [Config, Mapping[str, str], Vault, AuditLog], contextlib.AbstractAsyncContextManager["Hub"]
+    [Config, Mapping[str, str], ForwardProxy, AuditLog], contextlib.AbstractAsyncContextManager["Hub"]
 ]
 
 
@@ -65,7 +65,7 @@ def modules_of(config: Config) -> list[str]:
 
 @contextlib.asynccontextmanager
 async def open_no_hub(
-    config: Config, environ: Mapping[str, str], _vault: Vault, audit: AuditLog
+    config: Config, environ: Mapping[str, str], _proxy: ForwardProxy, audit: AuditLog
 ) -> AsyncIterator["Hub"]:
     """The hub to no servers.
 
@@ -132,7 +132,7 @@ async def assemble_on(
                 )
 
             async with (
-                connected(config, environ, vault, audit) as hub,
+                connected(config, environ, gateway.proxy, audit) as hub,
                 pool.open(),
                 running() as runs,
                 open_sessions(SessionLimits(**dict(config.sessions))) as sessions,
@@ -146,7 +146,7 @@ async def assemble_on(
                     runs=runs,
                     sessions=sessions,
                     desk=desk,
-                    provider=_provider(config, vault),
+                    provider=_provider(config, gateway.proxy),
                     sandbox=pool,
                     backend=host.backend,
                     system=host.system,
@@ -170,7 +170,8 @@ async def assemble_on(
 
 
 def adopt(engine: Engine, config: Config) -> None:
-    """Let what programs may reach be as ``config`` says, for all that begin from now on."""
+    """Let what programs may reach be as ``config`` says, for all that begin from now on, and by which proxy."""
+    engine.gateway.proxy.settings = config.proxy
     engine.reach = reach_of(config, engine.gateway, skills=engine.reach.skills)
     engine.restock = functools.partial(_restock, engine, config)
     engine.restock()
@@ -188,9 +189,11 @@ def _artifact_bounds(config: Config) -> ArtifactBounds:
     )
 
 
-def _provider(config: Config, vault: Vault) -> "Provider | None":
+def _provider(config: Config, proxy: ForwardProxy) -> "Provider | None":
     settings = config.sampling
-    return model_provider.Provider(settings=settings, clean=vault.clean) if settings.provider else None
+    if not settings.provider:
+        return None
+    return model_provider.Provider(settings=settings, proxy=proxy, clean=proxy.vault.clean)
 
 
 def _look_up(lookups: Resolver) -> "LookUp":

@@ -9,6 +9,7 @@ from gloveport.egress.outbound_session import Gateway
 from gloveport.egress.sandbox_network import leads_out
 from gloveport.engine.reach import Reach
 from gloveport.errors import SandboxError
+from gloveport.forward_proxy.forward_proxy import ForwardProxy
 from gloveport.model import LANGUAGES, Grant, Language, Program
 from gloveport.model.hub import DOOR
 from gloveport.model.packages import PackageRules
@@ -129,7 +130,7 @@ async def open_gateway(config: Config, environ: Mapping[str, str]) -> AsyncItera
     vault = Vault(Sources(environ))
     with scrubbed_logs(vault.clean):
         async with open_task_group() as connections:
-            yield Gateway(vault, connections, config.proxy)
+            yield Gateway(vault, connections, ForwardProxy(settings=config.proxy, vault=vault))
 
 
 def reach_of(config: Config, gateway: Gateway, *, skills: bool = False) -> Reach:

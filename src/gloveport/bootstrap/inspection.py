@@ -19,6 +19,7 @@ from gloveport.config import Config, audit_directory
 from gloveport.egress.outbound_session import Gateway
 from gloveport.egress.sandbox_network import leads_out
 from gloveport.errors import AuditError, ConfigError, GloveportError, SandboxError, UpstreamError, find_exhaustion
+from gloveport.forward_proxy.forward_proxy import ForwardProxy
 from gloveport.hub.connection.server_command import environment, program
 from gloveport.model import LANGUAGES, Language, Program
 from gloveport.model.egress import Secret, secrets_of
@@ -58,7 +59,9 @@ async def inspect(config: Config, environ: Mapping[str, str]) -> list[Check]:
         system = await anyio.to_thread.run_sync(system_of, found.init, tree)
         host = Host(backend=backend, system=system, **asdict(found))
         async with open_task_group() as tasks:
-            network = reach_of(config, Gateway(Vault(Sources(environ)), tasks)).network
+            vault = Vault(Sources(environ))
+            gateway = Gateway(vault, tasks, ForwardProxy(settings=config.proxy, vault=vault))
+            network = reach_of(config, gateway).network
             await _try_layers(host, config, network, checks)
     directory = audit_directory(config, environ)
     try:
@@ -153,11 +156,12 @@ def inspect_servers(config: Config, environ: Mapping[str, str]) -> list[Check]:
 def inspect_proxy(config: Config, environ: Mapping[str, str]) -> list[Check]:
     """Whether a variable names a proxy that the configuration does not. Nothing of a password in it is shown."""
     named = next((name for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy") if environ.get(name)), None)
-    if named is None or config.proxy.url is not None or not leads_out(config.way_out):
+    asks_itself = bool(config.sampling.provider) or any(one.active and one.url for one in config.servers.values())
+    if named is None or config.proxy.url is not None or not (asks_itself or leads_out(config.way_out)):
         return []
     found = re.fullmatch(r"http://(?:[^@/]*@)?([A-Za-z0-9.-]+:[0-9]+)/?", environ[named])
     place = "HOST:PORT" if found is None else found[1]
-    detail = f"{named} is set, and not looked at: what programs ask for goes out directly"
+    detail = f"{named} is set, and not looked at: requests go out directly"
     repair = f'where this host has to use that proxy, write url = "http://{place}" in [proxy]'
     return [make_check("proxy", "weaker", detail, repair)]
 

@@ -5,22 +5,22 @@ from collections.abc import AsyncIterator, Mapping
 
 from gloveport.audit.log import AuditLog
 from gloveport.config import Config, state_directory
+from gloveport.forward_proxy.forward_proxy import ForwardProxy
 from gloveport.hub import hub
 from gloveport.hub.connect import Connector
 from gloveport.hub.credentials.login_storage import Logins
 from gloveport.hub.hub import Hub
 from gloveport.hub.pins import Pins
-from gloveport.secrets.vault import Vault
 
 
 @contextlib.asynccontextmanager
 async def connect_servers(
-    config: Config, environ: Mapping[str, str], vault: Vault, audit: AuditLog
+    config: Config, environ: Mapping[str, str], proxy: ForwardProxy, audit: AuditLog
 ) -> AsyncIterator[Hub]:
     """The hub to the servers of the configuration; see ``hub.open_hub``."""
     state = state_directory(environ)
     logins = Logins(directory=state / "oauth", environ=environ)
-    connector = Connector(vault=vault, logins=logins, environ=environ, record=audit.append)
+    connector = Connector(vault=proxy.vault, logins=logins, environ=environ, record=audit.append, proxy=proxy)
     async with hub.open_hub(
         config.servers,
         pins=Pins(state / "servers"),

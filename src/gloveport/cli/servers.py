@@ -18,6 +18,7 @@ from gloveport.cli.options import ConfigOption, recording
 from gloveport.errors import ConfigError
 
 if TYPE_CHECKING:
+    from gloveport.config import Config
     from gloveport.hub.credentials.login_desk import LoginDesk
     from gloveport.hub.credentials.login_storage import Login, Logins
     from gloveport.hub.pins import Offer, Pins
@@ -63,8 +64,8 @@ def login(
     """Log in to a server with the browser. Programs call its tools from then on, until the login is ended there."""
     import anyio
 
-    server = _server(name, config)
-    anyio.run(_desk(server, _shown_and_opened if browser else _print_url).login, name, server)
+    desk, server = _open_desk(name, config, _shown_and_opened if browser else _print_url)
+    anyio.run(desk.login, name, server)
     typer.echo(f"logged in to {name}")
 
 
@@ -73,8 +74,8 @@ def logout(name: Name, config: ConfigOption = None) -> None:
     """Forget the login to a server, and end it there where that is offered."""
     import anyio
 
-    server = _server(name, config)
-    outcome = anyio.run(_desk(server, _print_url).logout, name, server)
+    desk, server = _open_desk(name, config, _print_url)
+    outcome = anyio.run(desk.logout, name, server)
     typer.echo(
         {
             "nobody": f"nobody was logged in to {name}",
@@ -129,24 +130,34 @@ def accept(
 
 
 def _server(name: str, config: ConfigOption) -> "Server":
-    known = load_config(config).servers
+    return _find(name, load_config(config))
+
+
+def _find(name: str, config: "Config") -> "Server":
+    known = config.servers
     if name not in known:
         listed = ", ".join(sorted(known)) or "none"
         raise ConfigError(f"there is no server {name!a}", hint=f"the configuration has: {listed}")
     return known[name]
 
 
-def _desk(server: "Server", show: Callable[[str], None]) -> "LoginDesk":
+def _open_desk(name: str, config: ConfigOption, show: Callable[[str], None]) -> "tuple[LoginDesk, Server]":
     import ssl
 
+    from gloveport.forward_proxy.forward_proxy import ForwardProxy
     from gloveport.hub.credentials.login_desk import LoginDesk
     from gloveport.secrets.sources import Sources
+    from gloveport.secrets.vault import Vault
 
+    loaded = load_config(config)
+    server = _find(name, loaded)
     try:
         tls = ssl.create_default_context(cafile=server.ca_file)
     except OSError as error:
         raise ConfigError(f"ca_file can't be read: {error.strerror or error}", hint="name a PEM file") from error
-    return LoginDesk(logins=_logins(), sources=Sources(os.environ), tls=tls, show=show)
+    sources = Sources(os.environ)
+    proxy = ForwardProxy(settings=loaded.proxy, vault=Vault(sources))
+    return LoginDesk(logins=_logins(), sources=sources, tls=tls, proxy=proxy, show=show), server
 
 
 def _logins() -> "Logins":

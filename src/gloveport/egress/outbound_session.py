@@ -9,10 +9,10 @@ from anyio.abc import TaskGroup
 from msgspec import Struct, field
 
 from gloveport.errors import Denied, UpstreamError
+from gloveport.forward_proxy.forward_proxy import ForwardProxy
 from gloveport.guard import Guard
 from gloveport.late_module import late_module
 from gloveport.model.egress import Exchange
-from gloveport.model.proxy import Proxy
 from gloveport.secrets.scrub import Finder, Needles
 from gloveport.secrets.vault import Vault
 
@@ -51,7 +51,7 @@ class Gateway(Struct, eq=False, dict=True):
 
     vault: Vault
     tasks: TaskGroup
-    proxy: Proxy = field(default_factory=Proxy)
+    proxy: ForwardProxy
 
     @cached_property
     def authority(self) -> "ca.CertificateAuthority":
@@ -61,8 +61,7 @@ class Gateway(Struct, eq=False, dict=True):
     @cached_property
     def upstreams(self) -> "connection_pool.ConnectionPool":
         """Connections to servers."""
-        proxy = upstream_proxy.UpstreamProxy(settings=self.proxy, vault=self.vault)
-        connections = connection_pool.ConnectionPool(proxy=proxy)
+        connections = connection_pool.ConnectionPool(proxy=upstream_proxy.UpstreamProxy(owner=self.proxy))
         self.tasks.start_soon(_keep_open, connections)
         return connections
 

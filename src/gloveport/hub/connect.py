@@ -14,6 +14,7 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from gloveport.errors import ConfigError, UpstreamError
+from gloveport.forward_proxy.forward_proxy import ForwardProxy
 from gloveport.hub.connection import http_connection, stdio_connection
 from gloveport.hub.connection.upstream import Connect, Upstream
 from gloveport.hub.connection.wire import Reading, Writing
@@ -35,6 +36,7 @@ class Connector(Struct, frozen=True, kw_only=True):
         vault: Has the secrets, and learns the tokens.
         logins: Where tokens are kept.
         environ: Our own environment, of which a server gets a few harmless variables.
+        proxy: Through which those with a URL are reached, where there may be one.
         record: Writes to the audit log: no server is reached before it is written down.
     """
 
@@ -42,6 +44,7 @@ class Connector(Struct, frozen=True, kw_only=True):
     logins: Logins
     environ: Mapping[str, str]
     record: Record
+    proxy: ForwardProxy | None = None
 
     def upstream(self, name: str, server: Server, tasks: TaskGroup, on_tools: OnTools) -> Upstream:
         """Make the server of this name, not connected yet."""
@@ -81,8 +84,8 @@ class Connector(Struct, frozen=True, kw_only=True):
     async def _url(self, name: str, server: Server) -> AsyncIterator[tuple[Reading, Writing]]:
         self.record("server.connecting", {"server": name, "transport": server.transport})
         tls = await to_thread.run_sync(_context, name, server)
-        auth = await auth_of(name, server, vault=self.vault, logins=self.logins, tls=tls)
-        (way,) = http_connection.ways_to_connect(name, server, auth=auth, verify=tls)
+        auth = await auth_of(name, server, vault=self.vault, logins=self.logins, tls=tls, proxy=self.proxy)
+        (way,) = http_connection.ways_to_connect(name, server, auth=auth, verify=tls, proxy=self.proxy)
         async with way() as streams:
             yield streams
 

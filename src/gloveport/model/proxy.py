@@ -21,20 +21,32 @@ ProxyUser: TypeAlias = Annotated[
     Field(pattern=r"^[^\x00-\x1f\x7f:]*$"),
     Described(expected="a user in one line, without a colon", hint="the password is what secret leads to"),
 ]
+DirectHost: TypeAlias = Annotated[
+    str,
+    Field(pattern=r"^(?:\*\.)?[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63}){0,126}$"),
+    Described(
+        expected="the name of a host in small letters, or all names below one",
+        hint='write it as "git.example.com" or "*.example.com"',
+    ),
+]
 
 
 class Proxy(Value):
-    """The HTTP proxy that requests of programs, commands and builds go out through. It looks names up, so nobody here
-    checks to which address one leads: it is asked for HTTPS alone, whose servers prove their names first.
+    """The HTTP proxy that requests go out through: of programs, commands and builds, to MCP servers by URL, for logins
+    to these, and to the model of `[sampling]`. It looks names up, so nobody here checks to which address one leads: it
+    is asked for HTTPS alone, whose servers prove their names first.
     """
 
     url: ProxyUrl | None = None
     """Where it is: `http://proxy.example.com:3128`. What is reached directly all the same: `http://`, databases and
-    `tcp://`, and an API that says where it lies (`networks`, `addresses`). Default: none. Variables such as
-    `HTTPS_PROXY` are not looked at."""
+    `tcp://`, hosts that are addresses or `localhost`, an API that says where it lies (`networks`, `addresses`), and
+    `direct`. Default: none. Variables such as `HTTPS_PROXY` are not looked at."""
 
     username: ProxyUser = ""
     """Who logs in to it, where `secret` is set."""
 
     secret: Secret | None = None
     """Where its password is. Default: it asks for none."""
+
+    direct: tuple[DirectHost, ...] = ()
+    """Hosts that are reached without it, such as those of the own network: `["*.corp.example.com"]`."""

@@ -15,6 +15,8 @@ import pydantic_core
 from msgspec import Struct, field
 
 from gloveport.errors import UpstreamError
+from gloveport.forward_proxy.forward_proxy import ForwardProxy
+from gloveport.forward_proxy.http_transport import ForwardedTransport
 from gloveport.model.hub import Sampling
 from gloveport.model.json_value import JsonValue
 from gloveport.policy.hosts.authorities import is_confidential
@@ -45,11 +47,13 @@ class Provider(Struct, frozen=True, kw_only=True):
     Attributes:
         settings: Has a provider and its URL.
         tls: Whom to believe.
+        proxy: The owner's, where there may be one.
         clean: Takes other secrets than the key out of what it says of its errors, before that is cut.
     """
 
     settings: Sampling
     tls: ssl.SSLContext = field(default_factory=ssl.create_default_context)
+    proxy: ForwardProxy | None = None
     clean: Callable[[str], str] = str
 
     async def ask(self, key: str, question: ModelQuestion) -> Answer:
@@ -61,7 +65,7 @@ class Provider(Struct, frozen=True, kw_only=True):
 
         Raises:
             UpstreamError: There is none: ``provider_refused``, ``provider_limited``, ``provider_timeout`` or
-                ``provider_failed``.
+                ``provider_failed``; or as ``ForwardedTransport``.
         """
         url = urlsplit(self.settings.url)
         if key and not is_confidential(url.scheme, url.hostname or ""):
@@ -98,7 +102,8 @@ class Provider(Struct, frozen=True, kw_only=True):
         return _of_completion(_document(reply, clean), question)
 
     async def _send(self, url: str, headers: _Headers, body: Mapping[str, JsonValue]) -> "_Reply":
-        client = httpx2.AsyncClient(verify=self.tls, trust_env=False, follow_redirects=False, timeout=None)
+        transport = ForwardedTransport(self.tls, self.proxy)
+        client = httpx2.AsyncClient(transport=transport, trust_env=False, follow_redirects=False, timeout=None)
         async with (
             client,
             client.stream("POST", url, headers=headers, content=pydantic_core.to_json(body)) as response,

@@ -13,8 +13,8 @@ from gloveport.config.schema import Config, KeyPath, leaves
 from gloveport.config.toml_text import printable, spell_key
 from gloveport.errors import ConfigError
 
-_LIVE = frozenset({"api", "egress", "environments", "packages"})
-"""Tables that are looked up for each run. What is made of the others at the start stays as it is."""
+_LIVE = frozenset({"api", "egress", "environments", "packages", "proxy"})
+"""Tables that are looked up for each run, or connection. What is made of the others at the start stays as it is."""
 
 
 class Reloaded(Struct, frozen=True, kw_only=True):
@@ -63,7 +63,7 @@ def _name_owner(key: KeyPath) -> KeyPath:
 
 def _refuse_exposed(old: Config, config: Config, environ: Mapping[str, str]) -> None:
     # The new files are sound by themselves. But they may put a secret where the mounts of before still show it.
-    files = secret_files({"api": config.secret_tables["api"]})
+    files = secret_files({name: config.secret_tables[name] for name in ("api", "proxy")})
     toolchains = find_toolchains(old, environ).shown
     sources = [*(mount.source for mount in old.policy.mounts), *map(str, toolchains)]
     if file := next(find_exposed(sources, files), None):

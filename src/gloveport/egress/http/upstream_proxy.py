@@ -16,16 +16,13 @@ from gloveport.egress.http.heads import HEAD_BYTES, Malformed, find_end, read_re
 from gloveport.egress.transport.dial import CONNECT_SECONDS, Dialer, limit_time
 from gloveport.egress.transport.route import Route
 from gloveport.egress.transport.stream import SocketStream
-from gloveport.errors import ConfigError, UpstreamError
-from gloveport.model.proxy import Proxy
-from gloveport.policy.hosts.authorities import is_address
-from gloveport.secrets.vault import Vault
+from gloveport.errors import UpstreamError
+from gloveport.forward_proxy.forward_proxy import ForwardProxy
 
 _ANYWHERE: Final = (ip_network("0.0.0.0/0"), ip_network("::/0"))
 """Where the proxy itself may lie: the operator has named it."""
 
 _MOST_LINES: Final = 256
-_NOT_AUTHORIZED: Final = 407
 _log = logging.getLogger(__name__)
 
 
@@ -33,17 +30,18 @@ class UpstreamProxy(Struct, frozen=True, kw_only=True):
     """The proxy.
 
     Attributes:
-        settings: What the operator says of it.
-        vault: Has its password.
+        owner: Which it is.
     """
 
-    settings: Proxy
-    vault: Vault
+    owner: ForwardProxy
 
     def serves(self, route: Route) -> bool:
-        """Whether a route goes through it: not one of which the operator says where it lies."""
-        is_placed = bool(route.networks or route.addresses) or is_address(route.host)
-        return self.settings.url is not None and route.scheme == "https" and not is_placed
+        """Whether a route goes through it: not one of which the operator says where it lies, and none of no API.
+
+        A program that was granted ``yolo`` chooses names, and may go on when a proxy is configured.
+        """
+        is_placed = bool(route.networks or route.addresses)
+        return bool(route.api) and not is_placed and self.owner.serves(route.scheme, route.host)
 
     async def open(self, dialer: Dialer, route: Route) -> SocketStream:
         """A connection to the server of a route, which has proved its name.
@@ -51,7 +49,7 @@ class UpstreamProxy(Struct, frozen=True, kw_only=True):
         Raises:
             UpstreamError: ``secret_unavailable``, ``upstream_unreachable``, ``upstream_timeout`` or ``tls_failed``.
         """
-        place = urlsplit(self.settings.url or "")
+        place = urlsplit(self.owner.settings.url or "")
         request = await self._make_request(route)
         to_proxy = Route(api="", scheme="http", host=place.hostname or "", port=place.port or 0, networks=_ANYWHERE)
         try:
@@ -71,30 +69,17 @@ class UpstreamProxy(Struct, frozen=True, kw_only=True):
             raise
         if status // 100 != 2:
             wire.close()
-            raise self._refusal(route, status)
+            raise self.owner.refusal(route.host, route.port, status)
         await dialer.secure(wire, route, ("http/1.1",))
         return wire
 
     async def _make_request(self, route: Route) -> bytes:
         host = f"{route.host}:{route.port}"
         lines = [f"CONNECT {host} HTTP/1.1", f"Host: {host}"]
-        if self.settings.secret is not None:
-            try:
-                password = await self.vault.get("proxy", self.settings.secret)
-            except ConfigError as error:
-                _log.warning("the password of the proxy: %s", error)
-                raise UpstreamError("secret_unavailable", "The password of the owner's proxy can't be had.") from error
-            pair = base64.b64encode(f"{self.settings.username}:{password}".encode()).decode()
+        if credentials := await self.owner.credentials():
+            pair = base64.b64encode(":".join(credentials).encode()).decode()
             lines.append(f"Proxy-Authorization: Basic {pair}")
         return "\r\n".join([*lines, "", ""]).encode()
-
-    def _refusal(self, route: Route, status: int) -> UpstreamError:
-        if status == _NOT_AUTHORIZED and self.settings.secret is not None:
-            self.vault.forget(self.settings.secret)  # the owner may put another there
-        why = "it asks for a password, or for another" if status == _NOT_AUTHORIZED else f"status {status}"
-        message = f"The owner's proxy does not connect to {route.host}:{route.port}: {why}."
-        hint = "The owner has to look at [proxy] of the configuration, or ask who runs the proxy."
-        return UpstreamError("upstream_unreachable", message, hint=hint)
 
 
 async def _read_status(wire: SocketStream) -> int:

@@ -43,7 +43,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         status: Of the last answer.
     """
 
-    inner: httpx2.AsyncHTTPTransport
+    inner: httpx2.AsyncBaseTransport
     name: str
     most: int
     seconds: float
@@ -73,6 +73,10 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         except httpx2.TransportError as error:
             if request.method == "POST" and self.after_failure == "is stuck":
                 await self.end("server_gone", f"can't be reached any more ({type(error).__name__})", "")
+            raise
+        except UpstreamError as error:  # of the owner's proxy: the next connection may have another, or a password
+            self.fail(error)
+            await anyio.sleep_forever()
             raise
 
     def _fault(self, request: httpx2.Request, response: httpx2.Response) -> tuple[str, str, str] | None:

@@ -18,11 +18,14 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from gloveport.errors import UpstreamError
+from gloveport.forward_proxy.forward_proxy import ForwardProxy
+from gloveport.forward_proxy.http_transport import ForwardedTransport
 from gloveport.hub.connection.bounded_http import AfterFailure, BoundedTransport
 from gloveport.hub.connection.wire import Reading, Writing
 from gloveport.model.hub import Server
 from gloveport.policy.wording import quote_sent
 
+MakeTransport: TypeAlias = Callable[[httpx2.Limits], ForwardedTransport]
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[tuple[Reading, Writing]]]
 
 _SPARE_SECONDS = 2.0
@@ -36,7 +39,12 @@ _SSE_EVENT_BYTES = 1 << 20
 
 
 def ways_to_connect(
-    name: str, server: Server, *, auth: httpx2.Auth | None, verify: ssl.SSLContext | None = None
+    name: str,
+    server: Server,
+    *,
+    auth: httpx2.Auth | None,
+    verify: ssl.SSLContext | None = None,
+    proxy: ForwardProxy | None = None,
 ) -> tuple[Connect, ...]:
     """List the ways to connect, in the order in which to try them.
 
@@ -45,18 +53,20 @@ def ways_to_connect(
         server: With a URL.
         auth: Puts credentials on requests.
         verify: Whose certificates are believed. Default: the usual authorities.
+        proxy: The owner's, where there may be one.
     """
     ways = {"http": (_streamable,), "sse": (_older,), "auto": (_streamable, _older)}[server.transport]
-    return tuple(functools.partial(way, name, server, auth, verify) for way in ways)
+    transport = functools.partial(ForwardedTransport, verify or ssl.create_default_context(), proxy)
+    return tuple(functools.partial(way, name, server, auth, transport) for way in ways)
 
 
 @contextlib.asynccontextmanager
 async def _streamable(
-    name: str, server: Server, auth: httpx2.Auth | None, verify: ssl.SSLContext | None
+    name: str, server: Server, auth: httpx2.Auth | None, transport: MakeTransport
 ) -> AsyncIterator[tuple[Reading, Writing]]:
     most = int(server.answer_bytes)
     async with (
-        _client(name, server, auth, verify, most, after_failure="goes on") as client,
+        _client(name, server, auth, transport, most, after_failure="goes on") as client,
         client,
         streamable_http_client(server.url, http_client=client, max_sse_event_size=most) as streams,
     ):
@@ -65,10 +75,10 @@ async def _streamable(
 
 @contextlib.asynccontextmanager
 async def _older(
-    name: str, server: Server, auth: httpx2.Auth | None, verify: ssl.SSLContext | None
+    name: str, server: Server, auth: httpx2.Auth | None, transport: MakeTransport
 ) -> AsyncIterator[tuple[Reading, Writing]]:
     most = min(int(server.answer_bytes), _SSE_EVENT_BYTES)
-    async with _client(name, server, auth, verify, most, after_failure="is stuck") as client:
+    async with _client(name, server, auth, transport, most, after_failure="is stuck") as client:
 
         def make_client(
             headers: dict[str, str] | None = None,  # noqa: ARG001 - it has its own of all these
@@ -86,7 +96,7 @@ async def _client(
     name: str,
     server: Server,
     auth: httpx2.Auth | None,
-    verify: ssl.SSLContext | None,
+    transport: MakeTransport,
     most: int,
     after_failure: AfterFailure,
 ) -> AsyncIterator[httpx2.AsyncClient]:
@@ -101,7 +111,7 @@ async def _client(
 
         limits = httpx2.Limits(max_connections=_MOST_CONNECTIONS, max_keepalive_connections=_KEPT_CONNECTIONS)
         bounded = BoundedTransport(
-            inner=httpx2.AsyncHTTPTransport(verify=verify or True, trust_env=False, limits=limits),
+            inner=transport(limits),
             name=name,
             most=most,
             seconds=max(server.startup_seconds, server.call_seconds) + _SPARE_SECONDS,

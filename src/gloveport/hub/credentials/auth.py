@@ -17,6 +17,7 @@ import httpx2
 from msgspec import Struct
 
 from gloveport.errors import ConfigError, UpstreamError
+from gloveport.forward_proxy.forward_proxy import ForwardProxy
 from gloveport.hub.credentials.login_storage import Login, Logins
 from gloveport.hub.credentials.oauth_endpoint import OAuthEndpoint
 from gloveport.hub.credentials.stored_login import (
@@ -47,7 +48,13 @@ _log = logging.getLogger(__name__)
 
 
 async def auth_of(
-    name: str, server: Server, *, vault: Vault, logins: Logins, tls: ssl.SSLContext
+    name: str,
+    server: Server,
+    *,
+    vault: Vault,
+    logins: Logins,
+    tls: ssl.SSLContext,
+    proxy: ForwardProxy | None = None,
 ) -> httpx2.Auth | None:
     """Make what puts a server's credentials into requests to it; None where it has none. Once for each connect.
 
@@ -57,6 +64,7 @@ async def auth_of(
         vault: Has the secrets, and learns the tokens.
         logins: Where tokens are kept.
         tls: Whom to believe.
+        proxy: Through which tokens are asked for, where there may be one.
 
     Raises:
         UpstreamError: A credential can't be had: ``login_required``, ``oauth_failed``, ``secret_unavailable``; or it
@@ -71,7 +79,7 @@ async def auth_of(
             f"The server {name} has a credential, which never leaves without encryption.",
             hint="The owner has to give it an https URL.",
         )
-    keeper = _Keeper(name=name, server=server, vault=vault, logins=logins, tls=tls)
+    keeper = _Keeper(name=name, server=server, vault=vault, logins=logins, tls=tls, proxy=proxy)
     credentials = _Credentials(name, server.url, keeper.sources())
     await credentials.check()
     return credentials
@@ -126,6 +134,7 @@ class _Keeper(Struct, frozen=True, kw_only=True):
     vault: Vault
     logins: Logins
     tls: ssl.SSLContext
+    proxy: ForwardProxy | None
 
     def sources(self) -> tuple[_Source, ...]:
         """One for each, in their order. Each has a name of its own, under which it is scrubbed."""
@@ -200,7 +209,7 @@ class _Keeper(Struct, frozen=True, kw_only=True):
         return StoredLogin(name=self.name, storage=storage, request=request, remember=remember)
 
     async def _request(self, url: str, client: Client, fields: Mapping[str, str]) -> Token | Refusal:
-        endpoint = OAuthEndpoint(owner=self.name, url=url, tls=self.tls)
+        endpoint = OAuthEndpoint(owner=self.name, url=url, tls=self.tls, proxy=self.proxy)
         return await request_token(self.name, client, fields, endpoint.post, time.time)
 
     def _remember(self, label: str, secret: str) -> None:

@@ -10,6 +10,7 @@ import anyio
 from msgspec import Struct
 
 from gloveport.errors import ConfigError, UpstreamError
+from gloveport.forward_proxy.forward_proxy import ForwardProxy
 from gloveport.hub.credentials.login_flow import LoginFlow
 from gloveport.hub.credentials.login_storage import Login, Logins
 from gloveport.hub.credentials.loopback import callback
@@ -32,6 +33,7 @@ class LoginDesk(Struct, frozen=True, kw_only=True):
         logins: Where tokens are kept.
         sources: Where the secrets of clients come from.
         tls: Whom to believe.
+        proxy: The owner's, where there may be one.
         show: Shows the person the URL to open.
         seconds: How long they may take.
     """
@@ -40,6 +42,7 @@ class LoginDesk(Struct, frozen=True, kw_only=True):
     sources: Sources
     tls: ssl.SSLContext
     show: Callable[[str], None]
+    proxy: ForwardProxy | None = None
     seconds: float = 300.0
 
     async def login(self, name: str, server: Server) -> Login:
@@ -64,6 +67,7 @@ class LoginDesk(Struct, frozen=True, kw_only=True):
                         secret=secret,
                         waiting=waiting,
                         tls=self.tls,
+                        proxy=self.proxy,
                         show=self.show,
                     )
                     made = await flow.go("" if former is None else former.issuer)
@@ -100,7 +104,7 @@ class LoginDesk(Struct, frozen=True, kw_only=True):
             return False
         try:
             secret = await self.sources.resolve(auth.client_secret) if auth.client_secret else ""
-            endpoint = OAuthEndpoint(owner=name, url=login.revocation_endpoint, tls=self.tls)
+            endpoint = OAuthEndpoint(owner=name, url=login.revocation_endpoint, tls=self.tls, proxy=self.proxy)
             kind = "refresh_token" if login.refresh_token else "access_token"
             token = login.refresh_token or login.access_token
             fields = {"token": token, "token_type_hint": kind}

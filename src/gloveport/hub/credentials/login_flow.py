@@ -19,6 +19,8 @@ from msgspec import Struct
 from pydantic import AnyUrl
 
 from gloveport.errors import UpstreamError
+from gloveport.forward_proxy.forward_proxy import ForwardProxy
+from gloveport.forward_proxy.http_transport import ForwardedTransport
 from gloveport.hub.credentials.login_storage import Login
 from gloveport.hub.credentials.loopback import Callback
 from gloveport.hub.credentials.stored_login import is_issuer
@@ -51,6 +53,7 @@ class LoginFlow(Struct, eq=False, kw_only=True):
     secret: str
     waiting: Callback
     tls: ssl.SSLContext
+    proxy: ForwardProxy | None = None
     show: Callable[[str], None]
     tokens: OAuthToken | None = None
 
@@ -120,7 +123,7 @@ class LoginFlow(Struct, eq=False, kw_only=True):
         status = 0
         client = httpx2.AsyncClient(
             auth=provider,
-            verify=self.tls,
+            transport=ForwardedTransport(self.tls, self.proxy),
             trust_env=False,
             follow_redirects=False,
             timeout=_REQUEST_SECONDS,

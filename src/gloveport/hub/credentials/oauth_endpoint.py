@@ -6,6 +6,8 @@ from collections.abc import Mapping
 import httpx2
 from msgspec import Struct
 
+from gloveport.forward_proxy.forward_proxy import ForwardProxy
+from gloveport.forward_proxy.http_transport import ForwardedTransport
 from gloveport.oauth.token_endpoint import endpoint_error
 
 _MOST_BYTES = 1 << 20
@@ -18,17 +20,19 @@ class OAuthEndpoint(Struct, frozen=True, kw_only=True):
     Attributes:
         owner: Whose it is, in messages.
         tls: Whom to believe.
+        proxy: The owner's, where there may be one.
     """
 
     owner: str
     url: str
     tls: ssl.SSLContext
+    proxy: ForwardProxy | None = None
 
     async def post(self, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
         """Post a body; status and bounded body come back. The caller limits the time.
 
         Raises:
-            UpstreamError: ``oauth_failed``: it can't be reached, or answers too much.
+            UpstreamError: ``oauth_failed``: it can't be reached, or answers too much; or as ``ForwardedTransport``.
         """
         try:
             return await self._post(body, {**headers, **_HEADERS})
@@ -36,7 +40,8 @@ class OAuthEndpoint(Struct, frozen=True, kw_only=True):
             raise endpoint_error(self.owner, f"can't be asked ({type(error).__name__})") from None
 
     async def _post(self, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
-        http = httpx2.AsyncClient(verify=self.tls, trust_env=False, follow_redirects=False, timeout=None)
+        transport = ForwardedTransport(self.tls, self.proxy)
+        http = httpx2.AsyncClient(transport=transport, trust_env=False, follow_redirects=False, timeout=None)
         async with http, http.stream("POST", self.url, headers=headers, content=body) as response:
             if response.headers.get("content-encoding", "identity") != "identity":
                 raise endpoint_error(self.owner, "compresses its answer, though it was not asked to")

@@ -200,7 +200,7 @@ def _claims(egress: Egress) -> Iterator[tuple[str, Api, Authority]]:
             yield from ((name, api, parse_pattern(pattern)) for pattern in api.hosts)
 
 
-def _spellings(host: str) -> Iterator[str]:
+def spellings(host: str) -> Iterator[str]:
     """What a pattern may call a host: itself, then wildcards from the longest."""
     yield host
     _, dot, suffix = host.partition(".")
@@ -215,14 +215,14 @@ def find(egress: Egress, scheme: PlaceScheme, host: str, port: int) -> tuple[str
     ``host`` is canonical. The patterns are read once for each ``Egress``, not once for each request.
     """
     owners = _index(_Same(egress)).owners
-    found = (owners.get(Authority(scheme, spelling, port)) for spelling in _spellings(host))
+    found = (owners.get(Authority(scheme, spelling, port)) for spelling in spellings(host))
     return next(filter(None, found), None)
 
 
 def places_of(egress: Egress, host: str) -> tuple[Authority, ...]:
     """List where else a host is granted: as active APIs name it, under any scheme and port."""
     places = _index(_Same(egress)).places
-    return tuple(sorted(place for spelling in _spellings(host) for place in places.get(spelling, ())))
+    return tuple(sorted(place for spelling in spellings(host) for place in places.get(spelling, ())))
 
 
 def exact_places(egress: Egress) -> tuple[Authority, ...]:

@@ -1,0 +1,59 @@
+"""The transport of the server's own HTTP clients: through the owner's proxy where that serves, and else directly.
+
+httpx2 asks the proxy with CONNECT, and sends nothing of a request before the server has proved its name: of another
+scheme than https no request reaches the part that knows the proxy.
+"""
+
+import ssl
+
+import httpx2
+
+from gloveport.forward_proxy.forward_proxy import ForwardProxy
+
+_STATUS_DIGITS = 3
+
+
+class ForwardedTransport(httpx2.AsyncBaseTransport):
+    """Sends requests. Nothing of the environment counts. The class above is httpx2's interface.
+
+    Args:
+        tls: Whom to believe.
+        proxy: None for none. Its password is asked for once, with the first request that goes through it.
+        limits: How many connections there may be.
+    """
+
+    def __init__(self, tls: ssl.SSLContext, proxy: ForwardProxy | None, limits: httpx2.Limits | None = None) -> None:
+        self._tls, self._proxy = tls, proxy
+        self._limits = limits or httpx2.Limits()
+        self._direct = httpx2.AsyncHTTPTransport(verify=tls, trust_env=False, limits=self._limits)
+        self._tunnels: httpx2.AsyncHTTPTransport | None = None
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send one, and give the head of its answer.
+
+        Raises:
+            UpstreamError: The proxy does not connect, or its password can't be had.
+            httpx2.TransportError: Anything else that goes wrong on the way.
+        """
+        url, proxy = request.url, self._proxy
+        if proxy is None or not proxy.serves(url.scheme, url.raw_host.decode().lower().removesuffix(".")):
+            return await self._direct.handle_async_request(request)
+        tunnels = self._tunnels or await self._open(proxy)
+        try:
+            return await tunnels.handle_async_request(request)
+        except httpx2.ProxyError as error:
+            said = str(error)[:_STATUS_DIGITS]
+            raise proxy.refusal(url.host, url.port or 443, int(said) if said.isdigit() else 0) from None
+
+    async def _open(self, proxy: ForwardProxy) -> httpx2.AsyncHTTPTransport:
+        place = proxy.settings.url or ""
+        way = httpx2.Proxy(place, auth=await proxy.credentials())
+        if self._tunnels is None:  # nobody else has come meanwhile
+            self._tunnels = httpx2.AsyncHTTPTransport(verify=self._tls, trust_env=False, limits=self._limits, proxy=way)
+        return self._tunnels
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._direct.aclose()
+        if self._tunnels is not None:
+            await self._tunnels.aclose()
