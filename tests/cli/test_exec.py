@@ -193,5 +193,7 @@ def test_a_program_has_the_environment_that_is_named(run, told, tmp_path):
     config_file(tmp_path, f"packages.indexes = ['{index}']\n[environments.one]\npython = ['tooled']\n")
     ended = run("--env", "one", "--", "python3", "-c", "import tooled; print(tooled.VERSION)")
     assert ended.stdout == "1.0\n", ended.stderr
+    assert ended.stderr.startswith("one: resolving 1 requirements\n")
+    assert run("--env", "one", "true").stderr == ""  # it is there
     ended = run("--env", "../one", "true")
     assert (ended.returncode, ended.stderr.splitlines()[-1]) == (2, "hint: There are: one.")

@@ -244,10 +244,13 @@ async def test_a_program_asks_for_packages_in_its_own_text(index, tmp_path):
                 assert len(index.asked) == asked, "nobody hears of what is not allowed"
         told = [record.fields for record in world.records("install")]
         assert "2.0" not in str(told), "what is too young is not even asked about"
-        yes = Yes()
+        yes, steps = Yes(), []
 
         asked_for = Request(language="python", code=block % "honest" + "import honest; honest.VERSION")
-        allowed = await world.engine.execute(asked_for, caller="tester", context=RunContext(asker=yes))
+        allowed = await world.engine.execute(
+            asked_for, caller="tester", context=RunContext(asker=yes, on_progress=steps.append)
+        )
+        assert any(step.startswith("fetching 1 packages") for step in steps), steps
         assert (allowed.status, allowed.value) == ("ok", "1.0"), allowed
         [(text, subject, detail)] = yes.seen
         assert text == "A program asks for the packages honest 1.0. 1 more come with them."

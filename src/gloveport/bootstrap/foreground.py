@@ -15,6 +15,7 @@ from gloveport.bootstrap.workspace_options import with_workspace
 from gloveport.bootstrap.workspace_plans import prepare_plans
 from gloveport.config import Config, find_package, find_program, find_toolchains, refuse_as_workspace
 from gloveport.config.schema import ExecProgram, PoolSettings
+from gloveport.engine.build_progress import OnProgress, no_progress
 from gloveport.errors import ConfigError
 from gloveport.late_module import import_now, late_module
 from gloveport.model import Mount
@@ -61,6 +62,7 @@ async def open_foreground(
     environ: Mapping[str, str],
     believed: Sequence[Path] = (),
     environment: str | None = None,
+    on_progress: OnProgress = no_progress,
 ) -> "AsyncIterator[tuple[WorkspaceSandboxes, str]]":
     """The sandboxes of the workspace for one program, and what that is called in them.
 
@@ -71,6 +73,7 @@ async def open_foreground(
         environ: Our environment.
         believed: The files that the configuration was read from, which the workspace may not hold.
         environment: Whose packages and programs it is to have; None for the workspace's.
+        on_progress: Is told how far that is, where it is built first.
 
     Raises:
         ConfigError: The directory can't be a workspace, the program can't be shown in a sandbox, or its environment
@@ -104,7 +107,7 @@ async def open_foreground(
         await to_thread.run_sync(import_now, *_LATER)
         async with (
             app.assemble_on(host, alone, environ, app.open_no_hub, gateway) as engine,
-            workspace_sandboxes.open_sandboxes(engine, plans, math.inf, server) as sandboxes,
+            workspace_sandboxes.open_sandboxes(engine, plans, math.inf, server, on_progress) as sandboxes,
         ):
             mounts = sandboxes.prefetch.server.plan.binds
             yield sandboxes, command if program is None else _inside(program, mounts)

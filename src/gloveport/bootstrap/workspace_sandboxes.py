@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from gloveport.bootstrap.workspace_plans import WorkspacePlans
 from gloveport.config import Config
+from gloveport.engine.build_progress import OnProgress, no_progress
 from gloveport.engine.execution import Engine
 from gloveport.engine.run_context import RunContext
 from gloveport.errors import ConfigError, Denied
@@ -32,7 +33,11 @@ if TYPE_CHECKING:
 
 @contextlib.asynccontextmanager
 async def open_sandboxes(
-    engine: Engine, plans: WorkspacePlans, grace: float, server: ForkServer | None = None
+    engine: Engine,
+    plans: WorkspacePlans,
+    grace: float,
+    server: ForkServer | None = None,
+    on_progress: OnProgress = no_progress,
 ) -> AsyncIterator[WorkspaceSandboxes]:
     """The workspace that is planned for.
 
@@ -41,6 +46,7 @@ async def open_sandboxes(
         plans: Those of its sandboxes.
         grace: Commands go on for so many seconds when nothing is heard of their clients.
         server: Forks the sandboxes, where it was started before.
+        on_progress: Is told how far the environment of its commands is, where that is built first.
 
     Raises:
         ConfigError: It is no directory that can be one.
@@ -52,7 +58,7 @@ async def open_sandboxes(
             try:
                 environment = None
                 if server is None:
-                    environment = await _open_environment(engine, config)
+                    environment = await _open_environment(engine, config, on_progress)
                     server = plans.start_server(engine.backend, tasks, environment)
                 plan, target = server.plan, server.plan.writable[0].target
                 everything: tuple[Kept, ...] = tuple((mount.target, "read-only") for mount in plan.writable)
@@ -85,7 +91,7 @@ async def open_sandboxes(
                     await commands.end()
 
 
-async def _open_environment(engine: Engine, config: Config) -> "RunEnvironment | None":
+async def _open_environment(engine: Engine, config: Config, on_progress: OnProgress) -> "RunEnvironment | None":
     """The environment of its commands, which is built where it is not there.
 
     Raises:
@@ -96,6 +102,6 @@ async def _open_environment(engine: Engine, config: Config) -> "RunEnvironment |
         return None
     guard = Guard(grant=Grant(), audit=engine.audit, caller="workspace", run_id=RunContext().run_id)
     try:
-        return await engine.environments.open_named(name, guard)
+        return await engine.environments.open_named(name, guard, on_progress)
     except Denied as error:
         raise ConfigError(f"the environment of commands: {error.reason}", hint=error.hint) from error

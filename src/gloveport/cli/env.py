@@ -3,8 +3,7 @@
 import contextlib
 import json
 import os
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
@@ -12,12 +11,12 @@ import typer
 
 from gloveport.cli.config_loading import load_config
 from gloveport.cli.options import ConfigOption, recording
+from gloveport.cli.progress_bar import show_progress
 from gloveport.untrusted_text import one_line
 
 if TYPE_CHECKING:
     from gloveport.config import Config
     from gloveport.engine.advisories import Advisory
-    from gloveport.engine.build_host import OnProgress
     from gloveport.engine.run_environments import Environments
     from gloveport.environments.environment_store import BuiltTree
     from gloveport.environments.locks import Lock
@@ -30,8 +29,6 @@ NamesArgument: TypeAlias = Annotated[list[str] | None, typer.Argument(metavar="[
 JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _ADVISORY_CHARACTERS: Final = 300
-_STEPS: Final = 4
-"""Resolve, fetch, install, check."""
 
 
 @app.command()
@@ -40,7 +37,7 @@ def build(names: NamesArgument = None, config: ConfigOption = None) -> None:
 
     async def build_all(environments: "Environments", guard: "Guard") -> None:
         for name in _choose_names(environments, names):
-            with _progress(name) as on_progress:
+            with show_progress(name) as on_progress:
                 opened = await environments.open_named(name, guard, on_progress)
             for tree in (one.tree for one in opened.trees):
                 size = f"{len(tree.packages)} packages, {tree.bytes >> 20} MiB"
@@ -56,7 +53,7 @@ def lock(names: NamesArgument = None, config: ConfigOption = None) -> None:
     async def lock_all(environments: "Environments", guard: "Guard") -> None:
         for name in _choose_names(environments, names):
             old = _versions(lock for lock, _ in environments.find_built(name))
-            with _progress(name) as on_progress:
+            with show_progress(name) as on_progress:
                 after = await environments.relock(name, guard, on_progress)
             new = _versions(after)
             typer.echo(f"{name}: {len(new)} packages, lock {' '.join(lock.sha256[:12] for lock in after)}")
@@ -259,22 +256,3 @@ async def _open_guarded(config: "Config") -> "AsyncIterator[tuple[Environments, 
     async with bootstrap.assemble(alone, os.environ) as engine:
         caller = f"cli (uid {os.getuid()})"
         yield engine.environments, Guard(grant=Grant(), audit=engine.audit, caller=caller, run_id=RunContext().run_id)
-
-
-@contextlib.contextmanager
-def _progress(name: str) -> "Iterator[OnProgress]":
-    """Shows what is being done: on a terminal in one line that goes again, else a line for each."""
-    if not sys.stderr.isatty():
-        yield lambda what: typer.echo(f"{name}: {what}", err=True)
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(name, total=_STEPS)
-
-        def tell(what: str) -> None:
-            bar.update(task, description=f"{name}: {what}", advance=1)
-
-        yield tell

@@ -1,5 +1,6 @@
 """Runs the program of ``gloveport exec`` with the terminal of whoever has called."""
 
+import contextlib
 import os
 import socket
 import sys
@@ -92,6 +93,7 @@ async def _execute_on(
     terminal: int | None,
 ) -> int:
     from gloveport.bootstrap.foreground import open_foreground, program_settings, with_directory
+    from gloveport.cli.progress_bar import show_progress
     from gloveport.cli.terminal.relay import Relay, terminal_size
     from gloveport.task_group import open_task_group
 
@@ -100,9 +102,12 @@ async def _execute_on(
     async with open_task_group() as tasks:
         relay = Relay(tasks=tasks, front=front, terminal=terminal)
         tasks.start_soon(relay.follow_front)
+        building = contextlib.ExitStack()
         try:
-            opened = open_foreground(host, config, argv[0], os.environ, loaded.believed, environment)
+            tell = building.enter_context(show_progress(environment or config.workspace.environment or ""))
+            opened = open_foreground(host, config, argv[0], os.environ, loaded.believed, environment, tell)
             async with opened as (sandboxes, inside):
+                building.close()  # the terminal is the program's
                 from gloveport.policy.decisions.inherited_variables import inherit_variables
                 from gloveport.workspace_service.foreground import ForegroundProgram
 
@@ -119,6 +124,7 @@ async def _execute_on(
                 relay.outputs = _destinations(config, sandboxes, terminal)
                 outcome = await _run(sandboxes, program, relay)
         finally:
+            building.close()
             await relay.release()
     return _exit_code(relay, outcome)
 

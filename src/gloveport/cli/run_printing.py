@@ -70,7 +70,11 @@ async def run_program(
 
     _tell_lowered(request, ceiling, printer)
     context = RunContext()
-    context = replace(context, asker=engine.desk.asker(_teller(engine, context.run_id, printer)))
+    context = replace(
+        context,
+        asker=engine.desk.asker(_teller(engine, context.run_id, printer)),
+        on_progress=lambda what: printer.put_line(STDERR, f"gloveport: {what}"),
+    )
     caller = f"cli (uid {os.getuid()})"
     result = await engine.execute(request, caller=caller, on_output=None if as_json else pass_on, context=context)
     _show(printer, result, as_json)

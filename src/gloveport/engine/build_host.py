@@ -13,6 +13,7 @@ from msgspec import Struct
 from pydantic import ByteSize
 
 from gloveport.egress.outbound_session import Gateway
+from gloveport.engine.build_progress import OnProgress
 from gloveport.engine.build_sandboxes import BuildSandboxes
 from gloveport.engine.reach import Reach
 from gloveport.environments.environment_store import BuiltTree, EnvironmentStore, LockRequest, open_left
@@ -29,7 +30,6 @@ from gloveport.sandbox.launch.spawn import Bubblewrap
 from gloveport.sandbox.plan import System, make_plan
 from gloveport.sandbox.pool import zygote_process
 
-OnProgress: TypeAlias = Callable[[str], None]
 """Takes a few words on what is being done now. Must not wait."""
 
 RefuseBuilds: TypeAlias = Callable[[str, Lock], Awaitable[None]]

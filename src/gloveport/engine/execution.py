@@ -277,7 +277,8 @@ class Engine:
                 hint="write the program in another language, or ask the operator to run `gloveport doctor`",
             )
         if session is None and self._may_have_environment(request):
-            run = replace(run, environment=await self.environments.provide(request, run.guard))
+            found = await self.environments.provide(request, run.guard, run.context.on_progress)
+            run = replace(run, environment=found)
         runtimes = self.runtimes if run.environment is None else run.environment.runtimes(self.runtimes)
         program = None if session else self._prepare(runtimes, run)
         output = RunOutput.open(run, self.spool, self.clean)

@@ -16,7 +16,8 @@ from typing import Final
 from anyio import to_thread
 from msgspec import Struct
 
-from gloveport.engine.build_host import BuildHost, OnProgress, RefuseBuilds, read_lock_file, write_input
+from gloveport.engine.build_host import BuildHost, RefuseBuilds, read_lock_file, write_input
+from gloveport.engine.build_progress import OnProgress
 from gloveport.engine.build_sandboxes import BuildSandboxes
 from gloveport.environments.environment_store import BuiltTree, LockRequest
 from gloveport.environments.locks import MOST_LOCK_BYTES, Lock, refuse_young

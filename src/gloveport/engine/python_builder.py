@@ -14,7 +14,8 @@ from typing import Final
 from anyio import to_thread
 from msgspec import Struct
 
-from gloveport.engine.build_host import OnProgress, RefuseBuilds, write_input
+from gloveport.engine.build_host import RefuseBuilds, write_input
+from gloveport.engine.build_progress import OnProgress
 from gloveport.engine.source_builder import SourceBuilder
 from gloveport.engine.uv_sandboxes import COMMON, UV, UvSandboxes
 from gloveport.environments.environment_store import BuiltTree, LockRequest

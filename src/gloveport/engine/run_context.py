@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gloveport.egress.outbound_session import RequestJournal
+from gloveport.engine.build_progress import OnProgress, no_progress
 from gloveport.engine.live import LiveOutput
 from gloveport.engine.reach import Reach
 from gloveport.engine.result import Stream
@@ -77,6 +78,7 @@ class RunContext(Struct, frozen=True, kw_only=True):
         used: Is told what the run was let do, where a skill is to learn it.
         shows_pictures: Whether pictures that the run leaves will be shown, and so have to be small enough.
         nesting: Which run has called this one; None where a caller has.
+        on_progress: Is told how far its environment is, where that is built first.
     """
 
     run_id: str = field(default_factory=lambda: f"run-{os.urandom(8).hex()}")
@@ -88,6 +90,7 @@ class RunContext(Struct, frozen=True, kw_only=True):
     used: set[UsedRight] | None = None
     shows_pictures: bool = False
     nesting: Nesting | None = None
+    on_progress: OnProgress = no_progress
 
 
 class Execution(Struct, frozen=True, kw_only=True):

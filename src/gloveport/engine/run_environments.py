@@ -10,7 +10,8 @@ from anyio import to_thread
 from msgspec import Struct, field
 
 from gloveport.engine.advisories import Advisory, AdvisoryService
-from gloveport.engine.build_host import Builder, OnProgress
+from gloveport.engine.build_host import Builder
+from gloveport.engine.build_progress import OnProgress, no_progress
 from gloveport.engine.ecosystems import Ecosystem
 from gloveport.environments.environment_store import BuiltTree, EnvironmentStore, LockRequest
 from gloveport.environments.locks import Lock
@@ -29,10 +30,6 @@ ENVIRONMENT_PYTHON: Final = "/opt/environment-python"
 """Where commands of a workspace find the interpreter that their environment is for."""
 
 _HOLD_SECONDS: Final = 0.05
-
-
-def no_progress(_what: str) -> None:
-    """An ``OnProgress`` that tells nobody."""
 
 
 class PackageTree(Struct, frozen=True, kw_only=True):

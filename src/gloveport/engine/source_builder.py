@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from gloveport.engine.build_host import OnProgress, RefuseBuilds, read_lock_file, write_input
+from gloveport.engine.build_host import RefuseBuilds, read_lock_file, write_input
+from gloveport.engine.build_progress import OnProgress
 from gloveport.engine.build_sandboxes import BuildSandboxes
 from gloveport.engine.uv_sandboxes import COMMON, LYING, UV, UvSandboxes
 from gloveport.environments.locks import BuiltWheel, Lock, PythonLock, Wheel, refuse_young

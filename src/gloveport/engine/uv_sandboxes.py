@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from gloveport.engine.build_host import BuildHost, OnProgress, read_lock_file, write_input
+from gloveport.engine.build_host import BuildHost, read_lock_file, write_input
+from gloveport.engine.build_progress import OnProgress
 from gloveport.engine.build_sandboxes import BuildSandboxes, ProgramEnding
 from gloveport.environments.indexes import Indexes
 from gloveport.environments.locks import BuiltWheel, PythonLock, Wheel, read_lock, refuse_young, select_aged

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from anyio import to_thread
 from msgspec import Struct
 
+from gloveport.engine.build_progress import OnProgress, no_progress
 from gloveport.engine.execution import Engine
 from gloveport.engine.run_environments import RunEnvironment
 from gloveport.errors import Denied, SandboxError
@@ -30,7 +31,9 @@ class CommandEnvironments(Struct, frozen=True, kw_only=True):
     plan_with: Callable[[RunEnvironment], Plan]
     servers: ForkServers
 
-    async def open_named(self, name: str | None, guard: Guard) -> CommandEnvironment:
+    async def open_named(
+        self, name: str | None, guard: Guard, on_progress: OnProgress = no_progress
+    ) -> CommandEnvironment:
         """The operator's environment of this name, which is built where it is not there; None for the default.
 
         Raises:
@@ -41,7 +44,7 @@ class CommandEnvironments(Struct, frozen=True, kw_only=True):
         if name is None or name == self.default.name:
             return self.default
         try:
-            found = await self.engine.environments.open_named(name, guard)
+            found = await self.engine.environments.open_named(name, guard, on_progress)
         except Denied as denial:
             guard.deny("command", denial, {"environment": name})
             details = {"reason": denial.code}

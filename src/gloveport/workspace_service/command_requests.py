@@ -8,6 +8,7 @@ from typing import Annotated, Final, TypeAlias
 from anyio import to_thread
 from pydantic import Field, JsonValue
 
+from gloveport.engine.build_progress import OnProgress, no_progress
 from gloveport.engine.caller import Caller
 from gloveport.engine.session import Session
 from gloveport.fairness import compute
@@ -102,8 +103,10 @@ async def make_command_action(
     return action.model_copy(update={**stdin, "session": asked.session or ""}), seconds
 
 
-async def start_command(service: WorkspaceService, caller: Caller, asked: CommandArguments) -> Command:
-    """Begin a command that is allowed.
+async def start_command(
+    service: WorkspaceService, caller: Caller, asked: CommandArguments, on_progress: OnProgress = no_progress
+) -> Command:
+    """Begin a command that is allowed. ``on_progress`` is told how far its environment is, where that is built first.
 
     Raises:
         WorkspaceError: As ``make_command_action``, ``CommandEnvironments``, ``Commands.begin`` and ``CommandSessions``;
@@ -120,7 +123,7 @@ async def start_command(service: WorkspaceService, caller: Caller, asked: Comman
         variables["TERM"] = _TERMINAL_KIND
     variables |= asked.env or {}
     terminal = terminal_size(asked.rows, asked.columns) if asked.tty else None
-    environment = await service.sandboxes.environments.open_named(asked.environment, guard)
+    environment = await service.sandboxes.environments.open_named(asked.environment, guard, on_progress)
     request = PreparedCommand(
         action=action, variables=variables, seconds=seconds, terminal=terminal, environment=environment
     )

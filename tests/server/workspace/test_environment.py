@@ -24,7 +24,16 @@ async def test_a_command_names_an_environment_of_the_operators_and_no_other_comm
     look = 'python3 -c \'import importlib.util as i; print(*(bool(i.find_spec(n)) for n in ("common", "single")))\''
     async with opened(tmp_path, tables=tables, environment="common") as one:
         assert await one.out(look) == "True False\n"
-        assert await one.out(look, environment="single") == "False True\n"  # built by this command
+        steps = []
+
+        async def note(_seconds, _total, message):
+            steps.append(message)
+
+        asked = {"cmd": look, "environment": "single", "yield_time_ms": 30_000}
+        meta = {"progressToken": 1}
+        built = await one.client.call_tool("exec_command", asked, progress_callback=note, meta=meta)  # it builds it
+        assert built.structured_content["stdout"] == "False True\n"
+        assert any("resolving 1 requirements" in step for step in steps), steps
         assert await one.out(look, environment="common") == await one.out(look) == "True False\n"
         for name in ("other", "", "../trees/single", "/etc", "broken"):
             refused = await one.refused("exec_command", cmd="touch ran", environment=name)

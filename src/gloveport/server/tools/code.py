@@ -41,8 +41,8 @@ from gloveport.server.tools.client_sampling import can_sample
 from gloveport.server.tools.elicitation import Attendance, Reply, State
 from gloveport.server.tools.health import Health, audit_check, health_of, health_text
 from gloveport.server.tools.lean_schema import lean
-from gloveport.server.tools.progress import Progress
-from gloveport.server.tools.run_calls import WAIT_SECONDS, ExecuteArguments, RunCalls, reporting
+from gloveport.server.tools.progress import Progress, progress_for, reporting
+from gloveport.server.tools.run_calls import WAIT_SECONDS, ExecuteArguments, RunCalls
 from gloveport.server.tools.session_tool import SessionTool
 from gloveport.server.transports.disconnect import ended_with
 from gloveport.server.transports.file_transfer import FileTransfer
@@ -210,7 +210,7 @@ class Tools(Struct, frozen=True, kw_only=True):
 
     async def attend(self, ctx: Context[Any, Any], run: Run, seconds: float, state: State | None = None) -> Reply:
         """Attend to a run for so long, and tell what came of it, or how it stands."""
-        progress = _progress(ctx)
+        progress = progress_for(ctx)
         run.on_output = None if progress is None else progress.add
         run.expect(math.inf)
         reply: Reply = _GONE
@@ -253,11 +253,6 @@ def describe_tool(function: Callable[..., Any], title: str, annotations: wire.To
     tool.fn_metadata.output_model = None  # the SDK would check each answer against the class that it was made from
     tool.description = " ".join(tool.description.split())
     return tool
-
-
-def _progress(ctx: Context[Any, Any]) -> Progress | None:
-    asked = "progress_token" in (ctx.request_context.meta or ())
-    return Progress(send=ctx.report_progress) if asked else None
 
 
 def _unknown_run(run_id: str) -> wire.CallToolResult:

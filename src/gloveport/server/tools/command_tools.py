@@ -18,6 +18,7 @@ from gloveport.server.rendering.pages import PREFIX, not_kept, page_text, read_p
 from gloveport.server.rendering.workspace_replies import refusal, reply
 from gloveport.server.request_caller import caller_of
 from gloveport.server.tools.argument_check import takes
+from gloveport.server.tools.progress import progress_for, reporting
 from gloveport.server.transports.disconnect import ended_with
 from gloveport.workspace.commands.answers import AnswerBounds, answer, page, parse_reference, told_offsets
 from gloveport.workspace.commands.command import Command, Stream
@@ -83,7 +84,7 @@ class CommandTools(Struct, frozen=True, kw_only=True):
         """
         started = time.monotonic()
         try:
-            command = await start_command(self.service, self._caller(ctx), asked)
+            command = await self._start(ctx, asked)
             at = told_offsets(command)
             try:
                 keep: Literal["keep", "close"] = "keep" if asked.tty or asked.keep_stdin else "close"
@@ -163,6 +164,14 @@ class CommandTools(Struct, frozen=True, kw_only=True):
             what, hint = not_kept(handle)
             return refusal(WorkspaceError("NOT_FOUND", what, hint=hint))
         return reply(page, page_text(page))
+
+    async def _start(self, ctx: Context[Any, Any], asked: CommandArguments) -> Command:
+        """Begin it. While its environment is built, the client is told of that, where it wants to be."""
+        progress = None if asked.environment is None else progress_for(ctx)
+        if progress is None:
+            return await start_command(self.service, self._caller(ctx), asked)
+        async with reporting(progress):
+            return await start_command(self.service, self._caller(ctx), asked, progress.add_step)
 
     def _caller(self, ctx: Context[Any, Any]) -> Caller:
         return caller_of(ctx, self.service.transport)

@@ -3,13 +3,18 @@
 A client shows these lines and a slow one must not stop the run: what it has no time for is left out, the answer has it.
 """
 
+import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from msgspec import Struct, field
 
 from gloveport.server.rendering.plain_stream import PlainStream
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import Context
 
 HEARTBEAT_SECONDS = 5.0
 """Clients give up on a call that is silent for long."""
@@ -40,6 +45,10 @@ class Progress(Struct, kw_only=True):
         if "\n" in text:
             self._line.set()
 
+    def add_step(self, what: str) -> None:
+        """Take what is being done before there is any output."""
+        self.add("steps", f"{what}\n")
+
     async def report(self) -> None:
         """Send until cancelled."""
         while True:
@@ -54,3 +63,21 @@ class Progress(Struct, kw_only=True):
         lines, newline, rest = self._pending.rpartition("\n")
         self._pending, self._line = (rest, anyio.Event()) if newline else ("", anyio.Event())
         return lines if newline else rest
+
+
+@contextlib.asynccontextmanager
+async def reporting(progress: Progress | None) -> AsyncIterator[None]:
+    """Progress is sent meanwhile, where it is asked for."""
+    if progress is None:
+        yield
+        return
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(progress.report)
+        yield
+        tasks.cancel_scope.cancel()
+
+
+def progress_for(ctx: "Context[Any, Any]") -> Progress | None:
+    """What tells the client of a call of its progress; None where it does not want to be told."""
+    asked = "progress_token" in (ctx.request_context.meta or ())
+    return Progress(send=ctx.report_progress) if asked else None

@@ -2,14 +2,12 @@
 
 import base64
 import binascii
-import contextlib
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, Final, Literal
 
-import anyio
 from anyio import to_thread
 from msgspec import Struct
 from pydantic import BaseModel, ByteSize, ConfigDict, Field, JsonValue
@@ -25,7 +23,7 @@ from gloveport.model.egress import ApiName
 from gloveport.model.hub import ToolPattern
 from gloveport.policy.decisions.input_files import MOST_FILES
 from gloveport.server.rendering.run_reply import RunReply, reply_error, reply_failure, reply_refusal, reply_result
-from gloveport.server.tools.progress import Progress
+from gloveport.server.tools.progress import Progress, reporting
 
 WAIT_SECONDS: Final = 50.0
 """How long an answer waits for a run. Clients give up on a call after a minute."""
@@ -127,6 +125,7 @@ class RunCalls(Struct, frozen=True, kw_only=True):
                 live=run.live,
                 skill=skill,
                 shows_pictures=True,
+                on_progress=lambda what: run.output("environment", f"{what}\n"),
             )
             return await self.engine.execute(
                 request, caller=caller.name, share=caller.share, on_output=run.output, context=context
@@ -180,18 +179,6 @@ class RunCalls(Struct, frozen=True, kw_only=True):
         return reply_result(
             self.engine.policy, so_far.model_copy(update={"status": status, "approvals": ids, "hint": hint})
         )
-
-
-@contextlib.asynccontextmanager
-async def reporting(progress: Progress | None) -> AsyncIterator[None]:
-    """Progress is sent meanwhile, where it is asked for."""
-    if progress is None:
-        yield
-        return
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(progress.report)
-        yield
-        tasks.cancel_scope.cancel()
 
 
 def decode_files(

@@ -1,0 +1,41 @@
+"""Shows on standard error how far the build of an environment is."""
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from gloveport.engine.build_progress import OnProgress
+
+_STEPS: Final = 4
+"""Resolve, fetch, install, check."""
+
+
+@contextlib.contextmanager
+def show_progress(name: str) -> "Iterator[OnProgress]":
+    """On a terminal in one line that goes again, else a line for each step; nothing where there is nothing to do."""
+    if not sys.stderr.isatty():
+        yield lambda what: print(f"{name}: {what}", file=sys.stderr, flush=True)  # noqa: T201 - no typer: exec has none
+        return
+    with contextlib.ExitStack() as stack:
+        shown: list[tuple[Progress, TaskID]] = []
+
+        def tell(what: str) -> None:
+            if not shown:
+                bar = stack.enter_context(_make_bar())
+                shown.append((bar, bar.add_task(name, total=_STEPS)))
+            ((bar, task),) = shown
+            bar.update(task, description=f"{name}: {what}", advance=1)
+
+        yield tell
+
+
+def _make_bar() -> "Progress":
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    return Progress(*columns, console=Console(stderr=True), transient=True)
