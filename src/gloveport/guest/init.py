@@ -1,5 +1,6 @@
 """First process in every sandbox built for one program: closes the inner walls, says so, runs the program, reports.
 
+    init → host   a byte               as soon as we run
     host → init   {"landlock": [[path, kind]…], "mounts": [path…], "python": whether a Python program will come}, with
                                        descriptors of the cgroups that we move into by ourselves, if there are some
     init → host   {"ready": …}         what is in force, as the kernel tells it; carries our pid as credentials, and
@@ -16,18 +17,19 @@ after it the process belongs to the program. Runs under the seccomp filter alrea
 without capabilities. Standard library only. What follows the confinement is shared with ``zygote.py``.
 """
 
-import _json  # without regular expressions and enumerations, which take longer than all else until a program begins
+import posix
+import sys
+
+if __name__ == "__main__":  # the host prepares our network meanwhile
+    posix.write(int(sys.argv[1]), b"\0")
+
+import _ctypes  # without the packages around these, which take longer than all else until a program begins
+import _json
 import _signal
 import _socket
-import ctypes
-import fcntl
+import _struct
 import os
-import resource
-import struct
-import sys
-import termios
-from importlib.machinery import SourceFileLoader
-from types import ModuleType
+from _frozen_importlib_external import SourceFileLoader
 
 F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_WRITE = 1033, 1, 2, 4, 8
 HEAD_BYTES, MAX_FRAME_BYTES = 4, 16 << 20
@@ -54,11 +56,19 @@ encode_json = _json.make_encoder({}, None, _json.encode_basestring_ascii, None, 
 loaded = {}
 
 
+def import_rest():
+    """Import what is only needed when the program has come."""
+    global fcntl, resource, termios  # noqa: PLW0603 - where all of this file looks for them
+    import fcntl
+    import resource
+    import termios
+
+
 def load(name, path):
     """Import a file of ours by its path: isolated mode has no directory of ours on ``sys.path``, nor shall it."""
     module = loaded.get(name)
     if module is None:
-        module = loaded[name] = ModuleType(name)
+        module = loaded[name] = type(sys)(name)
         loader = SourceFileLoader(name, os.path.join(HERE, path))
         module.__file__ = loader.path
         loader.exec_module(module)
@@ -78,7 +88,7 @@ def receive(host):
         frame += data
         for level, kind, payload in ancillary:
             if (level, kind) == (_socket.SOL_SOCKET, _socket.SCM_RIGHTS):
-                descriptors += struct.unpack(f"{len(payload) // 4}i", payload[: len(payload) // 4 * 4])
+                descriptors += _struct.unpack(f"{len(payload) // 4}i", payload[: len(payload) // 4 * 4])
         if size == HEAD_BYTES and len(frame) >= HEAD_BYTES:
             size += int.from_bytes(frame[:HEAD_BYTES], "big")
             if size > MAX_FRAME_BYTES:
@@ -100,7 +110,7 @@ def pack(message):
 
 def send_descriptors(host, data, descriptors):
     """Send bytes, and descriptors with the first of them; how many bytes were taken."""
-    rights = struct.pack(f"{len(descriptors)}i", *descriptors)
+    rights = _struct.pack(f"{len(descriptors)}i", *descriptors)
     return host.sendmsg([data], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
 
 
@@ -130,7 +140,7 @@ def perform(calls):
     """Make calls that were made ready before: pairs of a function and its arguments. A result of -1 is a failure."""
     for call, arguments in calls:
         if call(*arguments) == -1:
-            code = ctypes.get_errno()
+            code = _ctypes.get_errno()
             raise OSError(code, f"{call.__name__}{arguments}: {os.strerror(code)}")
 
 
@@ -245,7 +255,7 @@ def write_sealed(text):
 def open_terminal(host, rows, columns):
     """Give the program a terminal, which controls its session, as its streams. The host is sent its other side."""
     ours, theirs = os.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, _struct.pack("HHHH", rows, columns, 0, 0))
     modes = termios.tcgetattr(theirs)
     modes[0] |= IUTF8  # what erases a character erases all of its bytes
     termios.tcsetattr(theirs, termios.TCSANOW, modes)
@@ -363,7 +373,8 @@ def main():
     version, calls = load("landlock", "landlock.py").calls(setup["landlock"], CHANNEL + 1, CHANNEL + 2)
     perform(calls)
     send_ready(host, {"mounts": mounts, **in_force(version)})
-    if setup["python"]:  # while the host opens its doors and fills its cgroup
+    import_rest()  # while the host looks at what was said
+    if setup["python"]:
         load("program", "python/program.py").load_notebook()
     run(host)
 

@@ -4,10 +4,10 @@ Three system calls without libc wrappers. A right that is handled here and grant
 library only.
 """
 
-import ctypes
+import _ctypes
+import _struct
 import os
 import stat
-import struct
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 PATH_BENEATH = 1
@@ -29,7 +29,32 @@ KINDS = {
 SCOPE_ABSTRACT_UNIX_SOCKET, SCOPE_SIGNAL = 1, 2
 NO_LOG = 1 | 4  # LOG_SAME_EXEC_OFF, LOG_SUBDOMAINS_OFF: else each refusal is a line in the host's audit log
 
-_libc = ctypes.PyDLL(None, use_errno=True)
+
+class Int(_ctypes._SimpleCData):  # noqa: SLF001 - ``ctypes`` takes longer to import than all else here
+    """A C int."""
+
+    _type_ = "i"
+
+
+class Call(_ctypes.CFuncPtr):
+    """A function of libc's, as ``ctypes.PyDLL(None, use_errno=True)`` has it."""
+
+    _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_PYTHONAPI | _ctypes.FUNCFLAG_USE_ERRNO
+    _restype_ = Int
+
+
+class Libc:
+    """What of libc is needed here. A result is an int."""
+
+    def __init__(self, *names):
+        library = _ctypes.dlopen(None, 0)
+        for name in names:
+            function = Call(_ctypes.dlsym(library, name))
+            function.__name__ = name
+            setattr(self, name, function)
+
+
+_libc = Libc("prctl", "syscall")
 
 
 def abi():
@@ -53,14 +78,14 @@ def calls(rules, ruleset, place):
         if version < since:
             handled &= ~right
     # struct landlock_ruleset_attr: file rights, TCP rights (ABI 4), scopes (ABI 6); an older kernel refuses more.
-    attributes = struct.pack("QQQ", handled, 0, SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL)
+    attributes = _struct.pack("QQQ", handled, 0, SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL)
     attributes = attributes[: 24 if version >= 6 else 16 if version >= 4 else 8]
     made = [(_libc.syscall, (CREATE_RULESET, attributes, len(attributes), 0))]
     for path, kind in rules:
         allowed = KINDS[kind] & handled
         if not stat.S_ISDIR(os.stat(path).st_mode):
             allowed &= ON_A_FILE  # a directory's right on a plain file is EINVAL
-        rule = struct.pack("=Qi", allowed, place)  # struct landlock_path_beneath_attr is packed
+        rule = _struct.pack("=Qi", allowed, place)  # struct landlock_path_beneath_attr is packed
         made += [
             (os.open, (path, os.O_PATH | os.O_CLOEXEC)),
             (_libc.syscall, (ADD_RULE, ruleset, PATH_BENEATH, rule, 0)),

@@ -7,7 +7,7 @@ or one that is older than the file, its text is compiled. Standard library only.
 """
 
 import sys
-from importlib.machinery import SourceFileLoader
+from _frozen_importlib_external import SourceFileLoader  # importlib itself would be one more to import
 
 del sys.argv[0]
 __file__ = sys.argv[0]

@@ -566,6 +566,7 @@ class Zygote:
 def main():
     """See the module."""
     init = load_init()
+    init.import_rest()
     host = init.open_channel(int(sys.argv[1]))
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # more than programs get: see ``read_most_open_files``

@@ -88,10 +88,11 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
                     mounts = [mount.target for mount in plan.mounts]
                     setup = {"landlock": plan.landlock, "mounts": mounts, "python": bool(plan.preload)}
                     await frames.send(spawned.channel, setup, entrances)
-                    ready, pid, directories = await frames.expect_ready(spawned.channel, stack)
-                    walls = check_ready(ready.get("ready"), landlock_abi=self.landlock_abi, shown=spawned.shown)
+                    await frames.receive_descriptors(spawned.channel, 0)  # it runs: all is mounted
                     inner = await spawned.find_inner()
                     network = await spawned.prepare_network(plan.doors, plan.connectors, stack)
+                    ready, pid, directories = await frames.expect_ready(spawned.channel, stack)
+                    walls = check_ready(ready.get("ready"), landlock_abi=self.landlock_abi, shown=spawned.shown)
                     if group is not None and not entrances:
                         group.attach(pid)
                     streams = stack.enter_context(Streams.open(spawned.uid))
