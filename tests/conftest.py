@@ -38,6 +38,11 @@ _ORDER = ("escape", "workspace", "cli", "guest", "sandbox", "e2e", "hub", "egres
 programs, which burn what they get, comes what minds it least."""
 
 
+def pytest_xdist_setupnodes():
+    """The processes that run the tests have one of what each would else import and make for itself."""
+    forked.share()
+
+
 gc.disable()  # what is imported and collected stays
 
 

@@ -32,6 +32,9 @@ _FORK = Path(__file__).with_name("fork.py")
 _LATE = ("anyio._backends._asyncio", "anyio._core._sockets", "typer._adapters", "typer._click.decorators")
 """What our libraries import when it is first used, as each command does."""
 
+_PLACE = "TESTS_FORKED"
+"""Variable of the environment with the socket of one that is there already."""
+
 
 @dataclass(frozen=True)
 class Gloveport:
@@ -99,10 +102,17 @@ class _Forked(subprocess.Popen):
 
 @functools.cache
 def shared() -> Gloveport:
-    """The one of this process and all its tests; what forks ends with us."""
+    """The one of all tests. What forks ends with us, or with whoever started us and has one: see ``share``."""
+    if place := os.environ.get(_PLACE):
+        return Gloveport(Path(place))
     context = contextlib.ExitStack()
     atexit.register(context.close)
     return context.enter_context(gloveport())
+
+
+def share() -> None:
+    """Have one for all processes that this one starts to run tests: each of its own would import all once more."""
+    os.environ[_PLACE] = str(shared().place)
 
 
 @contextlib.contextmanager

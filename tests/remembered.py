@@ -18,6 +18,9 @@ from mcp.server.mcpserver.tools import Tool
 from gloveport.bootstrap import host_setup
 from gloveport.runtimes import python
 
+_PACKAGES = "TESTS_PACKAGES"
+"""Variable of the environment with a directory that is there already."""
+
 _make_context = functools.cache(lambda trust_env, *_: _default_ssl_context(_trust_env=trust_env))
 _default_ssl_context = httpcore2.default_ssl_context
 _from_function = Tool.from_function
@@ -35,10 +38,15 @@ def remember() -> None:
 
 @functools.cache
 def packages_state() -> Path:
-    """A state directory for the packages that programs get, which are thousands of files. It ends with this process."""
-    state = Path(tempfile.mkdtemp(prefix="gloveport-packages-"))
+    """A state directory for the packages that programs get, which are thousands of files.
+
+    It ends with this process, or with the one that runs tests in several and has started this one.
+    """
+    if os.access(state := os.environ.get(_PACKAGES, ""), os.W_OK):  # a test may have become another user
+        return Path(state)
+    os.environ[_PACKAGES] = state = tempfile.mkdtemp(prefix="gloveport-packages-")
     atexit.register(shutil.rmtree, state, ignore_errors=True)
-    return state
+    return Path(state)
 
 
 def share_packages(state: Path) -> None:

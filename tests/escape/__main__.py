@@ -1,8 +1,9 @@
-"""The hostile programs against this host, as a table: ``python -m tests.escape [--json] [--cold | --half] [NAME…]``.
+"""The hostile programs against this host, as a table: ``python -m tests.escape [--json] [--cold | --once] [NAME…]``.
 
 As whoever starts it and, when that is root, once more as an ordinary user. Exits with 1 when one got through.
-``--cold`` leaves out sandboxes that wait for their program, for hosts where none can. With ``--half`` each program is
-run once as each user: as one in a sandbox that is built for it, as the other in one that has waited.
+``--cold`` leaves out sandboxes that wait for their program, for hosts where none can. With ``--once`` each program is
+run once: by turns as either user, in a sandbox that is built for it or in one that has waited. Chance says whose turn
+it is.
 """
 
 import json
@@ -11,7 +12,6 @@ import secrets
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from itertools import repeat
 from pathlib import Path
 
 from rich.console import Console
@@ -21,6 +21,8 @@ from rich.table import Table
 ROOT = Path(__file__).resolve().parents[2]
 ORDINARY_UID = 65533
 _SECONDS = 280
+_TEMPERATURES = 2
+"""A sandbox is built for its program, or has waited."""
 
 
 def run(module: list[str], names: list[str]) -> list[dict[str, str | bool]]:
@@ -72,12 +74,17 @@ def main() -> int:
     """See the module."""
     names = [name for name in sys.argv[1:] if name != "--json"]
     batteries = [["tests.escape.battery"]]
-    if os.geteuid() != 0:
-        names = [name for name in names if name != "--half"]  # there is no other user to run the other half
-    else:
+    if os.geteuid() == 0:
         batteries.append(["tests.ordinary", str(ORDINARY_UID), *batteries[0]])
+    shares: list[list[str]] = [[] for _ in batteries]
+    if "--once" in names:
+        names.remove("--once")
+        count = _TEMPERATURES * len(batteries)
+        turn = secrets.randbelow(count)
+        shares = [[f"--share={(turn + _TEMPERATURES * place) % count}/{count}"] for place, _ in enumerate(batteries)]
+    words = [[*share, *names] for share in shares]
     with ThreadPoolExecutor() as threads:  # at the same time: much of it is waiting for limits
-        verdicts = [verdict for found in threads.map(run, batteries, repeat(names)) for verdict in found]
+        verdicts = [verdict for found in threads.map(run, batteries, words) for verdict in found]
     console = Console(width=None if sys.stdout.isatty() else 200)
     if "--json" in sys.argv:
         sys.stdout.write(json.dumps(verdicts))

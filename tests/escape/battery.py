@@ -1,6 +1,6 @@
 """Runs the hostile programs against engines on this host, as whoever it is started as. A process of its own:
 
-    python -m tests.escape.battery REPORT-DESCRIPTOR [--cold | --half] [NAME…]
+    python -m tests.escape.battery REPORT-DESCRIPTOR [--cold] [--share=NUMBER/ALL] [NAME…]
 
 It has a secret in its environment, and nothing may come out on its standard output but what it writes itself: nothing.
 """
@@ -68,7 +68,7 @@ class Battery:
     Attributes:
         engine: Builds each sandbox for its program, and mounts nothing.
         warm: The backend that never does.
-        is_halved: Whether each program is run at one temperature only: as root at one, as another user at the other.
+        share: Which of how many shares of all trials is run; in each, a program is run once at most.
     """
 
     engine: Engine
@@ -77,17 +77,17 @@ class Battery:
     directory: Path
     cgroups: bool
     temperatures: Sequence[str]
-    is_halved: bool = False
+    share: tuple[int, int] = (0, 1)
 
     async def run(self, cases: Sequence[header.Case]) -> AsyncIterator[Verdict]:
         """Run all, a few at a time, and look after each few what is left on the host."""
         for temperature in self.temperatures:  # what the first run leaves in memory is no leak
             await self.follow_up(temperature)
-        step = AT_ONCE if self.is_halved else AT_ONCE // len(self.temperatures)
+        step = AT_ONCE // len(self.temperatures) * self.share[1]
         for start in range(0, len(cases), step):
             trials = [
                 Trial(case=case, temperature=temperature)
-                for place, case in enumerate(cases[start : start + step])
+                for place, case in enumerate(cases[start : start + step], start)
                 for temperature in self._temperatures_of(case, place)
             ]
             if "warm" in self.temperatures:
@@ -110,10 +110,10 @@ class Battery:
                 yield self.verdict(trial)
 
     def _temperatures_of(self, case: header.Case, place: int) -> Sequence[str]:
-        """All of them, or one by turns, which for root is the other; all where its values are to be compared."""
-        if not self.is_halved or self._is_compared(case):
-            return self.temperatures
-        return [self.temperatures[(place + (os.geteuid() == 0)) % len(self.temperatures)]]
+        """Those of our share; all of them where one is, and its values are to be compared."""
+        number, count = self.share
+        ours = [one for turn, one in enumerate(self.temperatures) if (place + turn) % count == number]
+        return self.temperatures if ours and self._is_compared(case) else ours
 
     def _is_compared(self, case: header.Case) -> bool:
         return any(expected.kind == "alike" for expected in case.expectations(cgroups=self.cgroups))
@@ -197,6 +197,14 @@ class Battery:
         return host.traces(self.directory, [] if tree is None else [*tree.directories.values()])
 
 
+def _share_of(words: Collection[str]) -> tuple[int, int]:
+    for word in words:
+        if word.startswith("--share="):
+            number, _, count = word.removeprefix("--share=").partition("/")
+            return int(number), int(count)
+    return 0, 1
+
+
 def _values(trial: Trial) -> list[object]:
     """The values of a trial's runs."""
     return [None if result is None else result.value for result in trial.results]
@@ -230,7 +238,7 @@ async def assembled(directory: Path, words: Collection[str]) -> AsyncIterator[Ba
             directory=directory,
             cgroups=engine.sandbox.cold.tree is not None,
             temperatures=("cold",) if "--cold" in words else ("cold", "warm"),
-            is_halved="--half" in words,
+            share=_share_of(words),
         )
         await battery.follow_up("cold")
         before = battery.traces()

@@ -1,12 +1,11 @@
-"""T2, E9, E4, T4: each hostile program in ``cases`` is held, as root and as an ordinary user, in a sandbox built
-for it and in one that waited, and leaves nothing. As root it is run in one of them and as the ordinary user in the
-other; all four are what ``make escape`` runs.
+"""T2, E9, E4, T4: each hostile program in ``cases`` is held, as root or as an ordinary user, in a sandbox built
+for it or in one that waited, and leaves nothing. It is run in one of the four, in another the next time; all four are
+what ``make escape`` runs, and CI.
 
 ``header`` says how a program states what is expected of it; ``battery`` runs them. Adding one needs no code.
 """
 
 import json
-import os
 import subprocess
 import sys
 from collections import defaultdict
@@ -23,7 +22,7 @@ def verdicts(request) -> dict[str, list[dict[str, str]]]:
     """What came of every program that is asked for, by its name."""
     chosen = {item.callspec.params["case"] for item in request.session.items if item.path == Path(__file__)}
     names = [] if chosen == {*CASES} else chosen
-    command = [sys.executable, "-m", "tests.escape", "--json", "--half", *names]
+    command = [sys.executable, "-m", "tests.escape", "--json", "--once", *names]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stdout, done.stderr
     found = defaultdict(list)
@@ -38,6 +37,4 @@ def test_the_attack_is_held(verdicts, case):
     for verdict in verdicts[case] + [one for name in verdicts.keys() - {*CASES} for one in verdicts[name]]:
         kind = f"{verdict['identity']}, {verdict['temperature']}"
         assert verdict["held"], f"{kind}: {verdict['tries']}\n{verdict['expected']} became\n{verdict['outcome']}"
-    found = {name: {verdict[name] for verdict in verdicts[case]} for name in ("identity", "temperature")}
-    assert found["temperature"] == {"cold", "warm"}
-    assert found["identity"] == ({"root", "user"} if os.geteuid() == 0 else {"user"})
+    assert verdicts[case], "it was not run"
