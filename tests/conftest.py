@@ -20,7 +20,7 @@ from gloveport.config.schema import PoolSettings
 
 # A slow machine is no fault. Each run tries other examples, so that many runs try many; --hypothesis-profile=thorough
 # tries them at once.
-hypothesis.settings.register_profile("quick", deadline=None, max_examples=25)
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=15)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile("quick")
 
