@@ -31,15 +31,16 @@ supervisor = init.load("session.supervisor", "session/supervisor.py")
 settings = {{"directory": sys.argv[2], "file_bytes": 1 << 20, "private": sys.argv[3], "rlimits": {{}}}}
 settings |= {{"first": "python"}} | {SETTINGS!r}
 settings["shell"] |= {{"variables": {{}}, "directory": sys.argv[2]}}
-supervisor.serve(host, init.load, settings, init.start_python)
+supervisor.serve(host, init.load, settings, init.start_python, int(sys.argv[4]))
 """
 
 
 class Session:
     """The host's end of one."""
 
-    def __init__(self, connection, process, language):
+    def __init__(self, connection, direct, process, language):
         self.connection = connection
+        self.direct = direct
         self.process = process
         self.number = 0
         self.language = language
@@ -53,11 +54,27 @@ class Session:
         return json.loads(self.connection.recv(size, socket.MSG_WAITALL))
 
     def begin(self, source="", do="run", language=None, **rest):
+        self.send(self.message(source, do, language, **rest))
+
+    def message(self, source="", do="run", language=None, **rest):
         self.number += 1
         language = language or self.language
         more = {"branch": 0, "value_bytes": 4096, "heap_bytes": 64 << 20, "wall_seconds": 20}
         more |= {"language": language, "name": f"call-{self.number}.{SUFFIXES[language]}"}
-        self.send({"call": self.number, "do": do, "source": source, **more, **rest})
+        return {"call": self.number, "do": do, "source": source, **more, **rest}
+
+    def begin_directly(self, source):
+        """Call Python past the supervisor."""
+        self.direct.send(json.dumps(self.message(source)).encode())
+
+    def call_directly(self, source):
+        self.begin_directly(source)
+        return json.loads(self.direct.recv(1 << 16))
+
+    def attend(self):
+        """Have the supervisor attend to the call that it was passed by with; its answer."""
+        self.send({"call": self.number, "branch": 0, "language": "python", "do": "attend"})
+        return self.receive()
 
     def call(self, source="", do="run", **rest):
         self.begin(source, do, **rest)
@@ -94,14 +111,17 @@ class Session:
 def open_session(tmp_path, python, language):
     """One whose supervisor runs in this Python, with this language unless a call says another."""
     ours, theirs = socket.socketpair()
+    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.settimeout(20)
+    near.settimeout(20)
     directory = tmp_path / "directory"
     directory.mkdir()
-    with ours, theirs:
+    with ours, theirs, near, far:
         arguments = [python, "-I", "-c", DRIVER, str(theirs.fileno()), str(directory), str(tmp_path / "private")]
+        arguments += [str(far.fileno())]
         process = subprocess.Popen(
             arguments,
-            pass_fds=[theirs.fileno()],
+            pass_fds=[theirs.fileno(), far.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -109,8 +129,9 @@ def open_session(tmp_path, python, language):
             start_new_session=True,
         )
         theirs.close()
+        far.close()
         try:
-            yield Session(ours, process, language)
+            yield Session(ours, near, process, language)
         finally:
             end(process)
 

@@ -6,7 +6,8 @@
     init → host   {"ready": …}         what is in force, as the kernel tells it; carries our pid as credentials, and
                                        descriptors of the directories of ``DIRECTORIES``
     host → init   {"program": …}       with descriptors of stdout and stderr, and of "inputs" of an interpreter that
-                                       shall wait for its program; by now we are in a cgroup
+                                       shall wait for its program, or of a session's direct channel; by now we are in
+                                       a cgroup
     init → host   a descriptor         where the interpreter is one that reports: from which its reports are read
     init → host   a descriptor         where the program has a terminal: its other side
     init → host   a descriptor         where it is a person's: a byte can be read from it each time that it is stopped
@@ -230,7 +231,7 @@ def load_session():
         load(name, path)
 
 
-def start_python(link):
+def start_python(link, direct):
     """Be a Python interpreter that takes one call after another, for good."""
     add_packages()
     sys.path.append(os.getcwd())
@@ -239,7 +240,7 @@ def start_python(link):
         names, plain = load_tools().install(os.environ[TOOLS_DOOR]), load_tools().PLAIN
     program, interpreter, variables = (load(name, SESSION[name]) for name in ("program", "interpreter", "variables"))
     program.load_notebook().install()
-    interpreter.Interpreter(link, program, variables.Variables, names, plain).serve()
+    interpreter.Interpreter(link, direct, program, variables.Variables, names, plain).serve()
 
 
 def write_sealed(text):
@@ -352,7 +353,8 @@ def run(host):
     for name, (soft, hard) in program["rlimits"].items():
         resource.setrlimit(getattr(resource, name), (soft, hard))
     if program["session"]:  # many calls, none of which is this process
-        load("session.supervisor", SESSION["session.supervisor"]).serve(host, load, program["session"], start_python)
+        supervisor = load("session.supervisor", SESSION["session.supervisor"])
+        supervisor.serve(host, load, program["session"], start_python, *ahead)
     report = run_here(program) if not program["argv"] else run_interpreter(program, ahead, notices)
     if os.getpid() == me:  # a program that forks comes here twice; only the first process speaks for it
         send(host, {"report": report})

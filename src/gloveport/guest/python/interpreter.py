@@ -6,8 +6,13 @@
     interpreter → supervisor   {"call": n, "report", "variables", "checkpoint": "" or why none will be made}
     supervisor → interpreter   {"rehearse": true}
     interpreter → supervisor   {}
-    supervisor → interpreter   {"checkpoint": true, "reap": [pid…]}
+    supervisor → interpreter   {"checkpoint": true, "reap": [pid…]}, or false where none is made
     interpreter → supervisor   {"checkpoint": pid or null}, and with it the socket on which the twin waits
+    host → interpreter         {"call": n, "do": "run", …}
+    interpreter → host         its answer; where it finds no room, the supervisor gets it
+    interpreter → supervisor   {"call": n, "is_told": true, "checkpoint"}
+
+What comes straight from the host is taken when the supervisor has kept the state that the run before has left.
 
 A twin is a fork that sleeps until a byte comes, and then is the interpreter, or until its socket is closed. It is no
 child that a program's own ``wait`` would find. Threads are not in it, nor is what its event loop was about to do.
@@ -25,6 +30,7 @@ import json
 import linecache
 import os
 import platform
+import resource
 import select
 import signal
 import socket
@@ -39,9 +45,11 @@ VARIABLES_SECONDS = 0.01
 CANCEL_SECONDS = 1.0
 INSPECTED_BYTES = 16 * 1024
 REHEARSAL = "<rehearsal>"
+BREATH_SECONDS = 0.001  # what comes of a call at once would keep the host, on a busy processor, from its answer
 REST_SECONDS = 0.001  # a call that comes as soon as its checkpoint is made is there by then
 UNHANDLED = _signal.SIG_IGN, _signal.SIG_DFL, _signal.default_int_handler
 
+_getrusage, _RUSAGE_SELF = resource.getrusage, resource.RUSAGE_SELF
 _python = ctypes.pythonapi
 _libc = ctypes.PyDLL(None, use_errno=True)
 _byte = ctypes.create_string_buffer(1)
@@ -81,8 +89,10 @@ def sleep_until_woken(connection, others):
         _libc._exit(0)  # noqa: SLF001 - its name in libc
 
 
-def count_heap_bytes():
-    """Memory of this process that is no file's: what a twin may come to hold once more."""
+def count_heap_bytes(least=0):
+    """Memory of this process that is no file's: what a twin may come to hold once more. Up to ``least`` it may be 0."""
+    if _getrusage(_RUSAGE_SELF).ru_maxrss <= least >> 10:  # the most that it has ever held, with files: one call
+        return 0
     statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)  # ``open`` takes four times as long
     try:
         _, resident, shared, *_ = map(int, os.read(statm, STATM_BYTES).split())
@@ -96,7 +106,7 @@ def rehearse(program, variables):
     host, handler = sys.modules["__main__"], signal.getsignal(signal.SIGINT)
     try:
         call = {"do": "run", "source": "None", "name": REHEARSAL, "value_bytes": INSPECTED_BYTES, "heap_bytes": 0}
-        json.loads(json.dumps(Interpreter(None, program, variables, {}, ()).answer(call)))
+        json.loads(json.dumps(Interpreter(None, None, program, variables, {}, ()).answer(call)))
     finally:
         sys.modules["__main__"] = host
         signal.signal(signal.SIGINT, handler)
@@ -108,14 +118,18 @@ class Interpreter:
 
     Attributes:
         link: To the supervisor. A twin has its own.
+        direct: To the host; None where there is none.
         program: The module that compiles programs and describes what came of them.
         task: What runs in the event loop, while a call does.
         can_interrupt: Whether a SIGINT ends what runs.
         dying: Numbers of twins that were killed, and nobody has waited for.
+        is_kept: Whether the supervisor has kept the state that the last run has left.
+        told: What it has to hear of a call that the host has the answer to; None when it has.
     """
 
-    def __init__(self, link, program, variables, names, plain):
+    def __init__(self, link, direct, program, variables, names, plain):
         self.link = link
+        self.direct = direct
         self.program = program
         self.plain = plain
         self.loop = None
@@ -123,6 +137,8 @@ class Interpreter:
         self.is_cancelled = False
         self.can_interrupt = False
         self.dying = []
+        self.is_kept = False
+        self.told = None
         main = ModuleType("__main__")
         main.__dict__.update(names)
         sys.modules["__main__"] = main
@@ -137,22 +153,47 @@ class Interpreter:
         while (message := self.wait()) is not None:
             try:
                 if "call" in message:
-                    self.link.send({"call": message["call"], **self.answer(message)})
+                    self.send({"call": message["call"], **self.answer(message)}, message)
                 elif "rehearse" in message:
                     self.rehearse()
                     self.link.send({})
                 else:
-                    self.checkpoint(message)
+                    self.is_kept = True
+                    if message["checkpoint"]:
+                        self.checkpoint(message)
             except KeyboardInterrupt:  # one that came too late
                 continue
         os._exit(0)
+
+    def send(self, answer, message):
+        """Send the answer to a message to whoever has sent that, if there is room for it."""
+        if message["do"] == "run":
+            self.is_kept = False
+        if message.get("is_direct"):
+            self.told = {"call": answer["call"], "is_told": True, "checkpoint": answer["checkpoint"]}
+            if self.direct.send(answer):
+                return
+            self.told = None
+        self.link.send(answer)
 
     # -- Wait --------------------------------------------------------------------------------------------------------
 
     def wait(self):
         """The next message. What was left in the event loop goes on meanwhile."""
+        if self.told is not None:
+            if not self.link.has_frame():
+                select.select([self.link, self.direct], [], [], BREATH_SECONDS)
+            self.link.send(self.told)
+            self.told = None
         if self.loop is not None and not self.loop.is_closed() and not self.link.has_frame():
             self.program.attempt(self.run_loop_until_readable)
+        while self.is_kept and self.direct is not None and not self.link.has_frame():
+            link = self.link.connection.fileno()
+            if link in select.select([link, self.direct.connection.fileno()], [], [])[0]:
+                break
+            if (message := self.direct.take()) is not None:
+                message["is_direct"] = True
+                return message
         return self.link.receive()
 
     def run_loop_until_readable(self):
@@ -162,11 +203,14 @@ class Interpreter:
         if not asyncio.all_tasks(self.loop) and not self.loop._scheduled:  # noqa: SLF001 - nothing is left to do
             return
         readable = self.loop.create_future()
-        self.loop.add_reader(self.link.fileno(), lambda: readable.done() or readable.set_result(None))
+        sources = [self.link.fileno()] + ([self.direct.fileno()] if self.is_kept and self.direct is not None else [])
+        for source in sources:
+            self.loop.add_reader(source, lambda: readable.done() or readable.set_result(None))
         try:
             self.loop.run_until_complete(readable)
         finally:
-            self.loop.remove_reader(self.link.fileno())
+            for source in sources:
+                self.loop.remove_reader(source)
 
     def interrupt(self, _signal, _frame):
         """Handle SIGINT: an ``await`` is cancelled first; where that does not help, what runs is interrupted."""
@@ -189,7 +233,7 @@ class Interpreter:
             return {"report": self.run(message["expression"], "inspect", message["value_bytes"], self.inspect)}
         report = self.run(message["source"], message["name"], message["value_bytes"], self.evaluate)
         found = self.program.attempt(self.variables.changes, VARIABLES_SECONDS)
-        heap = count_heap_bytes()
+        heap = count_heap_bytes(message["heap_bytes"])
         too_large = f"it holds {heap >> 20} MiB" if heap > message["heap_bytes"] else ""
         return {"report": report, "variables": found, "checkpoint": too_large}
 
@@ -287,6 +331,7 @@ class Interpreter:
             self.link.connection.detach()
             self.link = type(self.link)(theirs)
             self.loop = None  # its descriptors were the other's as well
+            self.is_kept = False
             self.dying = []
             return
         theirs.close()
@@ -317,7 +362,8 @@ class Interpreter:
 
     def rehearse(self):
         """Do what each call does while nobody waits: since the fork, who writes to a page first has to copy it."""
-        is_awaited = self.link.has_frame() or select.select([self.link], [], [], REST_SECONDS)[0]
+        sources = [self.link] if self.direct is None else [self.link, self.direct]
+        is_awaited = self.link.has_frame() or select.select(sources, [], [], REST_SECONDS)[0]
         if is_awaited or sys.gettrace() or sys.getprofile():  # a program's tracer must not see it
             return
         arguments = sys.argv

@@ -5,12 +5,14 @@ Standard library only.
 """
 
 import _json  # as in ``init.py``: what ``json`` does besides takes longer than what it has ``_json`` do
+import _socket
 import json
+import os
 import socket
 import struct
 
 HEAD_BYTES, MAX_FRAME_BYTES = 4, 16 << 20
-CHUNK_BYTES = 1 << 16
+CHUNK_BYTES = 1 << 16  # also most of what is sent at once to the host, past the supervisor
 ANCILLARY_BYTES = socket.CMSG_SPACE(4 * 4)
 
 
@@ -29,11 +31,60 @@ def refuse(value):
     raise TypeError(f"a frame can't hold {type(value).__name__}")
 
 
+def encode(message):
+    """A message as JSON. Raises TypeError, ValueError for what is none."""
+    make_parts = _json.make_encoder({}, refuse, _json.encode_basestring_ascii, None, ":", ",", False, False, True)  # noqa: FBT003 - as ``json.dumps`` has it
+    return "".join(make_parts(message, 0)).encode("ascii")
+
+
+def decode(body):
+    """The object that this is; {} for what is none. Raises ValueError for no JSON."""
+    try:
+        message, _ = scan_json(body.decode("utf-8", "surrogatepass"), 0)
+    except StopIteration as error:
+        raise json.JSONDecodeError("no JSON", body.decode(errors="replace"), error.value) from None
+    return message if isinstance(message, dict) else {}  # null would read as no frame
+
+
 def pack(message):
-    """The bytes of a frame. Raises TypeError, ValueError for what is no JSON."""
-    encode = _json.make_encoder({}, refuse, _json.encode_basestring_ascii, None, ":", ",", False, False, True)  # noqa: FBT003 - as ``json.dumps`` has it
-    body = "".join(encode(message, 0)).encode("ascii")
+    """The bytes of a frame. Raises as ``encode``."""
+    body = encode(message)
     return len(body).to_bytes(HEAD_BYTES, "big") + body
+
+
+class DirectChannel:
+    """Messages between the host and whichever interpreter of Python is awake, which nobody passes on.
+
+    Each is whole or not there (``SOCK_SEQPACKET``): who dies leaves no half of one behind.
+    """
+
+    def __init__(self, number):
+        self.connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, number)
+
+    def fileno(self):
+        """The descriptor to wait on."""
+        return self.connection.fileno()
+
+    def take(self):
+        """The next message, if one is there."""
+        try:
+            data = self.connection.recv(CHUNK_BYTES, _socket.MSG_DONTWAIT)
+        except BlockingIOError:  # another process was quicker
+            return None
+        if not data:
+            os._exit(0)
+        return decode(data)
+
+    def send(self, message):
+        """Send a message; whether there was room for it."""
+        data = encode(message)
+        if len(data) > CHUNK_BYTES:
+            return False
+        try:
+            self.connection.send(data, _socket.MSG_DONTWAIT)
+        except BlockingIOError:  # a program has filled it
+            return False
+        return True
 
 
 class Link:
@@ -82,11 +133,7 @@ class Link:
         end = self.find_end()
         body = bytes(self.received[HEAD_BYTES:end])
         del self.received[:end]
-        try:
-            message, _ = scan_json(body.decode("utf-8", "surrogatepass"), 0)
-        except StopIteration as error:
-            raise json.JSONDecodeError("no JSON", body.decode(errors="replace"), error.value) from None
-        return message if isinstance(message, dict) else {}  # null would read as no frame
+        return decode(body)
 
     def receive(self):
         """The next frame, however long it takes; None where the other end is gone."""

@@ -6,6 +6,7 @@ former. A twin that is woken beside the interpreter is a branch, which goes on b
 everybody's, and are not brought back. Standard library only.
 """
 
+import contextlib
 import os
 import select
 import signal
@@ -44,11 +45,15 @@ class ForkedPython:
         checkpoints: The latest last.
         keeps_files: Whether checkpoints have the files of their moment.
         parent: Of a branch, the one whose interpreter has forked its own.
+        direct: On which the host calls whichever interpreter is awake; None where there is none.
+        told: Number of the last call that came that way and is over.
     """
 
     name = "interpreter"
 
-    def __init__(self, *, link_class, tools, files, deaths, settings, start_python, close_others):
+    def __init__(self, *, link_class, tools, files, deaths, settings, start_python, close_others, direct):
+        self.direct = direct
+        self.told = 0
         self.link_class = link_class
         self.tools = tools
         self.files = files
@@ -98,7 +103,7 @@ class ForkedPython:
                 ours.close()
                 self.close_others()
                 self.tools.set_limits(self.settings["rlimits"])
-                self.start_python(self.link_class(theirs))
+                self.start_python(self.link_class(theirs), self.direct)
             finally:
                 os._exit(1)
         theirs.close()
@@ -127,6 +132,23 @@ class ForkedPython:
             answer = self.link.receive_now() if self.link.has_frame() else None
         return answer
 
+    def take_told(self, number):
+        """What it says of this call, which has come straight from the host; None while that is nothing.
+
+        Raises:
+            EOFError, ValueError, RecursionError: Nothing will come.
+        """
+        while (answer := self.link.receive_now()) is not None:
+            if answer.get("call") == number:
+                self.told = number
+                self.calls += (number,)
+                return answer
+        return None
+
+    def take_unread(self):
+        """What the host has asked of an interpreter that has died before it took it."""
+        return None if self.direct is None else self.direct.take()
+
     def recover(self, number, cause):
         """The answer where it has died in a call: for ``cause``, if that is known."""
         if number not in self.calls:  # it was asked for something else than a run
@@ -143,6 +165,9 @@ class ForkedPython:
         """Keep the state as it is, after a call, unless the answer says why that can't be."""
         if not answer.get("checkpoint"):
             self.make_checkpoint()
+        elif self.process is not None:
+            with contextlib.suppress(OSError):  # it has died
+                self.link.send({"checkpoint": False})
 
     # -- Checkpoints -------------------------------------------------------------------------------------------------
 
@@ -154,9 +179,10 @@ class ForkedPython:
             return
         while len(self.checkpoints) >= KEPT:
             self.drop(self.checkpoints.pop(0))
+        files = self.keep_files()  # first: with a twin the interpreter is free to take a call
         made = self.fork_twin()
         if made is not None:
-            self.checkpoints.append(Checkpoint(*made, self.calls, self.keep_files()))
+            self.checkpoints.append(Checkpoint(*made, self.calls, files))
 
     def fork_twin(self):
         """Have the interpreter fork a twin that sleeps: its process and its socket; None where it makes none."""
@@ -244,6 +270,7 @@ class ForkedPython:
     def go_back(self):
         """Go on from the latest checkpoint in the place of the dead interpreter: the state, and what is undone."""
         dead = self.calls
+        self.take_unread()  # or who goes on would
         self.process.close()
         self.link.close()
         self.process, self.link, self.calls = None, None, ()

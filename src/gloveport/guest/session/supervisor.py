@@ -4,6 +4,7 @@
                         {"interrupt": n}, {"kill": n}             the call n, if it still goes on
                         {"call": n, "branch": b, "do": "rewind"}  back to before the last call of that branch
                         {"call": n, "branch": b, "do": "branch", "into": c}, {"call": n, "branch": b, "do": "close"}
+                        {"call": n, "branch": 0, "do": "attend"}  the host has called Python itself, and waits long
     supervisor → host   {"call": n, "report", …, "state": "kept" | "rewound" | "lost", "why", "undone": [m…]}
 
 Each call has one answer, and the next is taken when that is sent and a checkpoint is made. The streams of all
@@ -11,17 +12,25 @@ interpreters, and of whatever they start, are this process's own: they stay when
 call's language alone: ``python.py``, ``shell.py`` and ``deno.py`` say what each keeps. There is one shell and one Deno;
 of Python there may be several, each the state of one branch. The session begins with branch 0.
 
+As long as there are no branches, the host calls a Python that has kept its state directly, and is answered by it
+(``python/interpreter.py``). Each passes this process by: it hears of a call when that is over, or of one that takes
+long, before it is to be interrupted or killed.
+
 Nothing here is believed by the host, and no interpreter by the supervisor: half an answer keeps nobody waiting, one to
 a call that is over is dropped, and who writes nonsense is killed. Standard library only.
 """
 
 import ctypes
+import math
 import os
 import select
+import time
 
 PR_SET_CHILD_SUBREAPER = 36
 BREATH_SECONDS = 0.001  # a fork at once would keep the host, on a busy processor, from taking the answer
 IDLE_SECONDS = 0.02  # where a call is waited for less than that, nobody has the time to rehearse
+ANSWER_SECONDS = 5.0
+KEPT = {"state": "kept", "why": "", "undone": []}
 DENO = "deno"
 INTERPRETERS = {"python": "python", "shell": "shell", "typescript": DENO, "javascript": DENO}
 
@@ -33,10 +42,17 @@ class Supervisor:
         interpreters: By their names; of Python that of branch 0.
         branches: The Python of each branch, by its number.
         last: Name of the interpreter that has run the last call of each branch.
+        direct: On which the host calls Python itself; None where it does not.
+        broken: The link to an interpreter of Python that will say nothing more.
+        over: Number of the last call that it has heard of. They are counted from 1.
     """
 
-    def __init__(self, host, load, settings, start_python):
-        link_class = load("session.link", "session/link.py").Link
+    def __init__(self, host, load, settings, start_python, direct):
+        links = load("session.link", "session/link.py")
+        link_class = links.Link
+        self.direct = None if direct is None else links.DirectChannel(direct)
+        self.broken = None
+        self.over = 0
         tools = load("session.process", "session/process.py")
         self.host = link_class(host)
         self.deaths = tools.Deaths()
@@ -46,7 +62,12 @@ class Supervisor:
         python = load("session.python", "session/python.py").ForkedPython
         files = load("session.files", "session/files.py")
         self.make_python = lambda: python(
-            **common, link_class=link_class, files=files, start_python=start_python, close_others=self.close
+            **common,
+            link_class=link_class,
+            files=files,
+            start_python=start_python,
+            close_others=self.close,
+            direct=self.direct,
         )
         self.python = self.make_python()
         self.branches = {0: self.python}
@@ -71,15 +92,53 @@ class Supervisor:
             self.python.prepare()
             if not select.select([self.host], [], [], IDLE_SECONDS)[0]:
                 self.python.rehearse()
-        while (message := self.host.receive()) is not None:
-            if "call" not in message:  # it was for a call that is over
-                continue
-            self.take(message)
-            self.deaths.reap()
+        while (message := self.wait()) is not None:
+            if "call" in message:
+                self.take(message)
+                self.deaths.reap()
+            elif message.get("kill", math.inf) <= self.python.told:  # the host takes no other answer than ours then
+                self.host.send({"call": message["kill"], **KEPT})
+
+    def wait(self):
+        """The next message of the host; what Python says of calls that passed us by is heard meanwhile."""
+        while not self.host.has_frame():
+            sources = [self.host, self.python.link] if self.can_be_told() else [self.host]
+            ready = select.select(sources, [], [])[0]
+            if self.python.link in ready:
+                self.take_told()
+            elif not self.host.read():
+                return None
+        return self.host.take()
+
+    def can_be_told(self):
+        """Whether Python may say something by itself."""
+        return self.direct is not None and self.python.link not in (None, self.broken)
+
+    def take_told(self):
+        """Take what Python says of calls that passed us by, and keep the state that they have left."""
+        link = self.python.link
+        try:
+            while self.python.link is link and (answer := self.python.take_told(self.over + 1)) is not None:
+                self.over += 1
+                self.finish(self.python, {"call": answer["call"], "do": "attend"}, {**KEPT, **answer})
+        except (OSError, EOFError, ValueError, RecursionError):  # it is as good as dead: the next call finds that out
+            self.broken = link
+
+    def wait_told(self, number):
+        """Wait until Python has told of all calls before this one, unless it never does."""
+        ends = time.monotonic() + ANSWER_SECONDS
+        while self.can_be_told() and self.over < number - 1:
+            left = ends - time.monotonic()
+            ready = select.select([self.python.link, self.python.process.descriptor], [], [], max(0, left))[0]
+            self.take_told()
+            if self.python.link not in ready:
+                break
 
     def take(self, message):
         """Do what a message asks for, and answer it."""
         branch, do = message["branch"], message["do"]
+        self.wait_told(message["call"])
+        self.over = message["call"]
         if branch not in self.branches:
             gone = {"state": "lost", "why": "there is no such branch", "undone": []}
             self.host.send({"call": message["call"], **gone})
@@ -90,6 +149,8 @@ class Supervisor:
             self.host.send(self.branch(message))
         elif do == "close":
             self.host.send(self.close_branch(message))
+        elif do == "attend":
+            self.attend_direct(message)
         else:
             self.call(message)
 
@@ -98,25 +159,49 @@ class Supervisor:
         name = INTERPRETERS[message["language"]]
         interpreter = self.branches[message["branch"]] if name == "python" else self.interpreters[name]
         state, why, undone = interpreter.prepare()
-        answer = {"state": state, "why": why, "undone": undone, **self.attend(interpreter, message)}
-        self.host.send({**answer, "why": self.explain(answer), "call": message["call"]})
-        if not self.host.has_frame():
-            select.select([self.host], [], [], BREATH_SECONDS)
-        interpreter.settle(answer)
+        answer = {"state": state, "why": why, "undone": undone, **self.pass_on(interpreter, message)}
+        self.finish(interpreter, message, answer)
         if message["do"] == "run":
             self.last[message["branch"]] = name
             if name != "python":
                 self.python.keep_files_of_others()
 
-    def attend(self, interpreter, message):
+    def pass_on(self, interpreter, message):
         """Pass a call on, and wait for what it comes to."""
-        number = message["call"]
-        cause = ""
         try:
             interpreter.send(message)
         except OSError as error:
             interpreter.process.kill()
-            return interpreter.recover(number, f"it took no call ({error.strerror})")
+            return interpreter.recover(message["call"], f"it took no call ({error.strerror})")
+        return self.attend(interpreter, message)
+
+    def finish(self, interpreter, message, answer):
+        """Answer, unless the host has the answer to a call that passed us by; then keep the state."""
+        if message["do"] != "attend" or not answer.get("is_told"):
+            self.host.send({**answer, "why": self.explain(answer), "call": message["call"]})
+            if not self.host.has_frame():
+                sources = [self.host] if self.direct is None else [self.host, self.direct]
+                select.select(sources, [], [], BREATH_SECONDS)
+        interpreter.settle(answer)
+
+    def attend_direct(self, message):
+        """Do for a call that passed us by what we do for others."""
+        python = self.python
+        if python.told >= message["call"]:
+            return
+        if python.process.has_ended() and (unread := python.take_unread()) is not None:
+            self.call({**unread, "branch": 0})
+        else:
+            answer = {**KEPT, **self.attend(python, message)}
+            if answer["state"] == "kept":
+                python.calls += (message["call"],)
+            self.finish(python, message, answer)
+        python.told = max(python.told, message["call"])
+
+    def attend(self, interpreter, message):
+        """Wait for what a call comes to that was passed on, and do what the host wants of it."""
+        number = message["call"]
+        cause = ""
         while True:
             if not self.host.has_frame():
                 select.select([self.host, interpreter.source, interpreter.process.descriptor], [], [])
@@ -182,7 +267,7 @@ class Supervisor:
         return {"call": message["call"], "state": "kept", "why": "", "undone": []}
 
 
-def serve(host, load, settings, start_python):
+def serve(host, load, settings, start_python, direct=None):
     """Be the supervisor, for good."""
-    Supervisor(host, load, settings, start_python).serve()
+    Supervisor(host, load, settings, start_python, direct).serve()
     os._exit(0)

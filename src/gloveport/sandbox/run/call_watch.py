@@ -4,6 +4,9 @@ import contextlib
 import math
 import socket
 import time
+from collections.abc import Mapping
+
+from pydantic import JsonValue
 
 from gloveport.model import LimitName
 from gloveport.sandbox.cgroups import cgroup
@@ -15,6 +18,8 @@ _STEPS: tuple[tuple[float, str], ...] = ((0.0, "interrupt"), (1.0, "interrupt"),
 """What is done so many seconds after a limit was exceeded, while the call goes on. The second interrupt ends what the
 first could not: it cancels an ``await``, and the program may have caught it."""
 
+_KILL_STEP = 2
+
 
 class CallWatch(LimitWatch, kw_only=True):
     """Watches one call, or the time between two.
@@ -24,6 +29,7 @@ class CallWatch(LimitWatch, kw_only=True):
         number: Of the call.
         oom_kills: How many there had been before it.
         is_answered: Whether it is over.
+        is_direct: Whether the interpreter was called past the supervisor inside, and may answer past it.
         throttle: The session's, which knows what weight and quota its cgroup has.
     """
 
@@ -31,7 +37,9 @@ class CallWatch(LimitWatch, kw_only=True):
     number: int
     oom_kills: int = 0
     is_answered: bool = False
+    is_direct: bool = False
     throttle: CpuThrottle | None = None
+    _is_announced: bool = False
     _step: int = 0
     _stopping: float = math.inf
     """When the first step was taken."""
@@ -46,8 +54,14 @@ class CallWatch(LimitWatch, kw_only=True):
             return max(0.0, self._stopping + _STEPS[min(self._step, len(_STEPS) - 1)][0] - time.monotonic())
         return super().seconds_left
 
+    def awaits(self, message: Mapping[str, JsonValue]) -> bool:
+        """Whether this, from past the supervisor, may be the answer. Once that was told to kill, its word counts."""
+        return self.is_direct and message.get("call") == self.number and self._step <= _KILL_STEP
+
     def look(self) -> None:
-        """Do what is due."""
+        """Do what is due. The first look is for the supervisor: it may undo what would end the sandbox here."""
+        if self._announce():
+            return
         if self._stopping < math.inf:
             self._take_steps()
         else:
@@ -78,16 +92,26 @@ class CallWatch(LimitWatch, kw_only=True):
         super().end()
 
     def _take_steps(self) -> None:
+        self._announce()
         passed = time.monotonic() - self._stopping
         while self._step < len(_STEPS) and passed >= _STEPS[self._step][0]:
             what = _STEPS[self._step][1]
             self._step += 1
-            if what == "end" or not self._send_step(what):
+            if what == "end" or not self._send({what: self.number}):
                 self.end_all()
 
-    def _send_step(self, what: str) -> bool:
-        """Have the supervisor do it; whether it could be told."""
-        frame = frames.encode({what: self.number})
+    def _announce(self) -> bool:
+        """Have the supervisor attend to the call; false where it knows of it already."""
+        if not self.is_direct or self._is_announced:
+            return False
+        self._is_announced = True
+        if not self._send({"call": self.number, "branch": 0, "language": "python", "do": "attend"}):
+            self.end_all()
+        return True
+
+    def _send(self, message: Mapping[str, object]) -> bool:
+        """Tell the supervisor; whether it could be told."""
+        frame = frames.encode(message)
         try:
             return self.channel.send(frame) == len(frame)
         except OSError:  # it does not read, or is dead

@@ -21,6 +21,7 @@ import pydantic_core
 from msgspec import Struct
 from pydantic import JsonValue, ValidationError
 
+from gloveport.ascii_json import encode_json
 from gloveport.errors import GuestError, SandboxError
 from gloveport.event_loop import Selector
 from gloveport.model import Program
@@ -139,6 +140,16 @@ class Confined(Struct, kw_only=True, dict=True):
     _throttle: CpuThrottle | None = None
     _is_prepared: bool = False
     """Whether a session's supervisor is in it."""
+
+    _direct: socket.socket | None = None
+    """Of a session: to its interpreter of Python, past its supervisor. A message is whole or not there."""
+
+    _can_call_directly: bool = False
+    """Whether that interpreter waits for the next call: it has just kept its state, and shares it with no branch."""
+
+    _is_branched: bool = False
+    _ignored: int = 0
+    """Number of the last call, if its interpreter has answered past the supervisor."""
 
     _calls: int = 0
     """Of a session: how many there were."""
@@ -299,7 +310,11 @@ class Confined(Struct, kw_only=True, dict=True):
             SandboxError: It has died.
         """
         try:
-            await self._hand_over(program, 0, {})
+            self._direct, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with theirs:
+                await self._hand_over(program, 0, {0: theirs})
+            self._direct.setblocking(False)  # noqa: FBT003 - the socket's own interface
+            self.events.register(self._direct.fileno(), selectors.EVENT_READ)
         except (GuestError, OSError) as error:
             raise SandboxError(f"the sandbox died before its session began: {error}") from error
         self._is_prepared = True
@@ -331,7 +346,9 @@ class Confined(Struct, kw_only=True, dict=True):
         clock.restart()
         before = self.group.counters() if self.group else None
         watch = self._current = self._watch(clock, wall_seconds, before)
-        is_asked = await self._ask({**message, "call": self._calls})
+        asked = {**message, "call": self._calls}
+        watch.is_direct = self._ask_directly(asked)
+        is_asked = watch.is_direct or await self._ask(asked)
         supervisor = self._supervisor(watch, stdout, stderr, value_bytes=value_bytes)  # while it works already
         cancellation = None
         try:
@@ -350,6 +367,8 @@ class Confined(Struct, kw_only=True, dict=True):
             answer = None
         if answer is None:
             watch.end_all()
+        self._ignored = self._calls if supervisor.has_direct else 0
+        self._can_call_directly = answer is not None and _has_kept_python(message, answer) and not self._is_branched
         if on_answer is not None:  # before a cancellation is told: whoever cancels wants no result
             on_answer(answer)
         if cancellation is not None:
@@ -440,10 +459,27 @@ class Confined(Struct, kw_only=True, dict=True):
             ends_with_report=True,
             events=self.events,
             look_seconds=look_seconds,
+            direct=self._direct,
+            awaits=watch.awaits,
+            ignored=self._ignored,
         )
         supervisor.collect(self.streams.stdout, stdout)
         supervisor.collect(self.streams.stderr, stderr)
         return supervisor
+
+    def _ask_directly(self, message: Mapping[str, JsonValue]) -> bool:
+        """Ask the interpreter itself for a call; whether that was possible."""
+        can, self._can_call_directly = self._can_call_directly, False
+        self._is_branched = self._is_branched or message["do"] == "branch"
+        if not can or self._direct is None or (message["do"], message["language"]) != ("run", "python"):
+            return False
+        body = encode_json(message).encode("ascii")
+        try:
+            if len(body) > frames.DIRECT_BYTES or self._direct.send(body) != len(body):
+                return False
+        except OSError:  # there is no room, or nobody any more
+            return False
+        return True
 
     async def _ask(self, message: Mapping[str, JsonValue]) -> bool:
         """Ask for a call; False where it has died, or a program has stopped it. It is sent whole, whoever cancels."""
@@ -480,7 +516,7 @@ class Confined(Struct, kw_only=True, dict=True):
             self._held.close()
         if self._events is not None:
             self._events.close()
-        for file in (self._stdin, self._text, self._notes, self._process):
+        for file in (self._stdin, self._text, self._notes, self._process, self._direct):
             if file is not None:
                 file.close()
         for file in (self._terminal, self._input, self._stops):
@@ -525,7 +561,9 @@ class Confined(Struct, kw_only=True, dict=True):
             is_terminal=input_ is output,
         )
 
-    async def _hand_over(self, program: Program, value_bytes: int, inputs: Mapping[int, FileIO]) -> None:
+    async def _hand_over(
+        self, program: Program, value_bytes: int, inputs: Mapping[int, FileIO | socket.socket]
+    ) -> None:
         """Send the program, the far ends of its streams, and what else its interpreter finds under which number.
 
         The far ends are closed here, or the streams would never end.
@@ -586,6 +624,11 @@ def _code_in(report: JsonValue) -> int | None:
     """The exit code that a report tells, as far as it can be one."""
     code = report.get("exit_code") if isinstance(report, dict) else None
     return code & 0xFF if isinstance(code, int) else 1
+
+
+def _has_kept_python(message: Mapping[str, JsonValue], answer: Mapping[str, JsonValue]) -> bool:
+    """Whether a call was one of Python, which has the state that it has left."""
+    return (message["do"], message["language"], answer.get("state", "kept")) == ("run", "python", "kept")
 
 
 def _bound_value(report: JsonValue, value_bytes: int) -> JsonValue:

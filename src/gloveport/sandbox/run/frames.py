@@ -24,6 +24,9 @@ from gloveport.sandbox.base import Directories
 from gloveport.sandbox.plan import Door
 
 MAX_FRAME_BYTES = 16 << 20
+DIRECT_BYTES = 1 << 16
+"""Most that is said at once past a session's supervisor, to its interpreter or by it."""
+
 _HEAD_BYTES = 4
 _CHUNK_BYTES = 1 << 16
 _DESCRIPTOR = struct.Struct("i")

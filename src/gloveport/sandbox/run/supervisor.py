@@ -10,7 +10,7 @@ import math
 import selectors
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from io import FileIO
 
@@ -53,6 +53,10 @@ class Supervisor:
         ended_by_report: Whether one has.
         look_seconds: How often the limits are looked after.
         answer: The message that the report was in.
+        direct: Where an interpreter of a session may answer by itself.
+        awaits: Whether what comes there is the answer.
+        has_direct: Whether it was.
+        ignored: Number of a call that was answered there: who has answered twice is not listened to again.
         leaves: When it is left, by the monotonic clock, if nobody does so before.
         is_left: Whether somebody else supervises it now.
     """
@@ -66,6 +70,10 @@ class Supervisor:
     ended_by_report: bool = False
     look_seconds: float = LOOK_SECONDS
     answer: dict[str, JsonValue] | None = None
+    direct: socket.socket | None = None
+    awaits: Callable[[Mapping[str, JsonValue]], bool] = lambda _: False
+    has_direct: bool = False
+    ignored: int = 0
     leaves: float = math.inf
     is_left: bool = False
     _report: JsonValue = None
@@ -92,6 +100,8 @@ class Supervisor:
         self._incoming = frames.FrameReader(channel=self.channel, max_bytes=self.report_bytes)
         self._add(self.channel, self._take_report)
         self._add(self.over, self._end)
+        if self.direct is not None:
+            self._add(self.direct, functools.partial(self._take_direct, self.direct))
 
     def collect(self, stream: FileIO, sink: Sink) -> None:
         """Move what comes on a stream into its sink."""
@@ -230,9 +240,27 @@ class Supervisor:
             self.channel.shutdown(socket.SHUT_RD)  # whoever goes on writing fails at once, not at the time limit
             return True
         if whole and incoming.message is not None:
+            if self.ignored and incoming.message.get("call") == self.ignored:
+                self._incoming = frames.FrameReader(channel=self.channel, max_bytes=self.report_bytes)
+                return False
             self.answer = incoming.message
             self._report, self.ended_by_report = incoming.message.get("report"), self.ends_with_report
         return whole
+
+    def _take_direct(self, direct: socket.socket) -> bool:
+        """What an interpreter says by itself. Whatever is not awaited is dropped: a killed one may have said it."""
+        self._small_reads += 1
+        try:
+            if not (data := direct.recv(frames.DIRECT_BYTES)):
+                return True
+            message = frames.parse(data)
+        except (BlockingIOError, GuestError):
+            return False
+        except OSError:
+            return True
+        if self.awaits(message):
+            self.answer, self.ended_by_report, self.has_direct = message, True, True
+        return self.ended_by_report
 
     def _note(self, notes: FileIO) -> bool:
         data = notes.read(_CHUNK_BYTES)
