@@ -52,7 +52,7 @@ def test_the_whole_command_line_is_as_expected():
         *["--add-seccomp-fd", "11", "--info-fd", "12"],
     ]
     assert plan.interpreter == ("/usr/bin/python3", "-I", "-B", "-S")
-    of_python = SHELL.model_copy(update={"argv": ()})
+    of_python = SHELL.model_copy(update={"argv": (), "preload": ("json",)})
     assert make_plan(of_python, GRANT, SYSTEM).interpreter == ("/usr/bin/python3", "-I", "-B")
     uncounted = make_plan(SHELL, GRANT, SYSTEM.model_copy(update={"counts_memory": False}))
     assert [one.size for one in uncounted.tmpfs if one.path == "/dev/shm"] == [16 << 20]

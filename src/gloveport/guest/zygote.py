@@ -34,23 +34,21 @@ What a fork copies and a program might guess, the layout of the address space an
 zygote, which is why the host replaces it after a while. Random numbers are seeded anew.
 """
 
-import base64
+import _signal as signal  # without enumerations, of which three quarters of a start would go into importing these
+import _socket as socket
+import _struct as struct
+import binascii
 import contextlib
 import ctypes
 import errno
 import gc
-import importlib
 import itertools
 import mmap
 import os
 import resource
 import select
-import signal
-import socket
-import struct
 import sys
-from importlib.machinery import SourceFileLoader
-from types import ModuleType
+from _frozen_importlib_external import SourceFileLoader
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -98,7 +96,7 @@ _libc = ctypes.PyDLL(None, use_errno=True)
 
 def load_init():
     """The module ``init.py``, by its path: isolated mode has no directory of ours on ``sys.path``, nor shall it."""
-    module = ModuleType("init")
+    module = type(sys)("init")
     loader = SourceFileLoader("init", os.path.join(HERE, "init.py"))
     module.__file__ = loader.path
     loader.exec_module(module)
@@ -153,7 +151,7 @@ def start_keepers():
             os.setpgid(pid, pid)  # what is done to its process group is done to nobody else
             try:
                 keeper = os.pidfd_open(pid)
-                socket.send_fds(theirs, [b"\0"], [keeper])
+                send_descriptor(theirs, b"\0", keeper)
                 os.close(keeper)
             except OSError as error:  # no descriptor is to be had, or too many are on their way
                 os.kill(pid, signal.SIGKILL)
@@ -165,12 +163,17 @@ def start_keepers():
 def new_keeper(keepers):
     """A descriptor of a keeper, pid 1 of a new namespace. Raises OSError where there is none to be had."""
     keepers.send(b"K")
-    error, found, _, _ = socket.recv_fds(keepers, 1, 1)
+    error, ancillary, _, _ = keepers.recvmsg(1, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
     if not error:
         sys.exit("zygote: the process that makes pid namespaces has died")
-    if not found:  # the number is 0 where we have no room for it
+    if not ancillary:  # the number is 0 where we have no room for it
         raise OSError(error[0], f"no pid namespace: {os.strerror(error[0])}")
-    return found[0]
+    return struct.unpack("i", ancillary[0][2][:4])[0]
+
+
+def send_descriptor(connection, byte, descriptor):
+    """Send a descriptor with a byte."""
+    connection.sendmsg([byte], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", descriptor))])
 
 
 def count_orphans(keeper):
@@ -391,7 +394,7 @@ def preload(modules):
     done = []
     for name in modules:
         with contextlib.suppress(Exception):
-            importlib.import_module(name)
+            __import__(name)
             done.append(name)
     os.environ.clear()
     os.environ.update(environment)
@@ -525,7 +528,7 @@ class Zygote:
         teller = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, status)
         self.children[pid] = child, teller, keeper
         try:
-            socket.send_fds(teller, [b"K"], [keeper])
+            send_descriptor(teller, b"K", keeper)
         except OSError:  # the host wants it no more, or too many are on their way: it is told that the child has ended
             signal.pidfd_send_signal(keeper, signal.SIGKILL)
 
@@ -554,8 +557,9 @@ class Zygote:
                     continue
                 child, teller, keeper = self.children.pop(ended[0])
                 left = 0 if ended[1] == signal.SIGKILL else count_orphans(keeper)  # it was killed with all that it had
-                with contextlib.suppress(OSError), teller:
+                with contextlib.suppress(OSError):
                     teller.send(struct.pack("ii", ended[1], left))  # first: somebody waits for it
+                teller.close()
                 self.events.unregister(child)
                 os.close(child)
                 with contextlib.suppress(ProcessLookupError):
@@ -579,7 +583,7 @@ def main():
     if refusal := find_refusal(init):
         init.send(host, {"refused": refusal})
         return
-    profile["filter"] = pack_filter(base64.b64decode(profile["filter"]))
+    profile["filter"] = pack_filter(binascii.a2b_base64(profile["filter"]))
     init.add_packages(environment=False)
     if profile["preload"]:
         init.load("program", "python/program.py").load_notebook().install()

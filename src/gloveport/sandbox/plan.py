@@ -226,8 +226,8 @@ def make_plan(program: Program, grant: Grant, system: System, network: Network =
     own = (str(PurePosixPath(system.python).parent), "/usr/local/bin", "/usr/bin", "/bin", f"{GUEST}/shell")
     commands = (*network.path, *program.path, *own)
     return Plan(
-        # What only starts another interpreter needs no packages: to look for them takes a third of Python's own start.
-        interpreter=(system.python, "-I", "-B", *(("-S",) if program.argv else ())),
+        # What runs no Python itself needs no packages: to look for them takes a third of Python's own start.
+        interpreter=(system.python, "-I", "-B", *(() if program.preload else ("-S",))),
         preload=program.preload,
         env={
             "PATH": ":".join(dict.fromkeys(commands)),
