@@ -20,10 +20,10 @@ _LOCAL_NAMES: Final = frozenset({"bin", "include", "lib", "lib64", "libexec", "s
 _ALONE: Final = frozenset({".bun/bin", ".deno/bin", "go/bin"})
 """Directories of a home that are shown by themselves: what they belong to holds more than programs."""
 
-# What toolchains of the system keep outside of /usr: the targets of links in their own directories.
+# What programs of the system keep outside of /usr: the targets of links in their own directories, what launchers read.
 _SETTINGS: Final = (
     *("java-*-openjdk", "maven", "openssl.cnf", "php/*", "python3*", "ssl/openssl.cnf"),
-    *("mime.types", "protocols", "services"),
+    *("chromium.d", "mime.types", "protocols", "services"),
 )
 
 
