@@ -2,12 +2,16 @@
 
 import os
 import pwd
+from pathlib import Path
 
 import pytest
+from tests import shared_host
 
 from gloveport.bootstrap import app
 from gloveport.config import Config
+from gloveport.environments.environment_store import EnvironmentStore
 from gloveport.errors import ConfigError
+from gloveport.runtimes import data
 
 
 async def test_no_sandbox_gets_the_uid_of_an_account(environ):
@@ -19,3 +23,11 @@ async def test_no_sandbox_gets_the_uid_of_an_account(environ):
         async with app.assemble(Config(sandbox={"first_uid": account.pw_uid, "uid_count": 1}), environ):
             pass
     assert "sandbox.first_uid" in caught.value.hint
+
+
+async def test_the_tree_of_installed_packages_is_in_use_for_as_long_as_a_server_serves(environ):
+    """E8: ``gloveport env gc`` would else remove it when that has begun a month ago."""
+    async with shared_host.assemble(Config(), environ) as engine:
+        for tree in (Path(mount.source) for mount in engine.system.packages if mount.target == data.PLACE):
+            with EnvironmentStore(tree.parents[1]).hold(f"{tree.name}.installed", wait=False) as is_unused:
+                assert not is_unused

@@ -121,5 +121,8 @@ def test_what_no_start_has_used_for_long_is_collected(store, site):
     for tree in (used, unused):
         os.utime(tree, (1, 1))
     assemble_installed(store, "used", sources(site))
+    with store.keep_installed("unused"), store.keep_installed("unused"):  # by two servers that have begun long ago
+        store.collect([], 60)
+        assert unused.exists()
     store.collect([], 60)
     assert (used.exists(), unused.exists()) == (True, False)

@@ -12,7 +12,7 @@ from gloveport.approvals.store import Store
 from gloveport.artifacts.artifact_store import ArtifactBounds, ArtifactStore
 from gloveport.audit.log import AuditLog
 from gloveport.bootstrap.build import audit_bounds, open_gateway, reach_of, rules_of, stock_of, stocks
-from gloveport.bootstrap.host_setup import Host, open_host
+from gloveport.bootstrap.host_setup import Host, keep_packages, open_host
 from gloveport.bootstrap.skill_places import open_library
 from gloveport.config import Config, audit_directory, state_directory
 from gloveport.egress.outbound_session import Gateway
@@ -105,6 +105,7 @@ async def assemble_on(
     """See ``assemble``: an engine on a host that was found before, and perhaps with a gateway that is open."""
     async with contextlib.nullcontext(opened) if opened is not None else open_gateway(config, environ) as gateway:
         with contextlib.ExitStack() as stack:
+            stack.enter_context(keep_packages(host.init))
             archive = Archive()
             stack.callback(archive.close)
             artifacts = ArtifactStore(_artifact_bounds(config), _spool())

@@ -198,6 +198,15 @@ def with_packages(init: python.Python, environ: Mapping[str, str]) -> python.Pyt
     return init.model_copy(update={"data": found})
 
 
+@contextlib.contextmanager
+def keep_packages(init: python.Python) -> Iterator[None]:
+    """Until it is left, that tree is in use: ``gloveport env gc`` leaves it."""
+    with contextlib.ExitStack() as stack:
+        for tree in (Path(mount.source) for mount in init.data.mounts if mount.target == data.PLACE):
+            stack.enter_context(environment_store.EnvironmentStore(tree.parents[1]).keep_installed(tree.name))
+        yield
+
+
 def store_of(environ: Mapping[str, str]) -> "environment_store.EnvironmentStore":
     """Where environments are kept."""
     return environment_store.EnvironmentStore(state_directory(environ) / "environments")

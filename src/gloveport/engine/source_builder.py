@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from anyio import to_thread
 from msgspec import Struct
 
 from gloveport.engine.build_host import RefuseBuilds, read_lock_file, write_input
@@ -84,7 +85,7 @@ class SourceBuilder(Struct, frozen=True, kw_only=True):
             if not source.url.startswith("file:"):  # what lies on the operator's disk has no age
                 refuse_young([package], self.uv.host.cutoff)
             await self.uv.fetch_files(build, [source], guard)
-            if not self.uv.host.store.keep_wheel(source, build.work / "wheels" / source.file):
+            if not await to_thread.run_sync(self.uv.host.store.keep_wheel, source, build.work / "wheels" / source.file):
                 raise Denied("package_refused", f"{source.file} is another than the index says.", hint=LYING)
             read = (self.uv.host.system.python, "-I", f"{GUEST}/python/read_build_system.py")
             place = "pyproject.toml"
@@ -120,7 +121,7 @@ class SourceBuilder(Struct, frozen=True, kw_only=True):
             wheels = build.work / "wheels"
             wheels.mkdir()
             for one in (source, *(pin.wheel for pin in lock.pins)):
-                if not store.take_wheel(one, wheels / one.file):
+                if not await to_thread.run_sync(store.take_wheel, one, wheels / one.file):
                     raise Denied("package_refused", f"{one.file} is gone.", hint="try again")
             (wheels / source.file).rename(build.work / source.file)
             write_input(build.work / "requirements.txt", lock.requirements())
@@ -136,11 +137,11 @@ class SourceBuilder(Struct, frozen=True, kw_only=True):
                     failure.hint = f"install {name} on this host, and build again"
                 raise failure
             wheel = source_distributions.read_built(build.work / "out", package, self.uv.host.bounds.bytes)
-            if not store.keep_wheel(wheel, build.work / "out" / wheel.file):
+            if not await to_thread.run_sync(store.keep_wheel, wheel, build.work / "out" / wheel.file):
                 raise Denied("package_refused", f"The wheel of {pinned} has changed.", hint="try again")
         async with self.uv.open(self.uv.host.grant(())) as build:  # nothing of the build is here
             (build.work / "wheels").mkdir()
-            store.take_wheel(wheel, build.work / "wheels" / wheel.file)
+            await to_thread.run_sync(store.take_wheel, wheel, build.work / "wheels" / wheel.file)
             await self.uv.fetch_files(build, [wheel], None)
         return wheel
 

@@ -8,6 +8,7 @@ import json
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from anyio import to_thread
 from msgspec import Struct
 
 from gloveport.engine.build_host import BuildHost, read_lock_file, write_input
@@ -82,7 +83,8 @@ class UvSandboxes(Struct, frozen=True, kw_only=True):
         async with self.open(self.grant) as build:
             for one in built:
                 wheel = Wheel(url="", file=one.file, sha256=one.wheel_sha256)
-                self.host.store.take_wheel(wheel, source_distributions.write_directory_index(build.work / _BUILT, one))
+                place = source_distributions.write_directory_index(build.work / _BUILT, one)
+                await to_thread.run_sync(self.host.store.take_wheel, wheel, place)
             write_input(build.work / "requirements.in", "\n".join(requirements) + "\n")
             write_input(build.work / "uv.toml", self._settings(built))
             which = ("--python", self.host.system.python, "--no-build")
@@ -109,7 +111,11 @@ class UvSandboxes(Struct, frozen=True, kw_only=True):
         """
         directory, wanted = build.work / "wheels", {one.file: one for one in wheels}
         directory.mkdir()
-        here = [file for file, one in wanted.items() if self.host.store.take_wheel(one, directory / file)]
+
+        def take_all() -> list[str]:
+            return [file for file, one in wanted.items() if self.host.store.take_wheel(one, directory / file)]
+
+        here = await to_thread.run_sync(take_all)
         on_progress(f"fetching {len(wanted) - len(here)} packages, {len(here)} are here")
         for file, one in wanted.items():
             if file not in here and one.url.startswith(_PLACE_OF_BUILT):
@@ -118,7 +124,7 @@ class UvSandboxes(Struct, frozen=True, kw_only=True):
         if len(here) < len(wanted):  # what is here was looked at when it came
             await self.fetch_files(build, wanted.values(), guard)
         for file, one in wanted.items():
-            if file not in here and not self.host.store.keep_wheel(one, directory / file):
+            if file not in here and not await to_thread.run_sync(self.host.store.keep_wheel, one, directory / file):
                 raise Denied("package_refused", f"{file} is another than the lock says.", hint=LYING)
 
     async def fetch_files(self, build: BuildSandboxes, files: Iterable[Wheel], guard: Guard | None) -> None:

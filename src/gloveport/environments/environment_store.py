@@ -8,7 +8,8 @@
                         has a path of its own: what has mounted one that was removed never passes for the next
     trees/ADDRESS.files digest of each file of it
     trees/ADDRESS.json  what packages are in it. Without it a tree is none
-    installed/ADDRESS   what is installed with Gloveport for programs, see ``installed_tree``
+    installed/ADDRESS   what is installed with Gloveport for programs, see ``installed_tree``. Whoever uses it shares a
+                        lock file by its name
     work/               what is being built; of a build that was killed, what the next one removes
 
 Whoever makes a lock or a tree holds a lock file by its name meanwhile, so two at once make one.
@@ -256,7 +257,9 @@ class EnvironmentStore(Struct, frozen=True):
             self.remove(one)
         for path in (self.root / "installed").iterdir():
             if now - path.stat().st_mtime >= unused_seconds:
-                remove_directory(path)
+                with self.hold(f"{path.name}.installed", wait=False) as unused:
+                    if unused:
+                        remove_directory(path)
         with self.hold("files"):  # what is being sealed is not linked yet
             freed = 0
             for path in [*(self.root / "files").glob("*/*"), *(self.root / "wheels").iterdir()]:
@@ -318,6 +321,12 @@ class EnvironmentStore(Struct, frozen=True):
             yield place
 
     @contextlib.contextmanager
+    def keep_installed(self, address: str) -> Iterator[None]:
+        """Until it is left, a tree of what is installed is in use, however long that began before: see ``collect``."""
+        with _hold_lock(self.root / "work" / f"{address}.installed.lock", wait=False, kind=fcntl.LOCK_SH):
+            yield
+
+    @contextlib.contextmanager
     def hold(self, name: str, *, wait: bool = True) -> Iterator[bool]:
         """Be the only one, of all processes of this host, who makes what is called so; whether that is us."""
         with _hold_lock(self.root / "work" / f"{name}.lock", wait=wait) as ours:
@@ -362,12 +371,12 @@ def remove_directory(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _hold_lock(path: Path, *, wait: bool) -> Iterator[bool]:
-    """Hold a lock file; whether it is ours, which it is where we wait."""
+def _hold_lock(path: Path, *, wait: bool, kind: int = fcntl.LOCK_EX) -> Iterator[bool]:
+    """Hold a lock file, alone or, with ``LOCK_SH``, together; whether it is ours, which it is where we wait."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, kind if wait else kind | fcntl.LOCK_NB)
         except BlockingIOError:
             yield False
         else:
