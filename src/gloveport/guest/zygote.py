@@ -1,7 +1,7 @@
 """Fork server: an interpreter that has imported what programs import, and forks sandboxes that wait for a program.
 
     host → zygote   {"zygote": {"preload", "setup", "tmpfs", "masked", "doors", "connectors", "sysctls", "filter",
-                             "watches"}}      a profile of all children
+                             "watches"}}      a profile of all children; with the cgroups that we enter by ourselves
     host → zygote   a byte, {"kept": [[path, kind]…]}   what to keep in directories that programs may write, from now on
     zygote → host   {"kept": true}            it does
     zygote → host   {"ready": {"mounts": …}}  what lies where; carries our pid as credentials
@@ -579,7 +579,8 @@ def main():
     os.dup2(null, 1)
     while os.dup(null) < OWN:
         pass
-    profile = init.receive(host)[0]["zygote"]
+    message, groups = init.receive(host)
+    profile = message["zygote"]
     if refusal := find_refusal(init):
         init.send(host, {"refused": refusal})
         return
@@ -592,6 +593,9 @@ def main():
         init.load_tools()
     if profile["preload"]:
         init.load_session()
+    for group in groups:
+        os.write(group, b"0")
+        os.close(group)
     init.send(host, {"ready": {"mounts": init.identities(profile["setup"].pop("mounts"))}})
     zygote = Zygote(init, host, profile)
     for _ in range(32):  # until the interpreter has adapted its code: each child would have to copy what it changes

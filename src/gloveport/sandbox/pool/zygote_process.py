@@ -196,7 +196,7 @@ async def start(backend: Bubblewrap, plan: Plan) -> AsyncIterator[ZygoteProcess]
         async with backend.spawn(plan, f"{GUEST}/zygote.py", bubblewrap.arguments_of_zygote) as spawned:
             with spawned.report_failures():
                 with group.open_entrances() if group else contextlib.nullcontext(()) as groups:
-                    await frames.send(spawned.channel, {"zygote": _profile(plan, len(groups))})
+                    await frames.send(spawned.channel, {"zygote": _profile(plan, len(groups))}, groups)
                 ready, pid = await frames.expect(spawned.channel)
                 if "refused" in ready:
                     raise _as_error(ready["refused"], backend)
@@ -204,7 +204,8 @@ async def start(backend: Bubblewrap, plan: Plan) -> AsyncIterator[ZygoteProcess]
                     raise GuestError("what is mounted in it is not what was named")
                 inner = await spawned.find_inner()
                 if group is not None:
-                    group.attach(pid)
+                    if not groups:
+                        group.attach(pid)
                     group.set_weight(cgroup.BACKGROUND)
             yield ZygoteProcess(backend=backend, plan=plan, spawned=spawned, inner=inner)
 

@@ -187,7 +187,7 @@ class Reaper:
         for place in self.places[:1]:
             with contextlib.suppress(OSError):  # it is not needed as long as this process lives
                 (place / GROUP).mkdir(exist_ok=True)
-                (place / GROUP / "cgroup.procs").write_text("0")
+                move_into(place / GROUP)
 
     def end(self) -> None:
         """Kill everything and remove the server's cgroups."""
@@ -239,10 +239,21 @@ def leave(place: Path) -> None:
     """Leave the cgroups of the server for where it has lived itself."""
     for outside in (place.parent / LEAF, place.parent):
         try:
-            (outside / "cgroup.procs").write_text("0")
+            move_into(outside)
         except OSError:
             continue
         return
+
+
+def move_into(group: Path) -> None:
+    """Move this process into a cgroup: under version 1 as its one thread, see ``cgroup.Cgroup.open_entrances``.
+
+    Raises:
+        OSError: It can't go there.
+    """
+    name = "tasks" if (group / "tasks").exists() else "cgroup.procs"
+    with FileIO(os.open(group / name, os.O_WRONLY | os.O_CLOEXEC), "w") as file:
+        file.write(b"0")
 
 
 def clear(group: Path) -> None:
