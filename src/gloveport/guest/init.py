@@ -55,6 +55,7 @@ parse_json = _json.make_scanner(JsonOptions)
 encode_json = _json.make_encoder({}, None, _json.encode_basestring_ascii, None, ": ", ", ", False, False, True)  # noqa: FBT003 - as ``json.dumps`` has it
 
 loaded = {}
+prepared = []
 
 
 def import_rest():
@@ -170,6 +171,24 @@ def add_packages(*, environment=True):
             sys.path.insert(next(installed, len(sys.path)) if path == ENVIRONMENT else len(sys.path), path)
 
 
+def prepare_python():
+    """Make ready for a Python program, once: where one is waited for, before it comes. Where the door to tools is.
+
+    It may import what it writes, after everything that is installed.
+    """
+    if not prepared:
+        add_packages()
+        sys.path.append(os.getcwd())
+        load("program", "python/program.py").load_notebook().install()
+        prepared.append(os.environ.get(TOOLS_DOOR))
+    return prepared[0]
+
+
+def install_tools(address):
+    """What programs find in their namespace to call tools by, and what counts as JSON then; where there is a door."""
+    return (load_tools().install(address), load_tools().PLAIN) if address else ({}, ())
+
+
 def load_tools():
     """Import what programs call tools by. Unlike ``load`` under its name, by which it finds its own parts."""
     module = sys.modules.get("gloveport_tools")
@@ -199,16 +218,13 @@ def write_source(program):
 
 
 def run_here(program):
-    """Run a Python program in this very process. It may import what it writes, after everything that is installed."""
-    add_packages()
-    sys.path.append(os.getcwd())
+    """Run a Python program in this very process."""
+    address = prepare_python()
     write_source(program)
-    names, plain = {}, ()
-    if TOOLS_DOOR in os.environ:
-        names, plain = load_tools().install(os.environ[TOOLS_DOOR]), load_tools().PLAIN
-    module = load("program", "python/program.py")
-    module.load_notebook().install()
-    return module.run(program["source"], program["name"], program["value_bytes"], names=names, plain=plain)
+    names, plain = install_tools(address)
+    return load("program", "python/program.py").run(
+        program["source"], program["name"], program["value_bytes"], names=names, plain=plain
+    )
 
 
 SESSION = {
@@ -233,13 +249,8 @@ def load_session():
 
 def start_python(link, direct):
     """Be a Python interpreter that takes one call after another, for good."""
-    add_packages()
-    sys.path.append(os.getcwd())
-    names, plain = {}, ()
-    if TOOLS_DOOR in os.environ:
-        names, plain = load_tools().install(os.environ[TOOLS_DOOR]), load_tools().PLAIN
+    names, plain = install_tools(prepare_python())
     program, interpreter, variables = (load(name, SESSION[name]) for name in ("program", "interpreter", "variables"))
-    program.load_notebook().install()
     interpreter.Interpreter(link, direct, program, variables.Variables, names, plain).serve()
 
 
@@ -343,7 +354,8 @@ def run(host):
     os.close(stderr)
     if program["argv"]:
         _signal.signal(_signal.SIGPIPE, _signal.SIG_DFL)  # which Python ignores
-    os.environ.update(program["env"])
+    if program["env"]:  # to add nothing takes a thirtieth of a short run
+        os.environ.update(program["env"])
     # Before the limits: what all processes of a user have in flight counts against the limit of each that sends.
     if program["report"]:
         send_reports(host, program["report"])

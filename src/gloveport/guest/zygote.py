@@ -541,6 +541,8 @@ class Zygote:
             self.init.send_ready(self.host, self.init.in_force(self.version))
             os.dup2(1, 2)
             renew()
+            if self.profile["preload"]:
+                self.init.prepare_python()
             if not select.select([self.host], [], [], REHEARSAL_SECONDS)[0]:
                 rehearse(self.init, self.profile)
             self.init.run(self.host)

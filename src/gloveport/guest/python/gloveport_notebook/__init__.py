@@ -101,6 +101,8 @@ def run_hook(module):
 
 def install():
     """Do so from now on, and give programs ``display``. To be called before any of the modules is imported."""
+    if builtins.input is ask_nobody:
+        return
     ask_nobody.__name__ = ask_nobody.__qualname__ = "input"
     if not any(type(finder) is HookFinder for finder in sys.meta_path):
         sys.meta_path.insert(0, HookFinder())
