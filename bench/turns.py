@@ -3,7 +3,7 @@
 Both servers are asked by a real MCP client, each about a copy of the same project from PyPI, to do what
 ``bench.turns_task`` says, and every answer is looked at; both copies must end in the same commit. A turn is one message
 of the model, which may hold several calls that need no answer of each other. Tokens are those of o200k: what the model
-is told of the tools, but for schemas of output, what it writes in its calls, and what its client shows it of the
+is told of the tools (names, descriptions, parameters), what it writes in its calls, and what its client shows it of the
 answers. ``sent`` is what goes to the model in all turns, where each has again what came before.
 """
 
@@ -33,6 +33,7 @@ GOAL: Final = 0.7
 THEIRS: Final = ("coding-tools-mcp", "0.5.0")
 _GOES_ON: Final = re.compile(r"""^Status: running[\s\S]*command_id=['"]([\w-]+)""")
 _CLIENT: Final = Implementation(name="claude-code", version="1")
+_TOLD: Final = {"name", "description", "input_schema"}
 _SHOWN_BY: Final = ("Claude Code", "opencode")
 """One that shows its model the structured content of an answer, where there is any, and one that shows the text."""
 
@@ -107,7 +108,7 @@ async def work(server: StdioServerParameters, script: Sequence[Turn]) -> Dialogu
     with tempfile.TemporaryFile("w") as nowhere:
         async with Client(stdio_client(server, errlog=nowhere), mode="legacy", client_info=_CLIENT) as client:
             tools = (await client.list_tools()).tools
-            told = [one.model_dump_json(by_alias=True, exclude_none=True, exclude={"output_schema"}) for one in tools]
+            told = [one.model_dump_json(by_alias=True, exclude_none=True, include=_TOLD) for one in tools]
             turns = [calls for turn in script async for calls in _take(client, turn)]
             return Dialogue("\n".join([*told, client.instructions or ""]), turns)
 
