@@ -27,6 +27,7 @@ from bench.subjects import call, served
 from gloveport.bootstrap.app import assemble
 from gloveport.config import Config
 from gloveport.model import Request
+from gloveport.model.reading import read_value
 
 _NAME, _ADDRESS = "api.bench.test", "127.0.0.21"
 _API, _VARIABLE, _KEY = "bench", "BENCH_KEY", "bench-7Qm2vX9rT4kLw8Zp3Nc6"
@@ -116,7 +117,7 @@ def from_a_sandbox(far: FarSide, measure: tuple[str, ...]) -> Contender:
 
     @contextlib.asynccontextmanager
     async def opened(scratch: Path) -> AsyncIterator[Sample]:
-        config = Config.model_validate(tomllib.loads(far.configuration))
+        config = read_value(Config, tomllib.loads(far.configuration))
         environ = {"GLOVEPORT_STATE": str(scratch / "state"), _VARIABLE: _KEY}
         async with assemble(config, environ) as engine:
 

@@ -21,6 +21,7 @@ from gloveport.config import Config
 from gloveport.hub.catalog import Catalog
 from gloveport.hub.definition import Definition
 from gloveport.model import Request
+from gloveport.model.reading import read_value
 
 _SERVER = str(Path(__file__).with_name("upstream_server.py"))
 _SDK_SERVER = str(Path(__file__).with_name("sdk_server.py"))
@@ -53,7 +54,7 @@ def from_a_sandbox(code: str, server: str) -> Contender:
     @contextlib.asynccontextmanager
     async def opened(scratch: Path) -> AsyncIterator[Sample]:
         bench = {"command": [sys.executable, server], "calls_per_minute": 1_000_000, "concurrent_calls": 100}
-        config = Config.model_validate({"servers": {"bench": bench}})
+        config = read_value(Config, {"servers": {"bench": bench}})
         async with assemble(config, {"GLOVEPORT_STATE": str(scratch / "state")}, connect_servers) as engine:
 
             async def sample() -> float:

@@ -132,6 +132,6 @@ CASES: Final = (
     _start("start-run", _contender(_ran), "<= +330 ms"),
     _start("start-run-beside", _run_beside_server(), "<= +130 ms"),
     _start("start-exec", _contender(_exec_true), "<= +180 ms"),
-    _imports("imports-initialize", _FOR_SERVING, "<= 26"),
-    _imports("imports-execute", _FOR_EXECUTING, "<= 34"),
+    _imports("imports-initialize", _FOR_SERVING, "<= 15"),
+    _imports("imports-execute", _FOR_EXECUTING, "<= 20"),
 )

@@ -10,6 +10,7 @@ import gloveport
 
 ROOT = Path(gloveport.__file__).parent
 LAYERS = [
+    {"late_module"},
     {"model"},
     {
         "ascii_json",
@@ -19,7 +20,6 @@ LAYERS = [
         "event_loop",
         "fairness",
         "image_header",
-        "late_module",
         "openat2",
         "patch_text",
         "task_group",
@@ -81,7 +81,7 @@ SUBPACKAGES = {
     ],
     "config/schema": [{"keys"}, {"package_tables", "server_tables", "workspace_tables"}, {"root_table"}],
     "config/sources": [{"directories", "layers", "owned_files"}, {"trust"}, {"selection"}],
-    "config/validation": [{"key_types", "misplaced_secrets"}, {"type_descriptions"}, {"faults"}, {"sound_parts"}],
+    "config/validation": [{"misplaced_secrets"}, {"type_descriptions"}, {"faults"}, {"sound_parts"}],
     "config/api_files": [{"codeforge"}, {"api_directory"}],
     "config/checks": [
         {"accounts", "mounts", "package_rules", "rule_order", "secret_places", "tool_rules"},

@@ -146,7 +146,8 @@ def test_a_question_of_a_dead_server_can_not_be_approved(store):
     asked = question().model_dump_json()
     code = (
         "import sys; from pathlib import Path; from gloveport.approvals.store import *;"
-        "Store(Path(sys.argv[1])).put(Question.model_validate_json(sys.argv[2]), in_queue=True)"
+        "from gloveport.model.reading import read_json;"
+        "Store(Path(sys.argv[1])).put(read_json(Question, sys.argv[2]), in_queue=True)"
     )
     subprocess.run([sys.executable, "-c", code, str(store.directory), asked], check=True)
     assert statuses(store) == ["gone"]

@@ -11,6 +11,7 @@ from gloveport.bootstrap import app
 from gloveport.config import Config
 from gloveport.environments.environment_store import EnvironmentStore
 from gloveport.errors import ConfigError
+from gloveport.model.reading import read_value
 from gloveport.runtimes import data
 
 
@@ -20,7 +21,9 @@ async def test_no_sandbox_gets_the_uid_of_an_account(environ):
         return
     account = next(one for one in pwd.getpwall() if one.pw_uid >= 1000)
     with pytest.raises(ConfigError, match=account.pw_name) as caught:
-        async with app.assemble(Config(sandbox={"first_uid": account.pw_uid, "uid_count": 1}), environ):
+        async with app.assemble(
+            read_value(Config, {"sandbox": {"first_uid": account.pw_uid, "uid_count": 1}}), environ
+        ):
             pass
     assert "sandbox.first_uid" in caught.value.hint
 

@@ -7,6 +7,7 @@ from gloveport.bootstrap.inspection import inspect, inspect_host, require
 from gloveport.config import Config
 from gloveport.errors import SandboxError
 from gloveport.model import Policy
+from gloveport.model.reading import read_value
 from gloveport.sandbox.detection.host import read_most_open_files
 from gloveport.sandbox.detection.probe import Check
 from gloveport.sandbox.launch.launcher import Launcher
@@ -40,7 +41,7 @@ def test_without_any_language_there_is_nothing_to_serve():
 @pytest.mark.anyio
 async def test_what_this_host_bounds_for_all_sandboxes_together_is_told(environ):
     """O1: of disks where there are cgroups; of descriptors where programs get fewer than they are to have."""
-    config = Config(policy=Policy(limits={"open_files": 65_536}))
+    config = Config(policy=read_value(Policy, {"limits": {"open_files": 65_536}}))
     found = {check.name: check for check in await inspect(config, environ)}
     assert ("disks" in found) == (found["cgroups"].state == "enforced")
     assert ("descriptors" in found) == (read_most_open_files() < 65_536)
@@ -63,7 +64,9 @@ async def test_a_server_that_starts_tries_its_layers_with_the_one_helper_it_has(
 
 
 async def data_checks(environ, **policy):
-    return [check for check in await inspect(Config(policy=Policy(**policy)), environ) if check.name == "data"]
+    return [
+        check for check in await inspect(Config(policy=read_value(Policy, policy)), environ) if check.name == "data"
+    ]
 
 
 @pytest.mark.anyio

@@ -9,6 +9,7 @@ import pytest
 from gloveport.bootstrap.host_setup import open_host
 from gloveport.bootstrap.remembered_checks import recall_checks, remember_checks
 from gloveport.config import Config
+from gloveport.model.reading import read_value
 from gloveport.sandbox.detection.probe import Check
 
 SOUND = [Check(name="seccomp", state="enforced", detail="in force"), Check(name="disks", state="weaker", detail="no")]
@@ -35,7 +36,7 @@ def test_what_was_found_sound_is_recalled_for_the_same_and_for_nothing_else(host
     assert list(recall_checks(host, Config(), environ)) == SOUND
     with open_host(Config(), environ) as again:
         assert list(recall_checks(again, Config(), environ)) == SOUND
-    other = Config(sandbox={"landlock_abi": 3})
+    other = read_value(Config, {"sandbox": {"landlock_abi": 3}})
     assert recall_checks(host, other, environ) is None
     remember_checks(host, other, environ, SOUND)
     assert list(recall_checks(host, other, environ)) == list(recall_checks(host, Config(), environ)) == SOUND
@@ -45,8 +46,10 @@ def test_what_no_sandbox_is_built_from_is_nothing_else(host, environ, state, tmp
     """A person has many workspaces, and rules for each."""
     (first := tmp_path / "first").mkdir()
     (second := tmp_path / "second").mkdir()
-    remember_checks(host, Config(workspace={"root": str(first)}), environ, SOUND)
-    same = Config(workspace={"root": str(second)}, clients={"structured": ["a"]}, pool={"idle_seconds": 9})
+    remember_checks(host, read_value(Config, {"workspace": {"root": str(first)}}), environ, SOUND)
+    same = read_value(
+        Config, {"workspace": {"root": str(second)}, "clients": {"structured": ["a"]}, "pool": {"idle_seconds": 9}}
+    )
     assert list(recall_checks(host, same, environ)) == SOUND
     mounts = [{"source": str(first), "target": "/first"}]
     for other in (
@@ -55,12 +58,14 @@ def test_what_no_sandbox_is_built_from_is_nothing_else(host, environ, state, tmp
         {"pool": {"forked": 0}},
         {"api": {"a": {"hosts": ["a.example"]}}},
     ):
-        assert recall_checks(host, Config(workspace={"root": str(second)}, **other), environ) is None, other
+        assert (
+            recall_checks(host, read_value(Config, {"workspace": {"root": str(second)}, **other}), environ) is None
+        ), other
     assert recall_checks(host, Config(), environ) is None, "a workspace can not do without the fork server"
 
 
 def test_some_are_remembered_and_the_oldest_is_forgotten(host, environ, state):
-    configs = [Config(policy={"limits": {"open_files": number}}) for number in range(100, 117)]
+    configs = [read_value(Config, {"policy": {"limits": {"open_files": number}}}) for number in range(100, 117)]
     for config in configs:
         remember_checks(host, config, environ, SOUND)
     assert [recall_checks(host, config, environ) is not None for config in configs] == [False] + [True] * 16

@@ -7,6 +7,7 @@ import pytest
 
 from gloveport.bootstrap.inspection import inspect_proxy, inspect_secrets
 from gloveport.config import Config
+from gloveport.model.reading import read_value
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ async def test_a_secret_that_can_be_guessed_is_named_and_not_shown():
     auth = [{"kind": "basic", "username": "me", "secret": "env:MADE_UP"}, {"kind": "bearer", "secret": "env:RANDOM"}]
     api = {"weak": {"hosts": ["weak.test"], "auth": auth[:1]}, "sound": {"hosts": ["sound.test"], "auth": auth[1:]}}
     environ = {"MADE_UP": "Summer2026!", "RANDOM": "x7Kp2mQ9vB4nT1zR"}
-    weak, sound = await inspect_secrets(Config.model_validate({"api": api}), environ)
+    weak, sound = await inspect_secrets(read_value(Config, {"api": api}), environ)
     assert (weak.state, sound.state) == ("weaker", "enforced")
     assert "env:MADE_UP" in weak.detail
     assert "Summer" not in f"{weak}"
@@ -57,13 +58,13 @@ async def test_a_secret_that_can_be_guessed_is_named_and_not_shown():
 
 def test_a_proxy_of_the_environment_is_told_and_not_used():
     """P50."""
-    config = Config.model_validate({"api": {"a": {"hosts": ["a.test"]}}})
+    config = read_value(Config, {"api": {"a": {"hosts": ["a.test"]}}})
     [check] = inspect_proxy(config, {"https_proxy": "http://me:s3cret@proxy.test:3128/"})
     assert check.repair.endswith('write url = "http://proxy.test:3128" in [proxy]')
     assert "s3cret" not in f"{check}"
     [check] = inspect_proxy(config, {"HTTPS_PROXY": "socks5://me:s3cret@proxy.test"})
     assert "HOST:PORT" in check.repair
-    servers = Config.model_validate({"servers": {"far": {"url": "https://far.test/mcp"}}})
+    servers = read_value(Config, {"servers": {"far": {"url": "https://far.test/mcp"}}})
     assert len(inspect_proxy(servers, {"HTTPS_PROXY": "http://proxy.test:1"})) == 1
     assert inspect_proxy(config, {}) == inspect_proxy(Config(), {"HTTPS_PROXY": "http://proxy.test:1"}) == []
 
@@ -77,5 +78,5 @@ async def test_a_secret_of_several_lines_is_sound_for_a_variable_and_not_for_a_h
         "servers": {"s": {"command": ["true"], "secret_env": {"KEY": secret}}},
     }
     environ = {"KEY": "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIH0x9fQ2\n-----END PRIVATE KEY-----"}
-    api, server = await inspect_secrets(Config.model_validate(given), environ)
+    api, server = await inspect_secrets(read_value(Config, given), environ)
     assert ("one line" in api.repair, server.state) == (True, "enforced")

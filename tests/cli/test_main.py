@@ -1,5 +1,6 @@
 """The command line as a whole."""
 
+import json
 import os
 import pty
 import re
@@ -52,6 +53,50 @@ def test_what_runs_one_program_does_not_wait_for_libraries_that_other_configurat
     needless |= {f"gloveport.{name}" for name in ("engine.run_environments", "skills.skill_files", "egress.proxy")}
     code = f"import sys, {modules}; raise SystemExit(bool({needless} & sys.modules.keys()))"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+CALLS = [
+    {
+        "id": 1,
+        "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},
+    },
+    {"method": "notifications/initialized"},
+    {
+        "id": 2,
+        "method": "tools/call",
+        "params": {"name": "execute_code", "arguments": {"language": "python", "code": "1 + 41"}},
+    },
+]
+
+
+@pytest.mark.parametrize(
+    "command", [["run", "-c", "42"], ["exec", "--", "echo", "42"], ["serve"]], ids=lambda one: one[0]
+)
+def test_neither_a_run_nor_a_command_nor_a_server_until_its_first_answer_imports_pydantic(command, environ, tmp_path):
+    """Which takes a third of a start: see docs/decisions/0045."""
+    (tmp_path / "work").mkdir()
+    with (
+        (tmp_path / "imports").open("w") as imports,
+        subprocess.Popen(
+            [sys.executable, "-X", "importtime", *GLOVEPORT, *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=imports,
+            cwd=tmp_path / "work",
+            env={**os.environ, **environ},
+            text=True,
+        ) as process,
+    ):
+        if command == ["serve"]:
+            process.stdin.writelines(json.dumps({"jsonrpc": "2.0", **call}) + "\n" for call in CALLS)
+            process.stdin.flush()
+            process.stdout.readline()
+        assert "42" in process.stdout.readline()
+        process.stdin.close()
+    imported = {line.rpartition("|")[2].strip() for line in (tmp_path / "imports").read_text().splitlines()}
+    assert "gloveport.sandbox.launch.spawn" in imported
+    assert "pydantic" not in imported
 
 
 @pytest.mark.parametrize("command", ["run", "exec", "serve"])

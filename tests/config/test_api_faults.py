@@ -11,9 +11,11 @@ from gloveport.config.checks.cross_checks import rule_faults
 from gloveport.config.schema import Config
 from gloveport.config.toml_text import spell_key
 from gloveport.config.validation.faults import validate
-from gloveport.config.validation.key_types import members, shape_of
 from gloveport.errors import ConfigError
+from gloveport.model.constraints import shape_of
 from gloveport.model.egress import Api, Auth, Rule
+from gloveport.model.type_shapes import members
+from gloveport.model.value import fields_of
 
 HOST = 'hosts = ["api.example.com"]\n'
 
@@ -238,7 +240,7 @@ networks = ["0.0.0.0/0"]
 
 
 KINDS = members(shape_of(Auth).form)
-NAMES = sorted({name for table in (Api, Rule, *KINDS.values()) for name in table.model_fields} | {"[key]", "x"})
+NAMES = sorted({name for table in (Api, Rule, *KINDS.values()) for name in fields_of(table)} | {"[key]", "x"})
 LEAVES = st.sampled_from([*KINDS, "allow", "env:X", "api.example.com", "tcp://x:1", "/x", "", "10.0.0.0/8", "GET"])
 DATA = st.recursive(
     LEAVES | st.text(max_size=3) | st.integers(-2, 70_000) | st.booleans() | st.floats(),

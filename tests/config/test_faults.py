@@ -12,7 +12,8 @@ from tests.cases import for_each
 
 from gloveport.config import Config, load
 from gloveport.errors import ConfigError
-from gloveport.model import Value
+from gloveport.model.type_shapes import is_table
+from gloveport.model.value import fields_of
 from gloveport.untrusted_text import is_visible
 
 
@@ -43,9 +44,9 @@ def config(text):
 
 def tables(model=Config, base=()):
     yield base
-    for name, field in model.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, Value):
-            yield from tables(field.annotation, (*base, name))
+    for name, field in fields_of(model).items():
+        if is_table(field.shape.form):
+            yield from tables(field.shape.form, (*base, name))
 
 
 KEYS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=20)
@@ -70,8 +71,8 @@ def test_every_unknown_key_is_named_with_its_line_at_any_depth(unknown):
 def field_names(table):
     model = Config
     for name in table:
-        model = model.model_fields[name].annotation
-    return set(model.model_fields)
+        model = fields_of(model)[name].shape.form
+    return set(fields_of(model))
 
 
 def test_all_faults_of_a_file_are_named_at_once():
@@ -447,7 +448,7 @@ prefix = "Token "
             },
         },
         "egress": {"yolo": True, "user_agent": "x/1", "redact": ["Jane Doe"]},
-        "proxy": {"url": None, "username": "me", "secret": "env:PROXY"},
+        "proxy": {"url": None, "username": "me", "secret": "env:PROXY", "direct": []},
         "api": {
             "here": {
                 "description": "d",

@@ -8,21 +8,22 @@ from gloveport.config.checks.mounts import _COLLECTIONS, _KERNEL, _SYSTEM
 from gloveport.config.reference.docstrings import read_field_docstrings
 from gloveport.config.reference.document import reference
 from gloveport.config.toml_text import spell_key
-from gloveport.config.validation.key_types import members, shape_of, shape_of_field
 from gloveport.config.validation.type_descriptions import is_secret
-from gloveport.model import Value
+from gloveport.model.constraints import shape_of
 from gloveport.model.egress import Api, Auth, Bearer, Rule, secrets_of
 from gloveport.model.hub import Condition, Server, ServerAuth, ToolRule
+from gloveport.model.type_shapes import is_table, members
+from gloveport.model.value import fields_of
 
 REPOSITORY = Path(__file__).parents[2]
 
 
 def fields(model):
     meanings = read_field_docstrings(model)
-    for name, field in model.model_fields.items():
+    for name, field in fields_of(model).items():
         yield field, meanings.get(name)
-        if isinstance(field.annotation, type) and issubclass(field.annotation, Value):
-            yield from fields(field.annotation)
+        if is_table(field.shape.form):
+            yield from fields(field.shape.form)
 
 
 KINDS = members(shape_of(Auth).form) | members(shape_of(ServerAuth).form)
@@ -47,7 +48,7 @@ def test_every_key_has_a_meaning_and_says_a_default_that_is_computed():
     for field, meaning in keys:
         assert meaning
         assert field.default is not None or "Default: " in meaning
-        assert field.default_factory is None or "Default: " in meaning
+        assert field.made is None or "Default: " in meaning
 
 
 def test_the_paths_that_mounts_may_not_have_are_all_named():
@@ -57,7 +58,7 @@ def test_the_paths_that_mounts_may_not_have_are_all_named():
 
 
 def is_kind(field):
-    return field.annotation in {table.model_fields["kind"].annotation for table in KINDS.values()}
+    return field.annotation in {fields_of(table)["kind"].annotation for table in KINDS.values()}
 
 
 def test_every_key_of_an_api_a_server_their_rules_and_each_kind_of_auth_is_in_the_reference():
@@ -69,7 +70,7 @@ def test_every_key_of_an_api_a_server_their_rules_and_each_kind_of_auth_is_in_th
     titles |= {f'### `kind = "{kind}"`': table for kind, table in KINDS.items()}
     for title, table in titles.items():
         section = text.split(f"{title}\n")[1].split("\n##")[0]
-        assert [name for name in table.model_fields if name != "kind" and f"| `{name}` |" not in section] == []
+        assert [name for name in fields_of(table) if name != "kind" and f"| `{name}` |" not in section] == []
 
 
 def test_the_examples_are_valid(tmp_path):
@@ -91,7 +92,7 @@ def test_each_way_to_name_a_secret_is_explained_by_one_that_is_valid():
 def test_every_secret_of_a_credential_is_known_as_one():
     """N5: what ``doctor`` tries, and what is fetched anew; a new kind of credential needs no line for it."""
     for kind, table in KINDS.items():
-        written = {name: f"env:{name.upper()}" for name in table.model_fields}
-        names = [name for name, field in table.model_fields.items() if is_secret(shape_of_field(field))]
-        assert secrets_of(table.model_construct(**written)) == [written[name] for name in names], kind
+        written = {name: f"env:{name.upper()}" for name in fields_of(table)}
+        names = [name for name, field in fields_of(table).items() if is_secret(field.shape)]
+        assert secrets_of(table(**written)) == [written[name] for name in names], kind
         assert names, kind

@@ -11,6 +11,7 @@ from tests.cases import for_each
 import gloveport
 from gloveport.config import Config, load, refuse_as_workspace
 from gloveport.errors import ConfigError
+from gloveport.model.reading import read_value
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -23,7 +24,7 @@ def work(tmp_path):
 
 
 def ask(root, *believed, environ=None, **tables):
-    config = Config.model_validate(tables)
+    config = read_value(Config, tables)
     refuse_as_workspace(Path(root), config, {"GLOVEPORT_STATE": "/nonexistent/state", **(environ or {})}, believed)
 
 

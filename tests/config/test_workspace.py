@@ -9,6 +9,8 @@ from gloveport.config.checks.mounts import _SHOWN, toolchain_faults
 from gloveport.config.schema import CommandLimits, Workspace
 from gloveport.errors import ConfigError
 from gloveport.model import Grant, Limits
+from gloveport.model.reading import read_value
+from gloveport.model.value import fields_of
 from gloveport.sandbox.detection import host
 
 FULL = {
@@ -38,9 +40,9 @@ FULL = {
 def test_every_key_of_a_workspace_arrives_where_it_belongs():
     """T5, W5"""
     limits = {"memory_bytes": "64MiB"}
-    found = Config.model_validate({"workspace": {**FULL, "limits": limits}}).workspace
+    found = read_value(Config, {"workspace": {**FULL, "limits": limits}}).workspace
     assert found.model_dump(exclude={"limits"}) == FULL
-    assert set(FULL) == set(Workspace.model_fields) - {"limits"}
+    assert set(FULL) == set(fields_of(Workspace)) - {"limits"}
     assert (found.limits.memory_bytes, found.limits.processes) == (64 << 20, 512)
 
 
@@ -59,7 +61,7 @@ def test_a_limit_that_no_command_has_is_no_key(tmp_path, name):
     """W5, T5: what would mean nothing is a fault, and no key of the reference."""
     (line,) = faults(tmp_path, f"workspace.limits.{name} = 1000")
     assert f"workspace.limits.{name}: unknown key" in line
-    assert name not in CommandLimits.model_fields
+    assert name not in fields_of(CommandLimits)
 
 
 @pytest.mark.parametrize("path", ["", ".", "..", "../x", "/srv/x", "a//b", "x/.git", ".vscode/x", ".envrc", "a\\nb"])

@@ -12,6 +12,7 @@ from gloveport.bootstrap.upstreams import connect_servers
 from gloveport.bootstrap.workspace import open_workspace, with_view
 from gloveport.config import Config
 from gloveport.errors import ConfigError
+from gloveport.model.reading import read_value
 from gloveport.server.protocol import make_server
 
 pytestmark = pytest.mark.anyio
@@ -64,7 +65,7 @@ def serve_here(tmp_path, environ):
     @contextlib.asynccontextmanager
     async def make(**settings):
         root = make_workspace(tmp_path)
-        config = Config.model_validate({"pool": NOTHING_WAITS, "workspace": {"root": str(root), **settings}})
+        config = read_value(Config, {"pool": NOTHING_WAITS, "workspace": {"root": str(root), **settings}})
         async with contextlib.AsyncExitStack() as stack:
             host = stack.enter_context(open_host(config, environ))
             config = with_view(config, host.system, environ)

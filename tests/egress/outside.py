@@ -18,6 +18,7 @@ from gloveport.guard import Guard
 from gloveport.model import Grant
 from gloveport.model.egress import Api, Egress
 from gloveport.model.proxy import Proxy
+from gloveport.model.reading import read_value
 from gloveport.policy.hosts.authorities import exact_places
 from gloveport.secrets.scrub import Needles
 from gloveport.secrets.sources import Sources
@@ -53,7 +54,7 @@ class Outside:
 async def outside(directory: Path, name: str, secrets: Mapping[str, str], **apis) -> AsyncIterator[Outside]:
     """Open the doors of an execution that may use these APIs, all of which are at one name."""
     vault = Vault(Sources(secrets))
-    egress = Egress(apis={key: Api.model_validate(api) for key, api in apis.items()})
+    egress = Egress(apis={key: read_value(Api, api) for key, api in apis.items()})
     with contextlib.ExitStack() as stack:
         log = AuditLog.open(directory / "audit", max_file_bytes=1 << 20, clean=vault.clean_fields)
         audit = stack.enter_context(log)

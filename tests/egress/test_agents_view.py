@@ -14,6 +14,7 @@ from tests.far_side.web import web
 
 from gloveport.config import Config
 from gloveport.model.egress import Api, Egress
+from gloveport.model.reading import read_value
 from gloveport.server.protocol import make_server
 from gloveport.server.rendering.api_text import apis_text
 
@@ -58,9 +59,9 @@ def test_an_agent_is_told_how_its_programs_reach_a_database():
     """N10: without a word about whose account it is."""
     account = {"kind": "postgres", "username": "agent-4711", "secret": "env:X", "databases": ["orders", "stock"]}
     apis = {
-        "orders": Api.model_validate({"hosts": ["postgres://db.test:5432"], "auth": [account]}),
-        "cache": Api.model_validate(
-            {"hosts": ["redis://cache.test:6379"], "auth": [{"kind": "redis", "secret": "env:X"}]}
+        "orders": read_value(Api, {"hosts": ["postgres://db.test:5432"], "auth": [account]}),
+        "cache": read_value(
+            Api, {"hosts": ["redis://cache.test:6379"], "auth": [{"kind": "redis", "secret": "env:X"}]}
         ),
     }
     assert apis_text(Egress(apis=apis), None).splitlines() == [

@@ -14,6 +14,7 @@ from gloveport.audit.record import Record
 from gloveport.config import Config
 from gloveport.engine.execution import Engine
 from gloveport.model import Language, Request, Result
+from gloveport.model.reading import read_value
 
 SECRET = "s3cr3t/alpha+VALUE=4711"
 BEARER = {"kind": "bearer", "secret": "env:ALPHA_KEY"}
@@ -32,7 +33,7 @@ class World:
 
     async def run(self, language: Language, code: str, **request) -> Result:
         """Run a program."""
-        asked = Request(language=language, code=textwrap.dedent(code), **request)
+        asked = read_value(Request, {"language": language, "code": textwrap.dedent(code), **request})
         return await self.engine.execute(asked, caller="tester")
 
     async def value(self, language: Language, code: str, **request):
@@ -57,7 +58,7 @@ async def opened(state: Path, environ: Mapping[str, str], **config) -> AsyncIter
     state.mkdir()
     told = {"pool": {"forked": 0, "booted": 0}} | config
     secrets = {"ALPHA_KEY": SECRET, **environ, "GLOVEPORT_STATE": str(state)}
-    async with shared_host.assemble(Config.model_validate(told), secrets) as engine:
+    async with shared_host.assemble(read_value(Config, told), secrets) as engine:
         yield World(engine, state)
 
 

@@ -17,6 +17,7 @@ from gloveport.engine.artifacts import _read_about
 from gloveport.engine.previews import LONG_EDGE, SHOWN_BYTES, shown_pictures
 from gloveport.engine.run_context import RunContext
 from gloveport.model import Narrowing, Policy, Request
+from gloveport.model.reading import read_value
 from gloveport.untrusted_text import is_visible
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +33,7 @@ IN_EVERY_LANGUAGE = {
 @contextlib.asynccontextmanager
 async def assemble(state, temperature, **tables):
     ahead = 1 if temperature == "warm" else 0
-    config = Config(pool=PoolSettings(forked=ahead, booted=ahead), **tables)
+    config = read_value(Config, {"pool": PoolSettings(forked=ahead, booted=ahead), **tables})
     async with app.assemble(config, {"GLOVEPORT_STATE": str(state)}) as engine:
         yield engine
 
@@ -237,7 +238,7 @@ async def test_a_directory_that_was_replaced_or_closed_gives_what_it_had(opened)
 
 async def test_a_full_directory_ends_no_host_and_the_next_run_has_an_empty_one(opened):
     """T5: ``limits.out_bytes``."""
-    async with opened(policy=Policy(limits={"out_bytes": "1MiB"})) as run:
+    async with opened(policy=read_value(Policy, {"limits": {"out_bytes": "1MiB"}})) as run:
         for language, code in (
             ("python", "open('/out/a', 'wb').write(b'x' * (2 << 20))"),
             ("typescript", "Deno.writeFileSync('/out/a', new Uint8Array(2 << 20))"),
@@ -415,7 +416,7 @@ async def test_a_session_names_what_is_new_or_another_in_each_call(opened):
 )
 async def test_what_there_is_no_room_for_is_told_as_not_kept(environ, settings, is_kept):
     """T5: ``artifacts.caller_bytes``, ``artifacts.total_bytes``."""
-    config = Config(pool=PoolSettings(forked=0, booted=0), artifacts=settings)
+    config = read_value(Config, {"pool": PoolSettings(forked=0, booted=0), "artifacts": settings})
     async with app.assemble(config, environ) as engine:
         code = "open('/out/a', 'wb').write(b'x' * (2 << 20))"
         result = await engine.execute(Request(language="python", code=code), caller="test")
@@ -425,7 +426,7 @@ async def test_what_there_is_no_room_for_is_told_as_not_kept(environ, settings, 
 
 async def test_what_is_kept_is_forgotten_after_the_time_that_the_operator_says(environ, eventually):
     """T5: ``artifacts.kept_seconds``."""
-    config = Config(pool=PoolSettings(forked=0, booted=0), artifacts={"kept_seconds": 0.1})
+    config = read_value(Config, {"pool": PoolSettings(forked=0, booted=0), "artifacts": {"kept_seconds": 0.1}})
     async with app.assemble(config, environ) as engine:
         result = await engine.execute(Request(language="python", code="open('/out/a', 'w').write('1')"), caller="test")
         (one,) = result.artifacts.files

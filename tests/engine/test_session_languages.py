@@ -13,6 +13,7 @@ from gloveport.bootstrap.build import reach_of
 from gloveport.config import Config
 from gloveport.config.schema import PoolSettings
 from gloveport.model import Narrowing, Policy, Request
+from gloveport.model.reading import read_value
 
 pytestmark = pytest.mark.anyio
 
@@ -157,12 +158,14 @@ async def test_what_the_configuration_takes_back_the_answers_name(environ):
     def api(host):
         return {"description": "An API.", "hosts": [host]}
 
-    config = Config(api={"kept": api("a.test"), "changed": api("b.test")}, pool=PoolSettings(forked=0, booted=0))
+    config = read_value(
+        Config, {"api": {"kept": api("a.test"), "changed": api("b.test")}, "pool": PoolSettings(forked=0, booted=0)}
+    )
     async with shared_host.assemble(config, environ) as engine:
         caller = Caller(engine)
         assert (await caller.call("python", "1")).session.narrowed == ()
         gateway = engine.gateway
-        engine.reach = reach_of(Config(api={"kept": api("a.test"), "changed": api("c.test")}), gateway)
+        engine.reach = reach_of(read_value(Config, {"api": {"kept": api("a.test"), "changed": api("c.test")}}), gateway)
         assert (await caller.call("shell", ":")).session.narrowed == ("the API changed",)
         engine.reach = reach_of(config, gateway)
         assert (await caller.call("python", "1")).session.narrowed == ()

@@ -12,6 +12,7 @@ from gloveport.bootstrap import app, build
 from gloveport.config import Config
 from gloveport.config.schema import PoolSettings
 from gloveport.model import Narrowing, Policy, Request
+from gloveport.model.reading import read_value
 from gloveport.sandbox.pool.makers import SessionStarter
 from gloveport.sandbox.pool.pool import Pool
 from gloveport.sandbox.run import confined
@@ -40,7 +41,9 @@ POOL, NOTHING_WAITS = PoolSettings(forked=1, booted=0), PoolSettings(forked=0, b
 @pytest.fixture(scope="module")
 async def shared(tmp_path_factory):
     """An engine for all whom the default configuration does."""
-    async with app.assemble(Config(pool=POOL), {"GLOVEPORT_STATE": str(tmp_path_factory.mktemp("state"))}) as engine:
+    async with app.assemble(
+        read_value(Config, {"pool": POOL}), {"GLOVEPORT_STATE": str(tmp_path_factory.mktemp("state"))}
+    ) as engine:
         yield engine
 
 
@@ -55,7 +58,7 @@ def opened(shared, environ):
             for owner in {session.owner for session in shared.sessions.alive()}:
                 await shared.sessions.end_of(owner, "the test is over")
             return
-        async with shared_host.assemble(Config(**{"pool": NOTHING_WAITS, **tables}), environ) as engine:
+        async with shared_host.assemble(read_value(Config, {"pool": NOTHING_WAITS, **tables}), environ) as engine:
             yield engine
 
     return make
@@ -121,7 +124,7 @@ async def test_a_cancelled_call_is_interrupted_and_the_session_goes_on(opened):
 
 
 async def test_to_exceed_the_memory_undoes_the_call_or_loses_the_session_and_names_the_limit(opened):
-    policy = Policy(limits={"memory_bytes": "64MiB"})
+    policy = read_value(Policy, {"limits": {"memory_bytes": "64MiB"}})
     async with opened(policy=policy) as engine:
         caller = Caller(engine)
         await caller.call("x = 1")
@@ -349,7 +352,7 @@ async def test_a_session_begins_where_one_waits_but_not_with_more_than_it_asks_f
         for limits in ({"memory_bytes": 64 << 20}, {"cpu_seconds": 5}, {"processes": 20}):
             assert not (await begin("x = 1", **limits))[1], limits
         monkeypatch.setattr(build, "_KINDS", ("", "import asyncio"))  # the other takes long to make
-        app.adopt(engine, Config(**config))
+        app.adopt(engine, read_value(Config, config))
         stocks = [stock for stock in engine.sandbox.stocks if isinstance(stock.maker, SessionStarter)]
         assert (await begin("x = 2"))[1]
         assert (await first.call("x + 1")).value == 42

@@ -14,6 +14,7 @@ from gloveport.errors import Denied
 from gloveport.guard import Guard
 from gloveport.model import Grant
 from gloveport.model.packages import LockedPackage
+from gloveport.model.reading import read_value
 
 pytestmark = pytest.mark.anyio
 
@@ -67,7 +68,7 @@ async def test_what_is_known_about_packages_is_told_and_malware_is_not_installed
             },
         }
         state = {"GLOVEPORT_STATE": str(tmp_path / "state")}
-        async with shared_host.assemble(Config.model_validate(config), state) as engine:
+        async with shared_host.assemble(read_value(Config, config), state) as engine:
             world = World(engine, tmp_path / "state")
             assert await world.value("python", "import weak; weak.VERSION", environment="weak") == "1.0"
             refused = await world.run("python", "1", environment="evil")

@@ -18,6 +18,7 @@ from gloveport.cli.env import app
 from gloveport.config import Config
 from gloveport.engine.run_context import RunContext
 from gloveport.model import Request
+from gloveport.model.reading import read_value
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +36,7 @@ async def opened(state: Path, *indexes: Index, environments=None, pool=None, **p
         "packages": {"indexes": [f"{name}/simple" for name in names], **packages},
         "api": {f"index{n}": {"hosts": [name], "addresses": ["127.0.0.1"]} for n, name in enumerate(names)},
     }
-    async with shared_host.assemble(Config.model_validate(config), {"GLOVEPORT_STATE": str(state)}) as engine:
+    async with shared_host.assemble(read_value(Config, config), {"GLOVEPORT_STATE": str(state)}) as engine:
         yield World(engine, state)
 
 
@@ -329,7 +330,7 @@ async def test_a_directory_of_this_host_is_an_index_and_needs_no_network(tmp_pat
         "packages": {"indexes": [index]},
     }
     state = {"GLOVEPORT_STATE": str(tmp_path / "state")}
-    async with shared_host.assemble(Config.model_validate(config), state) as engine:
+    async with shared_host.assemble(read_value(Config, config), state) as engine:
         world = World(engine, tmp_path / "state")
         assert await world.value("python", "import local; local.VERSION", environment="one") == "1.0"
         assert world.records("fetch") == []
@@ -351,4 +352,4 @@ async def test_a_directory_of_this_host_is_an_index_and_needs_no_network(tmp_pat
 
 def test_the_configuration_names_an_index_without_a_password():
     with pytest.raises(ValueError, match="indexes"):
-        Config.model_validate({"packages": {"indexes": ["https://me:secret@index.test/simple"]}})
+        read_value(Config, {"packages": {"indexes": ["https://me:secret@index.test/simple"]}})

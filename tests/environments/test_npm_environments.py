@@ -14,6 +14,7 @@ from tests.environments.registry import YOUNG, Registry, entry, serve
 from gloveport.config import Config
 from gloveport.config.checks.cross_checks import rule_faults
 from gloveport.model import Request
+from gloveport.model.reading import read_value
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +31,7 @@ async def opened(state: Path, *registries: Registry, environments=None, pool=Non
         "packages": {"npm_registry": names[0], "npm_scopes": of_scopes, **packages},
         "api": {f"npm{n}": {"hosts": [name], "addresses": ["127.0.0.1"]} for n, name in enumerate(names)},
     }
-    async with shared_host.assemble(Config.model_validate(config), {"GLOVEPORT_STATE": str(state)}) as engine:
+    async with shared_host.assemble(read_value(Config, config), {"GLOVEPORT_STATE": str(state)}) as engine:
         yield World(engine, state)
 
 
@@ -262,4 +263,4 @@ def test_the_configuration_names_packages_and_languages_that_there_can_be():
     split = "[environments.one]\nnpm = ['zod']\ndefault = true\n[environments.two]\npython = ['a']\ndefault = true"
     assert [*rule_faults(tomllib.loads(split), own=())] == []
     with pytest.raises(ValueError, match="npm_registry"):
-        Config.model_validate({"packages": {"npm_registry": "https://me:secret@registry.test"}})
+        read_value(Config, {"packages": {"npm_registry": "https://me:secret@registry.test"}})

@@ -160,9 +160,10 @@ def parse(file: str, source: str) -> Case:
         without_cgroups=fields.get("without-cgroups", ""),
         proves=proves,
         tries=fields["tries"],
-        limits=Narrowing.model_validate(
+        limits=read(
+            Narrowing,
             {"wall_seconds": 25, "memory_bytes": "512MiB"}
-            | dict(pair.split("=", 1) for pair in fields.get("limits", "").split())
+            | dict(pair.split("=", 1) for pair in fields.get("limits", "").split()),
         ),
         mounts=fields.get("mounts", "none"),
         runs=int(fields.get("runs", "1")),

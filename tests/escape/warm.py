@@ -16,6 +16,7 @@ from gloveport.config import Config
 from gloveport.config.schema import PoolSettings as Sizes
 from gloveport.engine.execution import Engine
 from gloveport.model import Policy
+from gloveport.model.reading import read_value
 from gloveport.sandbox.base import Child
 from gloveport.sandbox.plan import Plan
 from gloveport.sandbox.pool.pool import Pool, Stock
@@ -92,5 +93,5 @@ class Warm:
 
     def _stocks(self, policy: Policy) -> tuple[Stock, ...]:
         engine = self.engine
-        config = Config(policy=policy, pool=_SIZES)
+        config = read_value(Config, {"policy": policy, "pool": _SIZES})
         return build.stocks(config, engine.sandbox.cold, engine.system, engine.runtimes, engine.reach.network)

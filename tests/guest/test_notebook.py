@@ -7,6 +7,7 @@ import pytest
 from gloveport.bootstrap import app
 from gloveport.config import Config
 from gloveport.model import Request
+from gloveport.model.reading import read_value
 
 pytestmark = pytest.mark.anyio
 
@@ -17,7 +18,7 @@ PLOT = "import matplotlib.pyplot as plt\n"
 async def engine(tmp_path_factory):
     """An engine whose sandboxes wait with what programs draw with imported."""
     environ = {"GLOVEPORT_STATE": str(tmp_path_factory.mktemp("state"))}
-    config = Config.model_validate({"pool": {"forked": 1, "booted": 0}})
+    config = read_value(Config, {"pool": {"forked": 1, "booted": 0}})
     async with app.assemble(config, environ) as assembled:
         yield assembled
 

@@ -20,6 +20,7 @@ from gloveport.hub.credentials.login_storage import Logins
 from gloveport.hub.credentials.oauth_endpoint import OAuthEndpoint
 from gloveport.model.hub import OAuthLogin, Sampling, Server
 from gloveport.model.proxy import Proxy
+from gloveport.model.reading import read_value
 from gloveport.sampling.model_question import Message, ModelQuestion
 from gloveport.sampling.provider import Provider
 from gloveport.secrets.sources import Sources
@@ -155,7 +156,7 @@ async def test_a_program_calls_a_tool_behind_the_proxy_and_a_new_proxy_counts_wi
         async with opened(tmp_path / "state", servers, {"PROXY": PASSWORD}, proxy=settings) as world:
             assert await world.value("python", "tools.far.plain()") == "right"
             assert proxy.heads
-            changed = Config.model_validate({"proxy": {"url": f"http://{HOST}:{another.place.port}"}})
+            changed = read_value(Config, {"proxy": {"url": f"http://{HOST}:{another.place.port}"}})
             adopt(world.engine, changed)
             kept = world.engine.gateway.proxy
             async with using(Server(url=f"https://{NAME}/mcp", transport="http"), verify=tls, proxy=kept) as upstream:

@@ -19,6 +19,7 @@ from gloveport.bootstrap.upstreams import connect_servers
 from gloveport.config import Config
 from gloveport.engine.run_context import RunContext
 from gloveport.model import Request, Result
+from gloveport.model.reading import read_value
 
 FAR_SIDE = Path(__file__).parent.parent / "far_side"
 NPM = Path(__file__).parent.parent / "npm/node_modules/.bin"
@@ -38,7 +39,7 @@ async def opened(
     told = {"pool": {"forked": 0, "booted": 0}, "servers": servers} | config
     kept = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ}
     async with shared_host.assemble(
-        Config.model_validate(told), kept | {"GLOVEPORT_STATE": str(state)} | environ, connect_servers
+        read_value(Config, told), kept | {"GLOVEPORT_STATE": str(state)} | environ, connect_servers
     ) as engine:
         yield World(engine, state)
 

@@ -6,6 +6,7 @@ from gloveport.bootstrap.app import assemble
 from gloveport.config import Config
 from gloveport.config.schema import PoolSettings
 from gloveport.model import Policy, Request
+from gloveport.model.reading import read_value
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +23,7 @@ echo x >&3; echo $?
 
 
 async def found(pool, environ, code):
-    config = Config(policy=Policy(languages={"shell"}), pool=pool)
+    config = read_value(Config, {"policy": Policy(languages=frozenset({"shell"})), "pool": pool})
     async with assemble(config, environ) as engine:
         for stock in engine.sandbox.stocks:
             await stock.wait_filled()

@@ -16,6 +16,7 @@ from gloveport.config import Config
 from gloveport.config.schema import PoolSettings as PoolSize
 from gloveport.errors import SandboxError
 from gloveport.model import LANGUAGES, Grant, Limits, Policy, Request
+from gloveport.model.reading import read_value
 from gloveport.runtimes import Runtime
 from gloveport.sandbox.cgroups import delegation
 from gloveport.sandbox.launch.spawn import Bubblewrap
@@ -164,7 +165,7 @@ def temperature(request):
 @contextlib.asynccontextmanager
 async def assemble_engine(state, temperature, policy, **tables):
     """An engine under these settings."""
-    config = Config(policy=policy, pool={"forked": 0, "booted": 0}, **tables)
+    config = read_value(Config, {"policy": policy, "pool": {"forked": 0, "booted": 0}, **tables})
     async with assemble(config, {"GLOVEPORT_STATE": str(state)}) as engine:
         if temperature == "cold":
             yield engine
@@ -185,7 +186,7 @@ def engine_with(tmp_path, temperature):
     """``async with engine_with(limits={…}, policy={…}, …)``: an engine under these settings."""
 
     def make(*, limits=None, policy=None, **tables):
-        policy = Policy(limits=Limits(**(limits or {})), **(policy or {}))
+        policy = read_value(Policy, {"limits": Limits(**(limits or {})), **(policy or {})})
         return assemble_engine(tmp_path / "state", temperature, policy, **tables)
 
     return make

@@ -17,6 +17,7 @@ import pytest
 
 from gloveport.errors import ConfigError, SandboxError
 from gloveport.model import Limits, Mount, Policy, Request
+from gloveport.model.reading import read_value
 from gloveport.runtimes import python
 from gloveport.sandbox.detection import host
 from gloveport.sandbox.reaper import reaper
@@ -122,7 +123,7 @@ async def test_await_works_at_the_top_level(run, language):
 async def test_the_effective_grant_is_in_the_answer(shared_engine):
     """T1, P11: the caller asks for more than the operator gives, and reads what it got."""
     engine = replace(shared_engine, policy=Policy(limits=Limits(wall_seconds=5, processes=20)))
-    request = Request(language="python", code="1", limits={"wall_seconds": 600, "processes": 10})
+    request = read_value(Request, {"language": "python", "code": "1", "limits": {"wall_seconds": 600, "processes": 10}})
     result = await engine.execute(request, caller="test")
     assert result.grant.limits.wall_seconds == 5
     assert result.grant.limits.processes == 10

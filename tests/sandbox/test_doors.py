@@ -15,6 +15,7 @@ from gloveport.config import Config
 from gloveport.errors import SandboxError
 from gloveport.model import Grant
 from gloveport.model.egress import Api, Egress, Placeholder
+from gloveport.model.reading import read_value
 from gloveport.sandbox.plan import Network, TextFile, make_plan
 from gloveport.sandbox.pool import zygote_process
 from gloveport.workspace_service.sandbox_ports import PortError, SandboxPorts
@@ -31,7 +32,9 @@ NETWORK = Network(
     placeholders=("ONE_KEY", "TWO_KEY"),
 )
 KEY = Placeholder(kind="placeholder", name="ONE_KEY", secret="env:X", places=("header:X-Key",))
-ONE = Grant(languages={"typescript"}, egress=Egress(apis={"one": Api(hosts=("http://one.test",), auth=(KEY,))}))
+ONE = Grant(
+    languages=frozenset({"typescript"}), egress=Egress(apis={"one": Api(hosts=("http://one.test",), auth=(KEY,))})
+)
 
 
 @dataclass
@@ -147,7 +150,7 @@ console.log(answers.join(" "))
 @pytest.mark.parametrize("language", ASKS)
 async def test_the_host_answers_at_each_door_and_sees_which_name_was_asked_for(run, language):
     """N1, N2: privileged ports too, and no program knows that it is not the network."""
-    grant = Grant(languages={language}, egress=Egress(yolo=True))
+    grant = Grant(languages=frozenset({language}), egress=Egress(yolo=True))
     printed, _ = await run(language, ASKS[language], grant=grant)
     assert printed.split() == ANSWERED
 
@@ -189,7 +192,7 @@ async def test_a_program_finds_its_environment_files_and_placeholders(sandboxes,
     """N5, T4: placeholders are others in each sandbox, and the host knows which. Deno shows these alone."""
     two = KEY.model_copy(update={"name": "TWO_KEY"})
     egress = Egress(apis={"one": Api(hosts=("one.test",), auth=(KEY, two))})
-    seen, made = [], sandboxes(language, NETWORK, Grant(languages={language}, egress=egress))
+    seen, made = [], sandboxes(language, NETWORK, Grant(languages=frozenset({language}), egress=egress))
     for _ in range(2):
         async with made.build() as child:
             printed, value = await outcome_of(child, made.prepare(LOOK[language]))
@@ -290,7 +293,7 @@ async def test_doors_leave_nothing_behind(sandboxes):
 async def test_a_door_that_can_not_be_opened_is_a_refusal_and_leaves_nothing(environ):
     """P12, P9: in the words of whoever tried, whether from inside or outside."""
     twice, others = Network(doors=(PROXY, PROXY)), traces()[1]
-    async with assemble(Config(pool={"forked": 0, "booted": 0}), environ) as engine:
+    async with assemble(read_value(Config, {"pool": {"forked": 0, "booted": 0}}), environ) as engine:
         backend, program = engine.sandbox.cold, engine.runtimes["python"].prepare("", ONE)
         plan = make_plan(program, ONE, engine.system, twice)
         async with backend.start(make_plan(program, ONE, engine.system)):
@@ -309,7 +312,7 @@ async def test_a_door_that_can_not_be_opened_is_a_refusal_and_leaves_nothing(env
 
 async def test_a_sandbox_given_up_while_it_is_built_takes_who_opens_its_doors_with_it(environ):
     """E5, P9."""
-    async with assemble(Config(pool={"forked": 0, "booted": 0}), environ) as engine:
+    async with assemble(read_value(Config, {"pool": {"forked": 0, "booted": 0}}), environ) as engine:
         backend, program = engine.sandbox.cold, engine.runtimes["python"].prepare("", ONE)
         plan = make_plan(program, ONE, engine.system, NETWORK)
         descriptors, processes = traces()

@@ -208,7 +208,7 @@ async def test_code_bytes(run):
 
 def with_admission(engine, **settings):
     """The engine with a queue of its own; that comes before any sandbox, so it is tried with one kind of them."""
-    queue = AdmissionQueue(**dict(AdmissionSettings(concurrent_runs=1, queue_length=1, **settings)))
+    queue = AdmissionQueue(**dict(AdmissionSettings(concurrent_runs=1, queue_length=1, **settings).items()))
     return replace(engine, admission=queue)
 
 

@@ -36,7 +36,7 @@ def run(sandboxes):
     """Run one program in a sandbox whose door to the tools answers; return what it printed, and its value."""
 
     async def run_one(language, code, network=NETWORK):
-        made = sandboxes(language, network, Grant(languages={language}))
+        made = sandboxes(language, network, Grant(languages=frozenset({language})))
         async with made.build() as child, door.open_door(child.doors, ANSWER):
             return await outcome_of(child, made.prepare(code))
 

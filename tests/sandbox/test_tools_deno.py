@@ -13,7 +13,7 @@ from gloveport.sandbox.plan import Network
 
 pytestmark = pytest.mark.anyio
 
-GRANT = Grant(languages={"typescript"}, toolbox=Toolbox(servers={"one": ServerPolicy()}))
+GRANT = Grant(languages=frozenset({"typescript"}), toolbox=Toolbox(servers={"one": ServerPolicy()}))
 PROGRAM = """
 const results = await Promise.all([1, 2, 3].map((n) => tools.one.twice({ n })));
 const elsewhere = await Deno.connect({ hostname: "127.0.0.2", port: 3128 }).catch((error) => error.name);

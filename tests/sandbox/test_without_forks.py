@@ -10,6 +10,7 @@ import pytest
 from gloveport.bootstrap.inspection import inspect, require
 from gloveport.config import Config
 from gloveport.errors import SandboxError
+from gloveport.model.reading import read_value
 from gloveport.sandbox.detection import host
 from gloveport.sandbox.launch import apparmor
 
@@ -84,7 +85,7 @@ async def test_where_bubblewrap_gets_no_namespaces_the_refusal_says_what_to_do(
     where it is not that, never "ask doctor", which says this itself."""
     (tmp_path / "restricted").write_text(f"{restricted}\n")
     monkeypatch.setattr(apparmor, "_RESTRICTED", tmp_path / "restricted")
-    checks = await inspect(Config(sandbox={"bubblewrap": refused_bubblewrap}), environ)
+    checks = await inspect(read_value(Config, {"sandbox": {"bubblewrap": refused_bubblewrap}}), environ)
     (failed,) = [check for check in checks if check.name == "sandbox"]
     repair = {"0": apparmor.UNKNOWN, "1": apparmor.repair(refused_bubblewrap)}[restricted]
     assert (failed.state, failed.repair) == ("missing", repair)

@@ -12,6 +12,7 @@ from gloveport.config import Config
 from gloveport.config.schema import PoolSettings as PoolSize
 from gloveport.errors import SandboxError
 from gloveport.model import Policy, Request
+from gloveport.model.reading import read_value
 from gloveport.sandbox.pool import zygote_process
 
 pytestmark = pytest.mark.anyio
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.anyio
 async def forks(environ):
     """A fork server for Python, of an engine that has no other."""
     tables = {"pool": {"forked": 0, "booted": 0}, "sessions": {"total": 0}}
-    config = Config(policy=Policy(languages={"python"}), **tables)
+    config = read_value(Config, {"policy": Policy(languages=frozenset({"python"})), **tables})
     async with app.assemble(config, environ) as engine:
         waiting = config.model_copy(update={"pool": PoolSize(forked=1)})
         stocks = build.stocks(waiting, engine.sandbox.cold, engine.system, engine.runtimes, engine.reach.network)

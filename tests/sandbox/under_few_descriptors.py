@@ -15,6 +15,7 @@ import anyio
 from gloveport.bootstrap import app
 from gloveport.config import Config
 from gloveport.model import Policy, Request
+from gloveport.model.reading import read_value
 
 ATTACK = """
 import errno, os, socket, sys
@@ -36,7 +37,9 @@ ended
 
 async def main(state: str) -> None:
     """See the module."""
-    config = Config(policy=Policy(limits={"open_files": 4096}), pool={"forked": 1, "booted": 0})
+    config = read_value(
+        Config, {"policy": read_value(Policy, {"limits": {"open_files": 4096}}), "pool": {"forked": 1, "booted": 0}}
+    )
     async with app.assemble(config, {"GLOVEPORT_STATE": state}) as engine, anyio.create_task_group() as tasks:
 
         async def attack() -> None:

@@ -22,6 +22,7 @@ from gloveport.config import Config
 from gloveport.engine.caller import Transport
 from gloveport.errors import SandboxError
 from gloveport.model import Request
+from gloveport.model.reading import read_value
 
 CLONE = {"x86_64": 56}["x86_64"]
 NEW_MOUNTS_OR_PROCESSES, NEW_USER, EPERM = 0x20020000, 0x10000000, 1
@@ -55,7 +56,7 @@ def refuse_namespaces() -> None:
 async def main(directory: Path) -> None:
     """See the module."""
     environ = {"GLOVEPORT_STATE": str(directory / "state")}
-    config = Config(pool={"forked": 2, "booted": 1})
+    config = read_value(Config, {"pool": {"forked": 2, "booted": 1}})
     root = directory / "root"
     root.mkdir()
     with_workspace = config.model_copy(update={"workspace": config.workspace.model_copy(update={"root": root})})

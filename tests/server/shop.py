@@ -26,6 +26,7 @@ from gloveport.config.schema import PoolSettings
 from gloveport.engine.execution import Engine
 from gloveport.model import Policy
 from gloveport.model.hub import Server
+from gloveport.model.reading import read_value
 from gloveport.server.protocol import make_server
 
 FAR_SIDE = Path(__file__).parent.parent / "far_side" / "mcp_shop.py"
@@ -147,7 +148,9 @@ async def opened(directory: Path, **settings) -> AsyncIterator[Shop]:
     """Assemble an engine as configured, with the shop as its only server."""
     environ = {"GLOVEPORT_STATE": str(directory / "state")}
     servers = {"shop": Server(command=forked.command(FAR_SIDE, str(directory / "ledger")))}
-    config = Config(servers=servers, pool=PoolSettings(forked=0, booted=0), policy=ONE, **settings)
+    config = read_value(
+        Config, {"servers": servers, "pool": PoolSettings(forked=0, booted=0), "policy": ONE, **settings}
+    )
     async with shared_host.assemble(config, environ, connect_servers) as engine:
         yield Shop(engine, directory, environ)
 

@@ -9,6 +9,7 @@ from tests.server.shop import YES, Dialogs, execute, said
 
 from gloveport.engine.reach import Reach
 from gloveport.model.hub import Sampling
+from gloveport.model.reading import read_value
 from gloveport.sampling.provider import Provider
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +33,9 @@ def answer(text) -> wire.CreateMessageResult:
 def under(shop, **settings):
     """The shop under other settings of ``[sampling]``."""
     reach, certificate = shop.engine.reach, shop.engine.gateway.authority.certificate
-    return shop.but(reach=Reach(reach.egress, certificate, reach.servers, Sampling(**{"enabled": True, **settings})))
+    return shop.but(
+        reach=Reach(reach.egress, certificate, reach.servers, read_value(Sampling, {"enabled": True, **settings}))
+    )
 
 
 @both_eras

@@ -2,9 +2,8 @@
 
 from typing import Literal, TypeAlias
 
-from pydantic import AwareDatetime
-
 from gloveport.model import Value
+from gloveport.model.constraints import AwareDatetime
 
 Scope: TypeAlias = Literal["once", "run", "session", "pattern"]
 """For how long an approval holds: this once, for what is the same in this run or session, or until it is forgotten, for

@@ -13,7 +13,6 @@ from sqlite3 import Connection
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
-from pydantic import AwareDatetime
 
 from gloveport.approvals.database import create, transaction
 from gloveport.approvals.patterns import means
@@ -21,6 +20,8 @@ from gloveport.approvals.process import birth_of
 from gloveport.approvals.question import Question, Verdict
 from gloveport.errors import Denied
 from gloveport.model import Value
+from gloveport.model.constraints import AwareDatetime
+from gloveport.model.reading import read_json
 from gloveport.policy.wording import quote_sent
 
 Status: TypeAlias = Literal["pending", "allowed", "denied", "expired", "cancelled", "gone"]
@@ -134,7 +135,7 @@ class Store(Struct, frozen=True):
                 " WHERE verdict IS NOT NULL AND id IN (SELECT value FROM json_each(?))",
                 [json.dumps([*question_ids])],
             )
-            verdicts = {question_id: Verdict.model_validate_json(verdict) for question_id, verdict in rows}
+            verdicts = {question_id: read_json(Verdict, verdict) for question_id, verdict in rows}
             return verdicts, tuple(pattern for (pattern,) in database.execute("SELECT pattern FROM remembered"))
 
     def entries(self) -> tuple[QueuedQuestion, ...]:
@@ -171,7 +172,12 @@ class Store(Struct, frozen=True):
         with transaction(self.directory) as database:
             rows = database.execute("SELECT number, pattern, approved, uid, tty FROM remembered ORDER BY number")
             return tuple(
-                Remembered(number=number, pattern=pattern, approved=approved, person=Person(uid=uid, tty=tty))
+                Remembered(
+                    number=number,
+                    pattern=pattern,
+                    approved=datetime.fromisoformat(approved),
+                    person=Person(uid=uid, tty=tty),
+                )
                 for number, pattern, approved, uid, tty in rows
             )
 
@@ -237,11 +243,11 @@ def _read(row: tuple[Any, ...]) -> QueuedQuestion:
     elif status == "pending" and expires <= _now().timestamp():
         status = "expired"
     return QueuedQuestion(
-        question=Question.model_validate_json(question),
+        question=read_json(Question, question),
         status=status,
         in_queue=bool(queue),
-        verdict=None if verdict is None else Verdict.model_validate_json(verdict),
-        decided=decided,
+        verdict=None if verdict is None else read_json(Verdict, verdict),
+        decided=None if decided is None else datetime.fromisoformat(decided),
         person=None if uid is None else Person(uid=uid, tty=tty),
     )
 

@@ -136,7 +136,7 @@ async def assemble_on(
                 connected(config, environ, gateway.proxy, audit) as hub,
                 pool.open(),
                 running() as runs,
-                open_sessions(SessionLimits(**dict(config.sessions))) as sessions,
+                open_sessions(SessionLimits(**dict(config.sessions.items()))) as sessions,
             ):
                 engine = Engine(
                     policy=config.policy,
@@ -158,7 +158,7 @@ async def assemble_on(
                     make_stock=functools.partial(stock_of, config, host.backend),
                     spool=_spool(),
                     audit=audit,
-                    admission=AdmissionQueue(**dict(config.admission)),
+                    admission=AdmissionQueue(**dict(config.admission.items())),
                     archive=archive,
                     artifacts=artifacts,
                     skills=skills,

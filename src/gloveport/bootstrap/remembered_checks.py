@@ -16,12 +16,12 @@ from io import FileIO
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
-
 from gloveport.atomic_file import replace_file
 from gloveport.bootstrap.build import whole_grant
 from gloveport.bootstrap.host_setup import Host
 from gloveport.config import Config, state_directory
+from gloveport.model import Value
+from gloveport.model.reading import WrongShapeError, read_json, read_value
 from gloveport.sandbox.detection.probe import Check
 from gloveport.user_directories import is_ours
 
@@ -29,8 +29,6 @@ _FILE: Final = "host.json"
 _MOST_BYTES: Final = 1 << 17
 _MOST_KNOWN: Final = 16
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
-_CHECKS: Final = TypeAdapter(tuple[Check, ...])
-_KNOWN: Final = TypeAdapter(dict[str, object])
 
 
 def recall_checks(host: Host, config: Config, environ: Mapping[str, str]) -> Sequence[Check] | None:
@@ -42,8 +40,8 @@ def recall_checks(host: Host, config: Config, environ: Mapping[str, str]) -> Seq
         environ: Our environment.
     """
     try:
-        return _CHECKS.validate_python(_read(environ)[_key(host, config)])
-    except (KeyError, ValidationError):
+        return read_value(tuple[Check, ...], _read(environ)[_key(host, config)])
+    except (KeyError, WrongShapeError):
         return None
 
 
@@ -70,8 +68,8 @@ def _read(environ: Mapping[str, str]) -> Mapping[str, object]:
         is_private = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
         data = file.read(_MOST_BYTES) if is_private and is_ours(state_directory(environ)) else b""
     try:
-        return _KNOWN.validate_json(data)
-    except ValidationError:
+        return read_json(dict[str, object], data)
+    except WrongShapeError:
         return {}
 
 
@@ -87,7 +85,7 @@ def _key(host: Host, config: Config) -> str:
         _identity(Path(host.init.executable)),
         host.backend.tree is not None,
         host.system.model_dump(),
-        {language: dict(vars(runtime)) for language, runtime in host.runtimes.items()},
+        dict(host.runtimes),
         dict(host.missing),
         whole_grant(config).model_dump(),
         config.sandbox.model_dump(),
@@ -102,7 +100,7 @@ def _spell(value: object) -> object:
     """A value that is no JSON, so that the same is spelled the same in each process."""
     if isinstance(value, set | frozenset):
         return sorted(map(str, value))
-    return value.model_dump() if isinstance(value, BaseModel) else str(value)
+    return value.model_dump() if isinstance(value, Value) else str(value)
 
 
 def _identity(path: Path) -> list[object]:

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from gloveport.config import Config
+from gloveport.config.schema import Workspace
 from gloveport.errors import ConfigError
+from gloveport.model.reading import WrongShapeError, read_value
 
 
 def with_workspace(config: Config, told: Mapping[str, object]) -> Config:
@@ -20,14 +20,16 @@ def with_workspace(config: Config, told: Mapping[str, object]) -> Config:
     if root is not None:
         said["root"] = _real(str(root))
     if told["toolsets"]:
-        said["toolsets"] = tuple(toolsets)
+        said["toolsets"] = _read_toolsets(toolsets)
+    return config.model_copy(update={"workspace": config.workspace.model_copy(update=said)})
+
+
+def _read_toolsets(names: list[str]) -> tuple[str, ...]:
     try:
-        settings = type(config.workspace).model_validate({**dict(config.workspace), **said})
-    except ValidationError as error:
-        raise ConfigError(
-            f"--toolsets: {error.errors()[0]['msg']}", hint="they are: code, workspace, skills"
-        ) from error
-    return config.model_copy(update={"workspace": settings})
+        return read_value(Workspace, {"toolsets": names}).toolsets
+    except WrongShapeError as error:
+        problem = "Input should be 'code', 'workspace' or 'skills'" if names else "It names none"
+        raise ConfigError(f"--toolsets: {problem}", hint="they are: code, workspace, skills") from error
 
 
 def _real(root: str) -> Path:

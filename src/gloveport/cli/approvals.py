@@ -18,7 +18,9 @@ from gloveport.errors import ConfigError
 from gloveport.untrusted_text import printable
 
 if TYPE_CHECKING:
-    from gloveport.approvals.question import Verdict
+    from collections.abc import Mapping
+
+    from gloveport.approvals.question import Scope, Verdict
     from gloveport.approvals.store import Person, QueuedQuestion, Store
 
 app = typer.Typer()
@@ -39,6 +41,9 @@ class Holds(StrEnum):
     ONCE = "once"
     RUN = "run"
     SESSION = "session"
+
+
+_SCOPES: "Mapping[Holds, Scope]" = {Holds.ONCE: "once", Holds.RUN: "run", Holds.SESSION: "session"}
 
 
 @app.callback(invoke_without_command=True)
@@ -92,7 +97,7 @@ def approve(
 
     if pattern and holds is not Holds.ONCE:
         raise typer.BadParameter("give --for or --always, not both")
-    scope = "pattern" if pattern else holds.value
+    scope: Scope = "pattern" if pattern else _SCOPES[holds]
     verdict = Verdict(allowed=True, by=_by(_person()), scope=scope, pattern=pattern)
     for identifier in identifiers:
         found = _store().find(identifier)

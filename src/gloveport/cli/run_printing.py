@@ -3,11 +3,13 @@
 For a run of this process, and for those that a server does for others of the same user.
 """
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from gloveport.cli.printer import STDERR, STDOUT
@@ -28,12 +30,18 @@ def read_request(asked: "Mapping[str, object]") -> "Request":
     Raises:
         UsageError: One of them is wrong; it is named by its option.
     """
-    from pydantic import ValidationError
-
     from gloveport.model import Request
+    from gloveport.model.reading import WrongShapeError, read_value
+
+    with contextlib.suppress(WrongShapeError):
+        return read_value(Request, asked)
+
+    from pydantic import ValidationError  # which says in words what is wrong
+
+    from gloveport.model.pydantic_models import validate
 
     try:
-        return Request.model_validate(asked)
+        request: Request = validate(Request, asked)
     except ValidationError as error:
         option = {
             "language": "--language",
@@ -44,6 +52,7 @@ def read_request(asked: "Mapping[str, object]") -> "Request":
         }
         faults = (f"{option[str(fault['loc'][-1])]}: {fault['msg'].removeprefix('Input ')}" for fault in error.errors())
         raise UsageError("; ".join(faults)) from error
+    return request
 
 
 async def run_program(
@@ -112,7 +121,7 @@ def _show(printer: "Printer", result: "Result", as_json: bool) -> None:
     from gloveport.server.rendering.result_text import failure_text, refusals, value_text
 
     if as_json:
-        printer.put(STDOUT, result.model_dump_json(indent=2) + "\n")
+        printer.put(STDOUT, msgspec.json.format(result.model_dump_json(), indent=2) + "\n")
         return
     if value := value_text(result):
         printer.put_line(STDOUT, value)

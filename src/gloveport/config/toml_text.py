@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from pathlib import Path
 
-from pydantic import ByteSize
-
 from gloveport import untrusted_text
 from gloveport.config.schema import KeyPath
 from gloveport.model import Value
+from gloveport.model.byte_size import ByteSize
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _UNITS = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
@@ -96,7 +95,8 @@ def toml(value: object) -> str:
             inner = ", ".join(f"{_name(name)} = {toml(below)}" for name, below in value.items())
             text = f"{{ {inner} }}" if inner else "{}"
         case Value():
-            text = "{ " + ", ".join(f"{name} = {toml(below)}" for name, below in value if below is not None) + " }"
+            said = (f"{name} = {toml(below)}" for name, below in value.items() if below is not None)
+            text = f"{{ {', '.join(said)} }}"
         case _:
             text = str(value)
     return text

@@ -6,13 +6,13 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from msgspec import Struct
-from pydantic import TypeAdapter, ValidationError
 
 from gloveport.engine.build_host import BuildHost, read_lock_file, write_input
 from gloveport.errors import Denied
 from gloveport.guard import Guard
 from gloveport.model import GUEST, Grant, Value
 from gloveport.model.packages import PACKAGES, LockedPackage
+from gloveport.model.reading import WrongShapeError, read_json
 from gloveport.policy.npm_requests import NPM
 
 PUBLIC_ADVISORIES: Final = "https://api.osv.dev"
@@ -30,9 +30,6 @@ class Advisory(Value):
     def is_malware(self) -> bool:
         """Whether the package does harm on purpose."""
         return any(one.startswith(_MALWARE) for one in (self.id, *self.aliases))
-
-
-_ANSWER: Final = TypeAdapter(tuple[tuple[Advisory, ...], ...])
 
 
 class AdvisoryService(Struct, frozen=True, kw_only=True):
@@ -88,8 +85,8 @@ class AdvisoryService(Struct, frozen=True, kw_only=True):
                 failure.hint = "name a mirror that this host reaches: packages.advisories; nothing was found out"
                 raise failure
             try:
-                found = _ANSWER.validate_json(read_lock_file(build.work / "found.json"))
-            except ValidationError as error:
+                found = read_json(tuple[tuple[Advisory, ...], ...], read_lock_file(build.work / "found.json"))
+            except WrongShapeError as error:
                 raise self._refuse_answer() from error
         if len(found) != len(packages):
             raise self._refuse_answer()

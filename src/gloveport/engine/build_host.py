@@ -10,7 +10,6 @@ from typing import Final, Protocol, TypeAlias
 import anyio
 from anyio import to_thread
 from msgspec import Struct
-from pydantic import ByteSize
 
 from gloveport.egress.outbound_session import Gateway
 from gloveport.engine.build_progress import OnProgress
@@ -22,6 +21,7 @@ from gloveport.environments.seal import TreeBounds
 from gloveport.errors import Denied
 from gloveport.guard import Guard
 from gloveport.model import MIB, Grant, Limits, Mount, Program
+from gloveport.model.byte_size import ByteSize
 from gloveport.model.egress import Api, Egress, Method, Rule
 from gloveport.model.hub import Sampling
 from gloveport.model.packages import PACKAGES

@@ -116,7 +116,7 @@ def session_grant(session: Session, request: Request, asked: Grant, now: Reach) 
     Raises:
         Denied: The call asks for something else.
     """
-    others = [getattr(request.limits, name) for name in request.limits.model_fields_set - {"wall_seconds"}]
+    others = [limit for name, limit in request.limits.items() if name != "wall_seconds"]
     if any(asked is not None for asked in (*others, request.apis, request.tools, request.environment)):
         raise _FIXED
     grant, egress, limits = session.grant, session.grant.egress, session.grant.limits

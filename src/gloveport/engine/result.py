@@ -67,7 +67,7 @@ def result_of(  # noqa: PLR0913 - a result has as many sources
     """
 
     def scrub_texts(told: Told) -> Told:
-        texts = {name: clean(plain(text)) for name, text in told if isinstance(text, str)}
+        texts = {name: clean(plain(text)) for name, text in told.items() if isinstance(text, str)}
         return told.model_copy(update=texts)
 
     verdict = judge(outcome, stderr=shown["stderr"].text, truncated=any(output.truncated for output in shown.values()))

@@ -15,11 +15,12 @@ from typing import Final, Literal, TypeAlias
 import anyio
 import anyio.lowlevel
 from msgspec import Struct, field
-from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from gloveport.engine.reach import Reach
 from gloveport.errors import Denied, SandboxError
 from gloveport.model import Grant, Language, Program, SessionState, Variable
+from gloveport.model.json_value import JsonValue
+from gloveport.model.reading import WrongShapeError, read_value
 from gloveport.sandbox.base import Child, Outcome, Sandbox, Sink
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.plan import Plan
@@ -35,8 +36,6 @@ _MOST_VARIABLES: Final = 50
 _WHY_CHARACTERS: Final = 300
 _SUFFIXES: Final[Mapping[Language, str]] = {"python": "py", "shell": "sh", "typescript": "ts", "javascript": "js"}
 ANEW: Final = 'begin another with session="new": variables, files and processes of this one are gone'
-_VARIABLES: Final = TypeAdapter(tuple[Variable, ...])
-_NAMES: Final = TypeAdapter(tuple[str, ...])
 
 
 class SessionLimits(Struct, frozen=True, kw_only=True):
@@ -370,20 +369,22 @@ def _bound_variables(found: JsonValue) -> tuple[Variable, ...]:
     if not isinstance(found, list) or not found:
         return ()
     try:
-        variables = _VARIABLES.validate_python(found[:_MOST_VARIABLES])
-    except ValidationError:
+        variables = read_value(tuple[Variable, ...], found[:_MOST_VARIABLES])
+    except WrongShapeError:
         return ()
-    return tuple(
-        one.model_copy(update={name: one_line(text, _WHY_CHARACTERS) for name, text in one if isinstance(text, str)})
-        for one in variables
-    )
+    return tuple(map(_bound_texts, variables))
+
+
+def _bound_texts(variable: Variable) -> Variable:
+    texts = {name: one_line(text, _WHY_CHARACTERS) for name, text in variable.items() if isinstance(text, str)}
+    return variable.model_copy(update=texts)
 
 
 def _bound_names(found: JsonValue) -> tuple[str, ...]:
     if not isinstance(found, list) or not found:
         return ()
     try:
-        names = _NAMES.validate_python(found[:_MOST_VARIABLES])
-    except ValidationError:
+        names = read_value(tuple[str, ...], found[:_MOST_VARIABLES])
+    except WrongShapeError:
         return ()
     return tuple(one_line(name, _WHY_CHARACTERS) for name in names)

@@ -17,6 +17,7 @@ from gloveport.guard import Guard
 from gloveport.limits.admission import AdmissionQueue
 from gloveport.model import Execute, Language, SessionState
 from gloveport.model.json_value import JsonValue
+from gloveport.model.reading import read_value
 from gloveport.sandbox.base import Outcome
 from gloveport.secrets.vault import Vault
 
@@ -114,4 +115,4 @@ class SessionRequests(Struct, frozen=True, kw_only=True):
         state = session.describe(outcome)
         if not self.vault.needles:
             return state
-        return SessionState.model_validate(self.vault.clean_fields(state.model_dump(mode="json")))
+        return read_value(SessionState, self.vault.clean_fields(state.model_dump(mode="json")))

@@ -14,7 +14,6 @@ import anyio
 import pydantic_core
 from anyio import to_thread
 from msgspec import Struct, field
-from pydantic import ByteSize, JsonValue
 
 from gloveport.engine.run_context import Execution, Nesting, RunContext, SkillRun
 from gloveport.engine.skill_requests import SkillRequests
@@ -22,6 +21,8 @@ from gloveport.errors import ConfigError, Denied, SandboxError, UpstreamError
 from gloveport.hub.definition import Definition
 from gloveport.late_module import late_module
 from gloveport.model import MIB, Grant, Request, Result
+from gloveport.model.byte_size import ByteSize
+from gloveport.model.json_value import JsonValue
 from gloveport.model.skill import DEEPEST
 from gloveport.policy.decisions.skill_grant import MOST_USED, UsedRight
 from gloveport.policy.wording import FINAL, quote_sent

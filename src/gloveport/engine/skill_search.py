@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import Struct, field
-from pydantic import ValidationError
 
 from gloveport.atomic_file import replace_file
 from gloveport.errors import ConfigError, Denied
 from gloveport.hub.catalog import Catalog
 from gloveport.hub.definition import Definition
 from gloveport.model import Value
+from gloveport.model.reading import read_value
 from gloveport.model.skill import SkillState
 from gloveport.skills.skill_files import parse_skill
 from gloveport.skills.skill_library import SkillLibrary
@@ -183,10 +183,10 @@ class SkillSearch(Struct, kw_only=True):
         try:
             stored = json.loads((self.library.records.directory / _FILE).read_bytes())
             return {
-                Path(place): {name: IndexedSkill.model_validate(one) for name, one in known.items()}
+                Path(place): {name: read_value(IndexedSkill, one) for name, one in known.items()}
                 for place, known in stored.items()
             }
-        except (OSError, ValueError, TypeError, AttributeError, ValidationError):
+        except (OSError, ValueError, TypeError, AttributeError):
             return {}
 
     def _save(self) -> None:

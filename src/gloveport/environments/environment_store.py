@@ -30,12 +30,12 @@ from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
-from pydantic import ValidationError
 
 from gloveport.atomic_file import replace_file
 from gloveport.environments.locks import MOST_LOCK_BYTES, Lock, Wheel
 from gloveport.environments.seal import SealedTree, TreeBounds, refuse_shadows, seal_tree, verify_tree
 from gloveport.model.packages import LockedPackage
+from gloveport.model.reading import WrongShapeError, read_value
 from gloveport.model.value import Value
 
 _FORMAT: Final = "1"
@@ -342,8 +342,8 @@ class EnvironmentStore(Struct, frozen=True):
         replace_file(record, tree.model_dump_json().encode())
 
     def _read(self, address: str) -> BuiltTree | None:
-        with contextlib.suppress(ValidationError):
-            return BuiltTree.model_validate(_read_object(self._record_path(address)))
+        with contextlib.suppress(WrongShapeError):
+            return read_value(BuiltTree, _read_object(self._record_path(address)))
         return None
 
 

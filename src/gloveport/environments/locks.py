@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import Field, ValidationError
-
 from gloveport.errors import Denied
 from gloveport.late_module import late_module
+from gloveport.model.constraints import Constraints
 from gloveport.model.packages import LockedPackage
+from gloveport.model.reading import CheckedValue, WrongShapeError, read_value
 from gloveport.model.value import Value
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ URL: Final = re.compile(r"(?:https?|file)://[^\s\x00-\x1f\x7f?#\\@]{1,2000}")
 SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
-class Wheel(Value):
+class Wheel(CheckedValue):
     """One file of a lock."""
 
     url: str
@@ -46,7 +46,7 @@ class Wheel(Value):
     """Its name, which says what it is for."""
 
     sha256: str
-    size: Annotated[int, Field(ge=0)] | None = None
+    size: Annotated[int, Constraints(ge=0)] | None = None
 
 
 class Pin(LockedPackage):
@@ -112,7 +112,7 @@ def read_lock(data: bytes, version: tuple[int, int]) -> PythonLock:
         table = tomllib.loads(text)
         listed, tools = table["packages"], table.get("tool", {})
         own = tools.get("gloveport", {}).get("built", [])
-        built = {one.name: one for one in map(BuiltWheel.model_validate, own)}
+        built = {one.name: one for one in read_value(tuple[BuiltWheel, ...], own)}
     except (ValueError, RecursionError, KeyError, AttributeError, TypeError) as error:
         raise unreadable_lock(f"it is no pylock.toml: {error!r:.200}") from error
     if not isinstance(listed, list) or len(listed) > MOST_PACKAGES:
@@ -202,7 +202,7 @@ def _read_wheel(name: str, version: str, wheel: Any, tags: "dict[Tag, int]") -> 
             uploaded=uploaded.astimezone(UTC).isoformat(timespec="seconds") if isinstance(uploaded, datetime) else "",
             wheel=Wheel(url=url, file=file, sha256=sha256, size=said.get("size")),
         )
-    except (utils.InvalidWheelFilename, ValidationError, OverflowError) as error:
+    except (utils.InvalidWheelFilename, WrongShapeError, OverflowError) as error:
         raise unreadable_lock(f"{file!a:.200} is no name of a wheel") from error
     if named != name:
         raise unreadable_lock(f"{file!a:.200} is no wheel of {name}")

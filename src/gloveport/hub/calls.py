@@ -185,7 +185,7 @@ class Calls(Struct, frozen=True, kw_only=True):
             self.guard.deny("call", said, self._facts(server, tool))
             raise
         # Not validated: that would copy the arguments, which were read from JSON just now.
-        action = CallTool.model_construct(
+        action = CallTool(
             kind="call",
             server=server,
             tool=definition.name,

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pydantic import JsonValue
-
 from gloveport.late_module import late_module
 from gloveport.model import Value
+from gloveport.model.json_value import JsonValue
 
 if TYPE_CHECKING:
     import mcp_types as wire
@@ -17,7 +16,7 @@ else:
     wire = late_module("mcp_types")
 
 
-class Definition(Value):
+class Definition(Value, dict=True):
     """A tool of one server. All texts are the server's: hostile, and shown as data."""
 
     server: str

@@ -24,6 +24,7 @@ from gloveport.hub.server_state import Clean, Connect, Record, ServerState
 from gloveport.limits.bucket import Bucket
 from gloveport.model.hub import Server
 from gloveport.model.json_value import JsonValue
+from gloveport.model.reading import read_value
 from gloveport.secrets.scrub import scrub_value
 from gloveport.task_group import open_task_group
 
@@ -236,7 +237,7 @@ class Hub:
     def _without_secrets(self, tool: Definition) -> Definition:
         told = tool.model_dump(mode="json")
         clean = scrub_value(told, self._clean)
-        return tool if clean == told else Definition.model_validate(clean)
+        return tool if clean == told else read_value(Definition, clean)
 
     def _index(self, state: ServerState, name: str, tools: Sequence[Definition]) -> dict[str, str]:
         """Have these be found; returns the name of each by the name that it has in programs. For any thread."""

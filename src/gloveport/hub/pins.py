@@ -21,6 +21,7 @@ from gloveport.errors import ConfigError
 from gloveport.hub.definition import Definition
 from gloveport.model import Value
 from gloveport.model.hub import Server
+from gloveport.model.reading import read_value
 from gloveport.untrusted_text import printable
 
 _MOST_BYTES = 64 << 20
@@ -146,7 +147,7 @@ class Pins:
         except OSError as error:
             raise ConfigError(f"{str(path)!a} can't be read: {error.strerror}", hint=_HINT) from error
         try:
-            record = PinRecord.model_validate(json.loads(content))
+            record = read_value(PinRecord, json.loads(content))
         except (ValueError, RecursionError) as error:
             raise ConfigError(f"{str(path)!a} is damaged", hint=_HINT) from error
         if record.server != server:

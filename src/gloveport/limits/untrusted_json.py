@@ -4,10 +4,11 @@ To make a value of a text takes thirty times as much memory as the text, and hal
 a hostile value takes seconds. Whoever does either holds the interpreter until it is done.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from pydantic import ValidationError
-from pydantic_core import ErrorDetails
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
 
 MOST_VALUES: Final = 100_000
 """In one text from outside."""
@@ -39,7 +40,7 @@ def count_values(text: bytes, most: int = MOST_VALUES) -> int:
     return marks
 
 
-def first_faults(error: ValidationError, most: int = 1) -> list[ErrorDetails]:
+def first_faults(error: "ValidationError", most: int = 1) -> "list[ErrorDetails]":
     """Give the first faults, at least one; where there are thousands, only how many."""
     count = error.error_count()
     if count > _MOST_LISTED:

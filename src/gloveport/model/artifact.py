@@ -2,12 +2,12 @@
 
 from typing import Annotated
 
-from pydantic import Field
-
+from gloveport.model.constraints import Constraints
+from gloveport.model.reading import CheckedValue
 from gloveport.model.value import Value
 
 
-class Artifact(Value):
+class Artifact(CheckedValue):
     """A file that a program has left in ``OUT``, kept for a while."""
 
     uri: str
@@ -23,10 +23,10 @@ class Artifact(Value):
     sha256: str
     """Hex digest of what is kept."""
 
-    width: Annotated[int, Field(ge=1)] | None = None
+    width: Annotated[int, Constraints(ge=1)] | None = None
     """Of a picture, as its header says."""
 
-    height: Annotated[int, Field(ge=1)] | None = None
+    height: Annotated[int, Constraints(ge=1)] | None = None
     about: str = ""
     """What the program's interpreter says of it, one line: of a chart axes and series, of a table shape and types."""
 

@@ -3,11 +3,12 @@
 from typing import Annotated, Final, TypeAlias
 
 from msgspec import Struct
-from pydantic import Field
+
+from gloveport.model.constraints import Constraints
 
 
 class Described(Struct, frozen=True, kw_only=True):
-    """Stands among the metadata of a type: ``Annotated[str, Field(...), Described(...)]``.
+    """Stands among the metadata of a type: ``Annotated[str, Constraints(...), Described(...)]``.
 
     Attributes:
         expected: Completes "expected ...".
@@ -25,4 +26,4 @@ PATH_HINT: Final = (
 )
 ABSOLUTE_PATH: Final = Described(expected="an absolute path", hint=PATH_HINT)
 
-PathText: TypeAlias = Annotated[str, Field(pattern=r"^/[^\x00]+$"), ABSOLUTE_PATH]
+PathText: TypeAlias = Annotated[str, Constraints(pattern=r"^/[^\x00]+$"), ABSOLUTE_PATH]

@@ -2,16 +2,17 @@
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Final, Literal, TypeAlias, get_args
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import BeforeValidator, Field, IPvAnyAddress, IPvAnyNetwork, JsonValue
-
+from gloveport.model.constraints import Constraints, Parser
 from gloveport.model.described import Described, PathText
-from gloveport.model.value import Value
+from gloveport.model.json_value import JsonValue
+from gloveport.model.value import Value, fields_of
 
 ApiName: TypeAlias = Annotated[
     str,
-    Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$"),
+    Constraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$"),
     Described(expected="a name of at most 64 small letters, digits, - and _", hint="rename it, as in my-api_2"),
 ]
 
@@ -23,7 +24,7 @@ SECRET_PLACE: Final = Described(
 
 Secret: TypeAlias = Annotated[
     str,
-    Field(
+    Constraints(
         pattern=r"^(?:env:[A-Za-z_][A-Za-z0-9_]*|file:/[^\x00]+|json:/[^\x00#]+#/[^\x00]+|command:[^\x00]+"
         r"|keyring:[^/\x00]+/[^\x00]+)$"
     ),
@@ -34,34 +35,34 @@ Secret: TypeAlias = Annotated[
 
 HeaderName: TypeAlias = Annotated[
     str,
-    Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$"),
+    Constraints(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$"),
     Described(expected="the name of a header", hint='write the name alone: "X-Api-Key"'),
 ]
 Method: TypeAlias = Annotated[
     str,
-    Field(pattern=r"^[A-Z][A-Z0-9_-]{0,31}$"),
+    Constraints(pattern=r"^[A-Z][A-Z0-9_-]{0,31}$"),
     Described(expected="an HTTP method in capitals", hint='write it as "GET"'),
 ]
 HttpsUrl: TypeAlias = Annotated[
     str,
-    Field(pattern=r"^https://[^\s\x00-\x1f#]+$"),
+    Constraints(pattern=r"^https://[^\s\x00-\x1f#]+$"),
     Described(expected="an https:// address", hint="secrets are sent to it: they never leave unencrypted"),
 ]
 PlainText: TypeAlias = Annotated[
     str,
-    Field(pattern=r"^[^\x00-\x1f\x7f]*$"),
+    Constraints(pattern=r"^[^\x00-\x1f\x7f]*$"),
     Described(expected="text in one line", hint="leave out line ends and other control characters"),
 ]
-AccountName: TypeAlias = Annotated[PlainText, Field(min_length=1, max_length=128)]
-DatabaseName: TypeAlias = Annotated[PlainText, Field(min_length=1, max_length=63)]
+AccountName: TypeAlias = Annotated[PlainText, Constraints(min_length=1, max_length=128)]
+DatabaseName: TypeAlias = Annotated[PlainText, Constraints(min_length=1, max_length=63)]
 UrlPath: TypeAlias = Annotated[
     str,
-    Field(pattern=r"^/[^\s?#\x00]*$"),
+    Constraints(pattern=r"^/[^\s?#\x00]*$"),
     Described(expected="the path of a URL", hint='write it from "/" on, without host and query: "/v1/**"'),
 ]
 PlaceholderName: TypeAlias = Annotated[
     str,
-    Field(pattern=r"^[A-Z][A-Z0-9_]{0,63}$"),
+    Constraints(pattern=r"^[A-Z][A-Z0-9_]{0,63}$"),
     Described(
         expected="the name of an environment variable, of at most 64 capitals, digits and _",
         hint='write it as "API_TOKEN"',
@@ -69,7 +70,7 @@ PlaceholderName: TypeAlias = Annotated[
 ]
 PlaceholderPlace: TypeAlias = Annotated[
     str,
-    Field(pattern=r"^(?:header:[A-Za-z0-9-]+|(?:query|form|body):[^\s\x00]+)$"),
+    Constraints(pattern=r"^(?:header:[A-Za-z0-9-]+|(?:query|form|body):[^\s\x00]+)$"),
     Described(
         expected="one named place of a request",
         hint='write "header:NAME", "query:NAME", "form:FIELD" or "body:MEMBER.MEMBER"; '
@@ -78,23 +79,31 @@ PlaceholderPlace: TypeAlias = Annotated[
 ]
 
 
-def _require_text(value: object) -> object:
+def _parse_network(text: object) -> IPv4Network | IPv6Network:
+    return ip_network(_require_text(text))
+
+
+def _parse_address(text: object) -> IPv4Address | IPv6Address:
+    return ip_address(_require_text(text))
+
+
+def _require_text(value: object) -> str:
     # To ``ipaddress`` a number is an address too: 1 is 0.0.0.1, and so is true.
-    if isinstance(value, int):
-        raise ValueError("not text")  # noqa: TRY004 - of pydantic's
+    if not isinstance(value, str):
+        raise ValueError("not text")  # noqa: TRY004 - as of all that is read
     return value
 
 
 Network: TypeAlias = Annotated[
-    IPvAnyNetwork,
-    BeforeValidator(_require_text),
+    IPv4Network | IPv6Network,
+    Parser(_parse_network),
     Described(
         expected="a network", hint='write its first address and the length of its prefix: "10.0.0.0/8", "fd00::/8"'
     ),
 ]
 Address: TypeAlias = Annotated[
-    IPvAnyAddress,
-    BeforeValidator(_require_text),
+    IPv4Address | IPv6Address,
+    Parser(_parse_address),
     Described(expected="an IP address", hint='write it in quotes: "10.0.0.5", "fd00::5"'),
 ]
 
@@ -135,7 +144,7 @@ class Query(Value):
     """A parameter of the URL: ``?NAME=SECRET``."""
 
     kind: Literal["query"]
-    name: Annotated[str, Field(min_length=1, max_length=128)]
+    name: Annotated[str, Constraints(min_length=1, max_length=128)]
     """Name of the parameter."""
     secret: Secret
     """Where the parameter's value is."""
@@ -149,7 +158,7 @@ class Placeholder(Value):
     """The environment variable in which a program finds the placeholder."""
     secret: Secret
     """Where that which it stands for is."""
-    places: Annotated[tuple[PlaceholderPlace, ...], Field(min_length=1)]
+    places: Annotated[tuple[PlaceholderPlace, ...], Constraints(min_length=1)]
     """``header:NAME``, ``query:NAME``, ``form:FIELD``, ``body:path.to.member`` of a JSON body. Members of arrays are
     named by their index."""
 
@@ -239,7 +248,7 @@ class Redis(Value):
 
 HttpAuth: TypeAlias = Bearer | Basic | Header | Query | Placeholder | ClientCredentials | RefreshToken | SigV4
 DatabaseAuth: TypeAlias = Postgres | Redis
-Auth: TypeAlias = Annotated[HttpAuth | DatabaseAuth, Field(discriminator="kind")]
+Auth: TypeAlias = HttpAuth | DatabaseAuth
 
 
 def secrets_of(credential: Value) -> list[Secret]:
@@ -250,11 +259,7 @@ def secrets_of(credential: Value) -> list[Secret]:
 
 @cache
 def _secret_fields(kind: type[Value]) -> tuple[str, ...]:
-    return tuple(
-        name
-        for name, field in kind.model_fields.items()
-        if SECRET_PLACE in field.metadata or any(SECRET_PLACE in get_args(one) for one in get_args(field.annotation))
-    )
+    return tuple(name for name, field in fields_of(kind).items() if SECRET_PLACE in field.shape.constraints)
 
 
 class Rule(Value):
@@ -274,7 +279,7 @@ class Api(Value):
     description: str = ""
     """What it is for, in a sentence for the agent."""
 
-    hosts: Annotated[tuple[str, ...], Field(min_length=1)]
+    hosts: Annotated[tuple[str, ...], Constraints(min_length=1)]
     """Where it is: `host` and `host:port` are HTTPS, `http://host:port` is not encrypted. `*.host` stands for every
     name below it. `postgres://host:port` and `redis://host:port` are databases, `tcp://host:port` is passed on
     unseen."""
@@ -318,7 +323,7 @@ class EgressSettings(Value):
     user_agent: PlainText = ""
     """User-Agent of every request; empty leaves each program its own."""
 
-    redact: tuple[Annotated[str, Field(min_length=4)], ...] = ()
+    redact: tuple[Annotated[str, Constraints(min_length=4)], ...] = ()
     """Strings that leave in no request: each is replaced by `REDACTED`."""
 
 

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import ByteSize, Field, JsonValue
-
+from gloveport.model.byte_size import ByteSize
+from gloveport.model.constraints import Constraints
 from gloveport.model.described import ABSOLUTE_PATH, Described, PathText
 from gloveport.model.egress import Basic, Bearer, ClientCredentials, Header, HeaderName, PlainText, Query, Secret
+from gloveport.model.json_value import JsonValue
 from gloveport.model.value import Value
 
 DOOR: Final = ("127.0.0.3", 3128)
@@ -18,7 +19,7 @@ NESTED: Final = "GLOVEPORT_NESTED"
 
 ServerName: TypeAlias = Annotated[
     str,
-    Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
+    Constraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
     Described(
         expected="a name of at most 64 letters, digits, ., _ and -, the first a letter or a digit",
         hint="rename it, as in my-server",
@@ -26,7 +27,7 @@ ServerName: TypeAlias = Annotated[
 ]
 ToolPattern: TypeAlias = Annotated[
     str,
-    Field(pattern=r"^[A-Za-z0-9_*./-]{1,128}$"),
+    Constraints(pattern=r"^[A-Za-z0-9_*./-]{1,128}$"),
     Described(
         expected="the name of a tool, in which * stands for any characters",
         hint='write it as "create_issue", "create_*" or "*"',
@@ -36,12 +37,12 @@ ToolPattern: TypeAlias = Annotated[
 
 VariableName: TypeAlias = Annotated[
     str,
-    Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"),
+    Constraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"),
     Described(expected="the name of an environment variable", hint='write it as "API_URL"'),
 ]
 ServerUrl: TypeAlias = Annotated[
     str,
-    Field(pattern=r"^(?:https?://[^\s\x00-\x1f#@]+)?$"),
+    Constraints(pattern=r"^(?:https?://[^\s\x00-\x1f#@]+)?$"),
     Described(
         expected="an http:// or https:// address without a user or a fragment",
         hint='write it as "https://mcp.example.com/mcp"; credentials belong in auth',
@@ -52,20 +53,20 @@ ServerUrl: TypeAlias = Annotated[
 
 EnvironmentText: TypeAlias = Annotated[
     str,
-    Field(pattern=r"^[^\x00]*$"),
+    Constraints(pattern=r"^[^\x00]*$"),
     Described(expected="text without a null character", hint="write it in quotes", may_hold_secret=True),
 ]
 HeaderText: TypeAlias = Annotated[
     str,
-    Field(pattern=r"^[\x20-\x7e]*$"),
+    Constraints(pattern=r"^[\x20-\x7e]*$"),
     Described(
         expected="a header's value in printable ASCII",
         hint="write it in quotes, without line ends",
         may_hold_secret=True,
     ),
 ]
-Command: TypeAlias = Annotated[tuple[EnvironmentText, ...], Field(max_length=256)]
-Directory: TypeAlias = Annotated[str, Field(pattern=r"^(?:/[^\x00]*)?$"), ABSOLUTE_PATH]
+Command: TypeAlias = Annotated[tuple[EnvironmentText, ...], Constraints(max_length=256)]
+Directory: TypeAlias = Annotated[str, Constraints(pattern=r"^(?:/[^\x00]*)?$"), ABSOLUTE_PATH]
 """Absolute path; empty where there is none."""
 
 
@@ -74,11 +75,11 @@ class Condition(Value):
 
     equals: JsonValue = None
     """This very value. Default: any."""
-    one_of: Annotated[tuple[JsonValue, ...], Field(max_length=256)] = ()
+    one_of: Annotated[tuple[JsonValue, ...], Constraints(max_length=256)] = ()
     """One of these values."""
     prefix: str = ""
     """Text that begins so."""
-    pattern: Annotated[str, Field(max_length=1024)] = ""
+    pattern: Annotated[str, Constraints(max_length=1024)] = ""
     """Text that a regular expression matches as a whole. Without look-around and back references."""
     beneath: Directory = ""
     """An absolute path of this directory, or in it. Symbolic links are the server's and not known here."""
@@ -98,7 +99,7 @@ class ToolRule(Value):
     """Only tools whose server says that they change nothing (`true`), or does not say so (`false`). Default: both."""
     destructive: bool | None = None
     """Only tools whose server does not say that they destroy nothing (`true`), or says so (`false`). Default: both."""
-    arguments: Mapping[Annotated[str, Field(min_length=1, max_length=256)], Condition] = {}
+    arguments: Mapping[Annotated[str, Constraints(min_length=1, max_length=256)], Condition] = {}
     """Conditions on arguments, by name; `a.b` is a member of an object. All must hold. A list of values meets a
     condition when each of them does; in a rule that denies, when one of them does. Where a server may read a value in
     another way (a number for a text, an end of a line at a text's end, `..` in a path, a URL with a user in it), a rule
@@ -124,9 +125,7 @@ class OAuthLogin(Value):
     """Where the tokens are kept: in the keyring, or in a file of the state directory that only the owner can read."""
 
 
-ServerAuth: TypeAlias = Annotated[
-    Bearer | Basic | Header | Query | ClientCredentials | OAuthLogin, Field(discriminator="kind")
-]
+ServerAuth: TypeAlias = Bearer | Basic | Header | Query | ClientCredentials | OAuthLogin
 
 
 class Server(Value):
@@ -155,17 +154,17 @@ class Server(Value):
     rules: tuple[ToolRule, ...] = ()
     """Of the rules the first that speaks of a call decides. A call of which none speaks is allowed where the server
     says that the tool only reads, and no rule allows it, or asks about it, on conditions. It is else asked about."""
-    startup_seconds: Annotated[float, Field(gt=0, le=600)] = 20
+    startup_seconds: Annotated[float, Constraints(gt=0, le=600)] = 20
     """How long it may take to start and to list its tools."""
-    call_seconds: Annotated[float, Field(gt=0, le=3600)] = 60
+    call_seconds: Annotated[float, Constraints(gt=0, le=3600)] = 60
     """How long one call may take."""
-    calls_per_minute: Annotated[int, Field(ge=1, le=1_000_000)] = 600
+    calls_per_minute: Annotated[int, Constraints(ge=1, le=1_000_000)] = 600
     """Calls of all programs together, as many at one moment; who makes more is refused until there is room again."""
-    bytes_per_minute: Annotated[ByteSize, Field(ge=1024)] = ByteSize(256 << 20)
+    bytes_per_minute: Annotated[ByteSize, Constraints(ge=1024)] = ByteSize(256 << 20)
     """Bytes of arguments and results of all programs together; who finds them used up is refused for a while."""
-    concurrent_calls: Annotated[int, Field(ge=1, le=1000)] = 16
+    concurrent_calls: Annotated[int, Constraints(ge=1, le=1000)] = 16
     """Calls that go on at the same time; others wait."""
-    answer_bytes: Annotated[ByteSize, Field(ge=1024, le=1 << 30)] = ByteSize(8 << 20)
+    answer_bytes: Annotated[ByteSize, Constraints(ge=1024, le=1 << 30)] = ByteSize(8 << 20)
     """Size of one message that it may send. A larger one ends the connection."""
     active: bool = True
     """Whether it counts; one that doesn't is never started."""
@@ -226,13 +225,13 @@ class Sampling(Value):
     """Whether programs may use `llm.ask` and `llm.think`."""
     channel: Literal["client", "provider", "client_or_provider"] = "client_or_provider"
     """Who answers: the client's own model, where the client offers that, or the provider below."""
-    rounds: Annotated[int, Field(ge=1, le=1000)] = 10
+    rounds: Annotated[int, Constraints(ge=1, le=1000)] = 10
     """Questions of one run."""
-    tokens: Annotated[int, Field(ge=1, le=10_000_000)] = 10_000
+    tokens: Annotated[int, Constraints(ge=1, le=10_000_000)] = 10_000
     """Tokens of all answers of one run; each question reserves its `max_tokens` until it is answered."""
     models: tuple[PlainText, ...] = ()
     """Models that programs may name. Default: the provider's `model` alone."""
-    timeout_seconds: Annotated[float, Field(gt=0, le=3600)] = 60
+    timeout_seconds: Annotated[float, Constraints(gt=0, le=3600)] = 60
     """How long an answer may take."""
     provider: Literal["", "openai", "anthropic"] = ""
     """Which API the endpoint speaks."""

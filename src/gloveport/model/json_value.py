@@ -1,4 +1,4 @@
-"""``JsonValue``: whatever a JSON document can hold, for annotations."""
+"""``JsonValue``: whatever a JSON document can hold."""
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 

@@ -2,12 +2,12 @@
 
 from typing import Annotated, Literal, TypeAlias, get_args
 
-from pydantic import PlainSerializer
+from gloveport.model.constraints import Serializer
 
 Language: TypeAlias = Literal["python", "typescript", "javascript", "shell"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
 
-Languages: TypeAlias = Annotated[frozenset[Language], PlainSerializer(sorted)]
+Languages: TypeAlias = Annotated[frozenset[Language], Serializer(sorted)]
 
 SCRATCH = "/tmp"  # noqa: S108 - a private tmpfs of the sandbox, not the host's
 """Home and only large writable directory of a program."""

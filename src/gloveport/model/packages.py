@@ -2,32 +2,37 @@
 
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field
-
+from gloveport.model.constraints import Constraints
 from gloveport.model.languages import Language, Languages
 from gloveport.model.value import Value
 
-EnvironmentName: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
-RequirementText: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][^\x00-\x1f\x7f]{0,199}$")]
+EnvironmentName: TypeAlias = Annotated[str, Constraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
+RequirementText: TypeAlias = Annotated[str, Constraints(pattern=r"^[A-Za-z0-9][^\x00-\x1f\x7f]{0,199}$")]
 """As pip writes it, without a URL: ``requests``, ``httpx[http2]>=0.28``."""
 
-NpmRequirementText: TypeAlias = Annotated[str, Field(pattern=r"^[@A-Za-z0-9][^\x00-\x1f\x7f]{0,199}$")]
+NpmRequirementText: TypeAlias = Annotated[str, Constraints(pattern=r"^[@A-Za-z0-9][^\x00-\x1f\x7f]{0,199}$")]
 """As npm writes it, without a place to get it from: ``zod``, ``csv-parse@5``, ``@scope/name@^1.2``."""
 
-PinnedText: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}==[A-Za-z0-9.!+_-]{1,80}$")]
+PinnedText: TypeAlias = Annotated[
+    str, Constraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}==[A-Za-z0-9.!+_-]{1,80}$")
+]
 """A name and one version of it: ``docopt==0.6.2``."""
 
 PackagePattern: TypeAlias = Annotated[
     str,
-    Field(pattern=r"^(?:npm:[a-z0-9@*][a-z0-9@*._/-]*|[A-Za-z0-9*][A-Za-z0-9*._-]*)(?:[<>=!~][^\x00-\x1f\x7f]*)?$"),
+    Constraints(
+        pattern=r"^(?:npm:[a-z0-9@*][a-z0-9@*._/-]*|[A-Za-z0-9*][A-Za-z0-9*._-]*)(?:[<>=!~][^\x00-\x1f\x7f]*)?$"
+    ),
 ]
 """A name, with ``*`` for any characters, and perhaps versions: ``azure-*``, ``numpy>=2,<3``; with ``npm:`` before it
 one of npm: ``npm:zod>=4``, ``npm:@types/*``."""
 
-IndexUrl: TypeAlias = Annotated[str, Field(pattern=r"^(?:https?://[^\s\x00-\x1f#?@]+|file:///[^\s\x00-\x1f#?@]+)$")]
+IndexUrl: TypeAlias = Annotated[
+    str, Constraints(pattern=r"^(?:https?://[^\s\x00-\x1f#?@]+|file:///[^\s\x00-\x1f#?@]+)$")
+]
 
-RegistryUrl: TypeAlias = Annotated[str, Field(pattern=r"^https?://[^\s\x00-\x1f#?@]+$")]
-NpmScope: TypeAlias = Annotated[str, Field(pattern=r"^@[a-z0-9~-][a-z0-9._~-]{0,99}$")]
+RegistryUrl: TypeAlias = Annotated[str, Constraints(pattern=r"^https?://[^\s\x00-\x1f#?@]+$")]
+NpmScope: TypeAlias = Annotated[str, Constraints(pattern=r"^@[a-z0-9~-][a-z0-9._~-]{0,99}$")]
 
 PACKAGES = "/opt/environment"
 """Where programs see the packages of Python of the environment that they run in."""
@@ -54,11 +59,11 @@ class Environment(Value):
     """Languages whose programs may run in it, of those that it has packages for. Default: all of them, which is
     `python` and `shell` for packages of Python, `typescript` and `javascript` for those of npm."""
 
-    lock: Annotated[str, Field(pattern=r"^/[^\x00]+$")] | None = None
+    lock: Annotated[str, Constraints(pattern=r"^/[^\x00]+$")] | None = None
     """A `pylock.toml` (as `uv pip compile --format pylock.toml` or `uv export` write it) to install as it is, instead
     of `python`. Default: Gloveport makes one, and keeps it until `gloveport env lock`."""
 
-    npm_lock: Annotated[str, Field(pattern=r"^/[^\x00]+$")] | None = None
+    npm_lock: Annotated[str, Constraints(pattern=r"^/[^\x00]+$")] | None = None
     """A `package-lock.json` of npm 7 or later: of `npm`, and of what comes with it, nothing is let in but its versions,
     with its digests. It is read when the environment is locked: after a change of it, `gloveport env lock`. Default:
     the newest versions that are old enough."""

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from pydantic import JsonValue
-
+from gloveport.model.json_value import JsonValue
 from gloveport.model.languages import PRIVATE, SCRATCH, Language
 from gloveport.model.run_policy import Mount
 from gloveport.model.value import Value

@@ -2,15 +2,14 @@
 
 from typing import Annotated, TypeAlias
 
-from pydantic import Field
-
+from gloveport.model.constraints import Constraints
 from gloveport.model.described import Described
 from gloveport.model.egress import Secret
 from gloveport.model.value import Value
 
 ProxyUrl: TypeAlias = Annotated[
     str,
-    Field(pattern=r"^http://(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:]+\]):[0-9]{1,5}/?$"),
+    Constraints(pattern=r"^http://(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:]+\]):[0-9]{1,5}/?$"),
     Described(
         expected="the address of a proxy, without a password",
         hint='write it as "http://proxy.example.com:3128"',
@@ -18,12 +17,12 @@ ProxyUrl: TypeAlias = Annotated[
 ]
 ProxyUser: TypeAlias = Annotated[
     str,
-    Field(pattern=r"^[^\x00-\x1f\x7f:]*$"),
+    Constraints(pattern=r"^[^\x00-\x1f\x7f:]*$"),
     Described(expected="a user in one line, without a colon", hint="the password is what secret leads to"),
 ]
 DirectHost: TypeAlias = Annotated[
     str,
-    Field(pattern=r"^(?:\*\.)?[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63}){0,126}$"),
+    Constraints(pattern=r"^(?:\*\.)?[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63}){0,126}$"),
     Described(
         expected="the name of a host in small letters, or all names below one",
         hint='write it as "git.example.com" or "*.example.com"',

@@ -2,22 +2,23 @@
 
 from typing import Annotated, TypeAlias
 
-from pydantic import ByteSize, Field, PlainSerializer
-
 from gloveport.model import hub
+from gloveport.model.byte_size import ByteSize
+from gloveport.model.constraints import Constraints, Excluded, Serializer
 from gloveport.model.described import ABSOLUTE_PATH, PathText
 from gloveport.model.egress import Egress, outline
 from gloveport.model.hub import Sampling, Toolbox
 from gloveport.model.languages import LANGUAGES, Languages
 from gloveport.model.packages import PackageRules
+from gloveport.model.reading import CheckedValue
 from gloveport.model.skill import SkillRights
 from gloveport.model.value import Value
 from gloveport.model.workspace import WorkspacePolicy
 
 MIB = 1 << 20
 
-Bytes: TypeAlias = Annotated[ByteSize, Field(gt=0)]
-Seconds: TypeAlias = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
+Bytes: TypeAlias = Annotated[ByteSize, Constraints(gt=0)]
+Seconds: TypeAlias = Annotated[float, Constraints(gt=0, le=86_400, allow_inf_nan=False)]
 
 
 class Limits(Value):
@@ -32,28 +33,28 @@ class Limits(Value):
     cpu_seconds: Seconds = 300
     """Processor time of all processes of the sandbox together."""
 
-    cpus: Annotated[float, Field(gt=0, le=1024, allow_inf_nan=False)] = 1.0
+    cpus: Annotated[float, Constraints(gt=0, le=1024, allow_inf_nan=False)] = 1.0
     """Processors' worth of time that the sandbox may use at once; enforced by cgroups only."""
 
-    memory_bytes: Annotated[Bytes, Field(ge=32 * MIB)] = ByteSize(512 * MIB)
+    memory_bytes: Annotated[Bytes, Constraints(ge=32 * MIB)] = ByteSize(512 * MIB)
     """Memory of the whole sandbox, its temporary files included."""
 
-    processes: Annotated[int, Field(ge=8, le=4096)] = 64
+    processes: Annotated[int, Constraints(ge=8, le=4096)] = 64
     """Processes and threads that may exist at the same time."""
 
-    open_files: Annotated[int, Field(ge=32, le=65_536)] = 256
+    open_files: Annotated[int, Constraints(ge=32, le=65_536)] = 256
     """Open descriptors of each process."""
 
-    file_bytes: Annotated[Bytes, Field(ge=MIB)] = ByteSize(64 * MIB)
+    file_bytes: Annotated[Bytes, Constraints(ge=MIB)] = ByteSize(64 * MIB)
     """Size of any one file that a program writes."""
 
-    scratch_bytes: Annotated[Bytes, Field(ge=MIB)] = ByteSize(64 * MIB)
+    scratch_bytes: Annotated[Bytes, Constraints(ge=MIB)] = ByteSize(64 * MIB)
     """Size of the private /tmp."""
 
-    out_bytes: Annotated[Bytes, Field(ge=MIB)] = ByteSize(32 * MIB)
+    out_bytes: Annotated[Bytes, Constraints(ge=MIB)] = ByteSize(32 * MIB)
     """Size of /out, whose files are kept when the program has ended."""
 
-    output_bytes: Annotated[ByteSize, Field(ge=256)] = ByteSize(32 * 1024)
+    output_bytes: Annotated[ByteSize, Constraints(ge=256)] = ByteSize(32 * 1024)
     """Bytes of stdout, and as many of stderr, that an answer shows: the head and the tail. Also bounds the value."""
 
     stored_output_bytes: Bytes = ByteSize(16 * MIB)
@@ -65,10 +66,10 @@ class Limits(Value):
     input_bytes: Bytes = ByteSize(MIB)
     """Size of the files that come with a program, all together."""
 
-    requests: Annotated[int, Field(ge=1)] = 10_000
+    requests: Annotated[int, Constraints(ge=1)] = 10_000
     """Requests and connections through the doors; each is written to the audit log."""
 
-    tool_calls: Annotated[int, Field(ge=1)] = 1_000
+    tool_calls: Annotated[int, Constraints(ge=1)] = 1_000
     """Calls of other servers' tools; each is written to the audit log."""
 
     tool_bytes: Bytes = ByteSize(64 * MIB)
@@ -80,18 +81,18 @@ class Narrowing(Value):
 
     wall_seconds: Seconds | None = None
     cpu_seconds: Seconds | None = None
-    memory_bytes: Annotated[Bytes, Field(ge=32 * MIB)] | None = None
-    processes: Annotated[int, Field(ge=8)] | None = None
-    open_files: Annotated[int, Field(ge=32)] | None = None
-    file_bytes: Annotated[Bytes, Field(ge=MIB)] | None = None
-    scratch_bytes: Annotated[Bytes, Field(ge=MIB)] | None = None
-    output_bytes: Annotated[ByteSize, Field(ge=256)] | None = None
+    memory_bytes: Annotated[Bytes, Constraints(ge=32 * MIB)] | None = None
+    processes: Annotated[int, Constraints(ge=8)] | None = None
+    open_files: Annotated[int, Constraints(ge=32)] | None = None
+    file_bytes: Annotated[Bytes, Constraints(ge=MIB)] | None = None
+    scratch_bytes: Annotated[Bytes, Constraints(ge=MIB)] | None = None
+    output_bytes: Annotated[ByteSize, Constraints(ge=256)] | None = None
 
 
-class Mount(Value):
+class Mount(CheckedValue):
     """A host directory or file shown inside the sandbox, read-only."""
 
-    source: Annotated[str, Field(pattern=r"^/[^\x00]*$"), ABSOLUTE_PATH]
+    source: Annotated[str, Constraints(pattern=r"^/[^\x00]*$"), ABSOLUTE_PATH]
     """Absolute path on the host."""
 
     target: PathText
@@ -120,7 +121,7 @@ class Policy(Value):
     default_wall_seconds: Seconds = 30
     """Wall-clock limit of a request that names none."""
 
-    limits: Limits = Limits.model_construct()
+    limits: Limits = Limits()
     """The most that any run gets."""
 
 
@@ -133,13 +134,13 @@ class Grant(Value):
     """Host directories that it may write: of a workspace, and of the caches of its tools."""
     unix_sockets: bool = False
     ptrace: bool = False
-    limits: Limits = Limits.model_construct()
-    egress: Annotated[Egress, PlainSerializer(outline)] = Egress.model_construct()
-    """Written out as the names of its APIs."""
-    toolbox: Annotated[Toolbox, PlainSerializer(hub.outline)] = Toolbox.model_construct()
-    """Written out as the names of its servers."""
-    sampling: Annotated[Sampling, PlainSerializer(hub.outline_of_sampling)] = Sampling.model_construct()
-    """Written out as what may be asked."""
+    limits: Limits = Limits()
+    egress: Annotated[Egress, Serializer(outline)] = Egress()
+    """Serializer out as the names of its APIs."""
+    toolbox: Annotated[Toolbox, Serializer(hub.outline)] = Toolbox()
+    """Serializer out as the names of its servers."""
+    sampling: Annotated[Sampling, Serializer(hub.outline_of_sampling)] = Sampling()
+    """Serializer out as what may be asked."""
     workspace: WorkspacePolicy | None = None
     """What tools of a workspace may do; without it, nothing."""
     skills: bool = False
@@ -148,5 +149,5 @@ class Grant(Value):
     """Of an approved skill: what of all this it was seen to need. It may do no more."""
     callers: tuple[SkillRights, ...] = ()
     """Of the approved skills whose programs wait for it: it may do no more than any of them."""
-    packages: Annotated[PackageRules, Field(exclude=True)] = PackageRules.model_construct()
+    packages: Annotated[PackageRules, Excluded()] = PackageRules()
     """Which packages a program may ask for. Not written out: the whole list is the owner's business."""

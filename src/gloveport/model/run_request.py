@@ -18,7 +18,7 @@ class Request(Value):
 
     language: Language
     code: str
-    limits: Narrowing = Narrowing.model_construct()
+    limits: Narrowing = Narrowing()
     ansi: Literal["strip", "keep"] = "strip"
     """Whether terminal escape sequences in the output are removed."""
     apis: tuple[ApiName, ...] | None = None

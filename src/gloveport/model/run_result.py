@@ -2,11 +2,11 @@
 
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field, JsonValue, SkipValidation
-
 from gloveport.model.artifact import Artifacts
+from gloveport.model.constraints import Constraints
 from gloveport.model.egress import Exchange
 from gloveport.model.hub import ToolCall
+from gloveport.model.json_value import JsonValue
 from gloveport.model.languages import Language
 from gloveport.model.run_policy import Grant
 from gloveport.model.value import Value
@@ -74,11 +74,11 @@ class Usage(Value):
 class Variable(Value):
     """What a session's interpreter says of one of its variables: text of the program's choice."""
 
-    name: Annotated[str, Field(max_length=200)]
-    type: Annotated[str, Field(max_length=200)] = ""
-    shape: Annotated[str, Field(max_length=200)] = ""
-    bytes: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None
-    preview: Annotated[str, Field(max_length=200)] = ""
+    name: Annotated[str, Constraints(max_length=200)]
+    type: Annotated[str, Constraints(max_length=200)] = ""
+    shape: Annotated[str, Constraints(max_length=200)] = ""
+    bytes: Annotated[int, Constraints(ge=0, lt=1 << 63)] | None = None
+    preview: Annotated[str, Constraints(max_length=200)] = ""
 
 
 class SessionState(Value):
@@ -119,14 +119,14 @@ class Result(Value):
     run_id: str
     language: Language
     status: Status
-    value: SkipValidation[JsonValue] = None
+    value: JsonValue = None
     """Value of the last expression or of ``return``; for shell, standard output where it is one JSON document."""
 
     value_type: str | None = None
     """Type name of a value that is no JSON, whose ``repr`` stands in ``value``; null for JSON."""
 
-    stdout: Output = Output.model_construct()
-    stderr: Output = Output.model_construct()
+    stdout: Output = Output()
+    stderr: Output = Output()
     error: Failure | None = None
     exit_code: int | None = None
     limits_hit: tuple[LimitName, ...] = ()
@@ -150,12 +150,12 @@ class Result(Value):
     approvals: tuple[str, ...] = ()
     """With status ``waiting``: the ids of the approvals that it waits for."""
 
-    artifacts: Artifacts = Artifacts.model_construct()
+    artifacts: Artifacts = Artifacts()
     """Files that it has left."""
 
     session: SessionState | None = None
-    usage: Usage = Usage.model_construct()
+    usage: Usage = Usage()
     environment: str = ""
     """The environment that it ran in: its name, or `inline`, with the digest of its lock. Empty for none."""
-    grant: Grant = Grant.model_construct()
+    grant: Grant = Grant()
     """The effective grant: operator policy ∩ request."""

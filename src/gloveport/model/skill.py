@@ -2,21 +2,21 @@
 
 from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import Field, JsonValue
-
+from gloveport.model.constraints import Constraints
 from gloveport.model.egress import Method, UrlPath
+from gloveport.model.json_value import JsonValue
 from gloveport.model.value import Value
 
 DEEPEST: Final = 3
 """How many skills of one run may wait for one another, each in a sandbox."""
 
-SkillName: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9]+(?:-[a-z0-9]+)*$", max_length=64)]
+SkillName: TypeAlias = Annotated[str, Constraints(pattern=r"^[a-z0-9]+(?:-[a-z0-9]+)*$", max_length=64)]
 """As the Agent Skills format has it, in ASCII: also the name of its directory."""
 
 SkillState: TypeAlias = Literal["candidate", "approved", "stale"]
 """``candidate``: nobody has approved what it is now. ``stale``: an example of it has failed since it is so."""
 
-Place: TypeAlias = Annotated[str, Field(pattern=r"^[!-~]{1,300}$")]
+Place: TypeAlias = Annotated[str, Constraints(pattern=r"^[!-~]{1,300}$")]
 """Scheme, host and port, as ``policy.hosts.Authority`` writes them."""
 
 ParameterType: TypeAlias = Literal["string", "integer", "number", "boolean", "array", "object"]
@@ -38,7 +38,7 @@ class GrantedRequests(Value):
 
     place: Place
     methods: tuple[Method, ...]
-    paths: Annotated[tuple[UrlPath, ...], Field(min_length=1)]
+    paths: Annotated[tuple[UrlPath, ...], Constraints(min_length=1)]
     """Patterns as in the rules of an API."""
 
 
@@ -48,15 +48,15 @@ class SkillGrant(Value):
     requests: tuple[GrantedRequests, ...] = ()
     connections: tuple[Place, ...] = ()
     """Of TCP and databases: ``scheme://host:port``, in PostgreSQL with ``/database``."""
-    tools: tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}/[A-Za-z0-9_./-]{1,128}$")], ...] = ()
+    tools: tuple[Annotated[str, Constraints(pattern=r"^[A-Za-z0-9._-]{1,64}/[A-Za-z0-9_./-]{1,128}$")], ...] = ()
     """``server/tool``."""
-    mounts: tuple[Annotated[str, Field(pattern=r"^/[^\x00-\x1f\x7f]*$", max_length=4096)], ...] = ()
+    mounts: tuple[Annotated[str, Constraints(pattern=r"^/[^\x00-\x1f\x7f]*$", max_length=4096)], ...] = ()
     """Directories of the owner, the workspace among them, by their paths inside."""
     sampling: bool = False
     """Whether it asks a language model."""
     skills: tuple[SkillName, ...] = ()
     """Other skills that it calls, which have to be approved as well."""
-    environment: Annotated[str, Field(pattern=r"^(?:[a-z0-9][a-z0-9_-]{0,63})?$")] = ""
+    environment: Annotated[str, Constraints(pattern=r"^(?:[a-z0-9][a-z0-9_-]{0,63})?$")] = ""
     """The operator's environment that it runs in, for its packages; empty where it names none."""
 
 

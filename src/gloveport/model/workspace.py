@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Literal, TypeAlias, get_args
 
-from pydantic import Field
-
+from gloveport.model.constraints import Constraints
 from gloveport.model.described import Described
 from gloveport.model.value import Value
 
@@ -28,7 +27,7 @@ Stance: TypeAlias = Literal["allow", "ask", "deny"]
 Operation: TypeAlias = Literal["create", "write", "edit", "delete", "move", "copy"]
 HostPattern: TypeAlias = Annotated[
     str,
-    Field(pattern=r"^[a-z0-9*.-]{1,253}$"),
+    Constraints(pattern=r"^[a-z0-9*.-]{1,253}$"),
     Described(
         expected="the name of a host in small letters, in which * stands for any characters",
         hint='write it as "pypi.org" or "*.example.com"',
@@ -36,7 +35,7 @@ HostPattern: TypeAlias = Annotated[
 ]
 VariablePattern: TypeAlias = Annotated[
     str,
-    Field(pattern=r"^[A-Za-z_*][A-Za-z0-9_*]{0,127}$"),
+    Constraints(pattern=r"^[A-Za-z_*][A-Za-z0-9_*]{0,127}$"),
     Described(
         expected="the name of an environment variable, in which * stands for any characters",
         hint='write it as "LANG" or "LC_*"',
@@ -53,11 +52,11 @@ class WorkspacePolicy(Value):
     """What happens at each gate, unless `gates` says otherwise."""
     gates: Mapping[Gate, Stance] = {}
     """What happens at single gates: `allow`, `ask` a person, or `deny`."""
-    long_seconds: Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)] = 600
+    long_seconds: Annotated[float, Constraints(gt=0, le=86_400, allow_inf_nan=False)] = 600
     """A command that wants more time than this is at the gate `long_timeout`."""
     hosts: tuple[HostPattern, ...] = ()
     """Hosts that commands may reach, with `*` for any characters. They don't come to the gate `network`."""
-    disposable: tuple[Annotated[str, Field(min_length=1, max_length=256)], ...] = ()
+    disposable: tuple[Annotated[str, Constraints(min_length=1, max_length=256)], ...] = ()
     """Names of files and directories, with `*` for any characters, that commands may delete besides what is known to
     be made anew, such as `node_modules`."""
     inherit: tuple[VariablePattern, ...] = CORE_VARIABLES

@@ -10,10 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import JsonValue
-
 from gloveport.errors import ConfigError
 from gloveport.model import OUT, OUT_LINKS, SCRATCH, Grant, Mount, Program, Value
+from gloveport.model.json_value import JsonValue
 from gloveport.runtimes import data
 from gloveport.runtimes.data import Data
 

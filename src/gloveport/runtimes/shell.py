@@ -3,10 +3,9 @@
 import shutil
 from collections.abc import Mapping
 
-from pydantic import JsonValue
-
 from gloveport.errors import ConfigError
 from gloveport.model import GUEST, SCRATCH, Grant, Mount, Program, Symlink, Value
+from gloveport.model.json_value import JsonValue
 
 _DESCRIPTOR = 3
 _NAME = "/program.sh"

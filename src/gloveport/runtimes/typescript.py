@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Literal
 
 from deno import find_deno_bin
-from pydantic import JsonValue
 
 from gloveport.errors import ConfigError
 from gloveport.model import GUEST, MIB, OUT, OUT_LINKS, PRIVATE, SCRATCH, Grant, Mount, Program, SessionSetup, Value
 from gloveport.model.egress import Placeholder
 from gloveport.model.hub import DOOR
+from gloveport.model.json_value import JsonValue
 from gloveport.model.packages import NPM_PACKAGES
+from gloveport.model.value import fields_of
 
 DENO = "/opt/deno/deno"
 """Its place in a sandbox."""
@@ -117,7 +118,7 @@ class Deno(Value):
 
     def setup_session(self, grant: Grant, types: str = "") -> Mapping[str, JsonValue]:
         """See ``Runtime``. It may use all of the sandbox's loopback, where servers of the session listen."""
-        private = SessionSetup.model_fields["private"].default
+        private = fields_of(SessionSetup)["private"].default
         allowed = self._permissions(grant)
         permissions = [one for one in allowed if not one.startswith(("--allow-net", "--allow-sys"))]
         argv = [

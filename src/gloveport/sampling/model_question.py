@@ -1,16 +1,24 @@
 """Parses a program's question to a language model, strictly, and makes the answer."""
 
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal, TypeAlias
-
-from pydantic import Field, ValidationError
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 from gloveport.errors import Denied
+from gloveport.late_module import late_module
 from gloveport.limits.untrusted_json import first_faults
 from gloveport.model import Value
+from gloveport.model.constraints import Constraints
 from gloveport.model.egress import PlainText
+from gloveport.model.reading import CheckedValue
 from gloveport.policy.wording import quote_sent
 from gloveport.rpc import Asked
+
+if TYPE_CHECKING:
+    import pydantic
+
+    from gloveport.model import pydantic_models
+else:
+    pydantic, pydantic_models = late_module("pydantic"), late_module("gloveport.model.pydantic_models")
 
 MAX_PROMPT_BYTES: Final = 1 << 20
 """Of all messages and the instructions together, in UTF-8."""
@@ -28,23 +36,23 @@ _STOP_REASONS: Mapping[str, str] = {
     "content_filter": "refusal",
 }
 
-_Name: TypeAlias = Annotated[PlainText, Field(max_length=256)]
+_Name: TypeAlias = Annotated[PlainText, Constraints(max_length=256)]
 
 
 class Message(Value):
     """One turn. There is no other role: instructions have a place of their own, where the operator sees them."""
 
     role: Literal["user", "assistant"]
-    content: Annotated[str, Field(min_length=1)]
+    content: Annotated[str, Constraints(min_length=1)]
 
 
 class ModelQuestion(Value):
     """A question to a language model."""
 
-    messages: Annotated[tuple[Message, ...], Field(min_length=1, max_length=_MAX_MESSAGES)]
+    messages: Annotated[tuple[Message, ...], Constraints(min_length=1, max_length=_MAX_MESSAGES)]
     system: str = ""
     """Instructions; empty for none."""
-    max_tokens: Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
+    max_tokens: Annotated[int, Constraints(strict=True, ge=1, le=10_000_000)]
     """Tokens of the answer."""
     model: _Name = ""
     """Who is to answer; empty for whoever answers where none is named."""
@@ -56,13 +64,13 @@ class ModelQuestion(Value):
         return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
 
 
-class Answer(Value):
+class Answer(CheckedValue):
     """What a model has answered. Every text is the far side's."""
 
     text: str
     model: str = ""
     stop_reason: str = ""
-    tokens: Annotated[int, Field(ge=0)]
+    tokens: Annotated[int, Constraints(ge=0)]
     """Tokens of the answer, as the provider counts them, or as many as it was allowed."""
 
     @property
@@ -78,8 +86,10 @@ def question_of(asked: Asked) -> ModelQuestion:
         Denied: It has another shape, or is too large.
     """
     try:
-        question = ModelQuestion.model_validate({name: asked[name] for name in asked.keys() - _OF_THE_FRAME})
-    except ValidationError as error:
+        question: ModelQuestion = pydantic_models.validate(
+            ModelQuestion, {name: asked[name] for name in asked.keys() - _OF_THE_FRAME}
+        )
+    except pydantic.ValidationError as error:
         (fault,) = first_faults(error)
         where = ".".join(str(part) for part in fault["loc"])
         raise Denied(

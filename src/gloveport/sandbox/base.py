@@ -6,9 +6,9 @@ from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
-from pydantic import JsonValue
 
 from gloveport.model import LimitName, Program, Value
+from gloveport.model.json_value import JsonValue
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.console import Console
 from gloveport.sandbox.plan import Plan

@@ -11,8 +11,6 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field
-
 from gloveport.errors import SandboxError
 from gloveport.model import (
     GUEST,
@@ -29,6 +27,8 @@ from gloveport.model import (
     Symlink,
     Value,
 )
+from gloveport.model.constraints import Constraints
+from gloveport.model.reading import CheckedValue
 
 _SHARED_MEMORY_BYTES = 16 * MIB
 """Where no cgroup counts what lies there, which is memory: beside the program's own."""
@@ -78,20 +78,22 @@ class TextFile(Value):
     """Whether the text stands for bytes that are none."""
 
 
-Door: TypeAlias = tuple[str, Annotated[int, Field(ge=1, le=65535)]]
+Door: TypeAlias = tuple[str, Annotated[int, Constraints(ge=1, le=65535)]]
 """IPv4 address, in its usual spelling, and TCP port."""
 
 
-class Network(Value):
+class Network(CheckedValue):
     """What a sandbox has of a network besides its own loopback. ``Network()`` is none."""
 
-    hosts: Mapping[Annotated[str, Field(pattern=r"^[^\s#]+$")], Annotated[str, Field(pattern=r"^[0-9.]+$")]] = {}
+    hosts: Mapping[
+        Annotated[str, Constraints(pattern=r"^[^\s#]+$")], Annotated[str, Constraints(pattern=r"^[0-9.]+$")]
+    ] = {}
     """Which of its loopback addresses a canonical name stands for; names of the sandbox itself are left out."""
 
-    doors: Annotated[tuple[Door, ...], Field(max_length=_MOST_DOORS)] = ()
+    doors: Annotated[tuple[Door, ...], Constraints(max_length=_MOST_DOORS)] = ()
     """Where the host listens inside."""
 
-    connectors: Annotated[tuple[int, ...], Field(max_length=MOST_CONNECTORS)] = ()
+    connectors: Annotated[tuple[int, ...], Constraints(max_length=MOST_CONNECTORS)] = ()
     """Address families of sockets by which it connects to what listens there."""
 
     env: Mapping[str, str] = {}
@@ -131,7 +133,7 @@ class System(Value):
     """True where a cgroup counts the memory of a whole sandbox; else each process is bounded by itself."""
 
 
-class Plan(Value):
+class Plan(Value, dict=True):
     """Everything about one sandbox, and nothing about the host it is built on."""
 
     interpreter: tuple[str, ...]
@@ -254,7 +256,9 @@ def make_plan(program: Program, grant: Grant, system: System, network: Network =
         ),
         tmpfs=tmpfs,
         hostname=_HOSTNAME,
-        families=frozenset({socket.AF_INET, socket.AF_INET6} | ({socket.AF_UNIX} if grant.unix_sockets else set())),
+        families=frozenset(
+            map(int, {socket.AF_INET, socket.AF_INET6} | ({socket.AF_UNIX} if grant.unix_sockets else set()))
+        ),
         ptrace=grant.ptrace,
         landlock=(
             *((place, "run") for place in places),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from gloveport.errors import Denied
 from gloveport.late_module import late_module
+from gloveport.model.reading import read_value
 from gloveport.model.value import Value
 from gloveport.policy.wording import join_listed, quote_sent
 
@@ -90,7 +91,7 @@ def read_skill_md(text: str, directory: str) -> tuple[Frontmatter, str]:
         raise bad_skill("it has no description")
     _check_lengths(fields)
     renamed = {name.replace("-", "_"): value for name, value in fields.items()}
-    return Frontmatter.model_validate(renamed), body
+    return read_value(Frontmatter, renamed), body
 
 
 def write_skill_md(head: Frontmatter, body: str) -> str:

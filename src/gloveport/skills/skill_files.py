@@ -14,10 +14,12 @@ from typing import Final, TypeVar
 
 import pydantic_core
 from msgspec import Struct
-from pydantic import BaseModel, JsonValue, RootModel, ValidationError
+from pydantic import ValidationError
 
 from gloveport.limits.untrusted_json import has_many_values
 from gloveport.model import LANGUAGES, Language
+from gloveport.model.json_value import JsonValue
+from gloveport.model.pydantic_models import validate
 from gloveport.model.skill import SkillGrant, SkillParameter
 from gloveport.model.value import Value
 from gloveport.skills.frontmatter import FILE, MOST_BYTES, Frontmatter, bad_skill, read_skill_md, write_skill_md
@@ -43,7 +45,7 @@ _ALONE: Final[Mapping[Language, str]] = {
 }
 _MOST_VALUES: Final = 50_000
 
-Parsed = TypeVar("Parsed", bound=BaseModel)
+Parsed = TypeVar("Parsed")
 
 
 class Example(Value):
@@ -57,10 +59,6 @@ class Example(Value):
     """Empty where there is a value, and of what is long the beginning."""
     exact: bool = True
     """Whether each run has this very result: it asked nobody. Else the result has the same shape."""
-
-
-class _Examples(RootModel[tuple[Example, ...]]):
-    root: tuple[Example, ...] = ()
 
 
 class Skill(Struct, frozen=True, kw_only=True):
@@ -122,8 +120,8 @@ def parse_skill(snapshot: Snapshot) -> Skill:
         language=language,
         code=code,
         marked=find_parameters(language, code) if language else (),
-        grant=_read_json(snapshot, metadata.get(GRANT), SkillGrant),
-        examples=_read_json(snapshot, metadata.get(EXAMPLES), _Examples).root,
+        grant=_read_json(snapshot, metadata.get(GRANT), SkillGrant, SkillGrant()),
+        examples=_read_json(snapshot, metadata.get(EXAMPLES), tuple[Example, ...], ()),
     )
 
 
@@ -230,17 +228,18 @@ def _as_json(value: object) -> bytes:
     return json.dumps(value, indent=2, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
-def _read_json(snapshot: Snapshot, path: str | None, shape: type[Parsed]) -> Parsed:
+def _read_json(snapshot: Snapshot, path: str | None, form: type[Parsed], default: Parsed) -> Parsed:
     if path is None:
-        return shape()
+        return default
     text = snapshot.text(path)
     try:
         if has_many_values(text.encode(), _MOST_VALUES):
             raise bad_skill(f"{path} has more than {_MOST_VALUES} values")
-        return shape.model_validate(pydantic_core.from_json(text))
+        found: Parsed = validate(form, pydantic_core.from_json(text))
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, fault["loc"]))
         raise bad_skill(f"{path} is not what it should be: {where[:80]!a}: {fault['msg'][:200]}") from error
     except ValueError as error:
         raise bad_skill(f"{path} is no JSON") from error
+    return found

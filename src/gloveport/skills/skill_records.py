@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import AwareDatetime, ValidationError
-
 from gloveport.atomic_file import replace_file
 from gloveport.errors import ConfigError
+from gloveport.model.constraints import AwareDatetime
+from gloveport.model.reading import read_json
 from gloveport.model.skill import SkillState
 from gloveport.model.value import Value
 from gloveport.openat2 import closing
@@ -75,10 +75,10 @@ class SkillRecords:
         """
         path = self._path(place, name)
         try:
-            return SkillRecord.model_validate_json(path.read_bytes())
+            return read_json(SkillRecord, path.read_bytes())
         except FileNotFoundError:
             return SkillRecord()
-        except (OSError, ValidationError) as error:
+        except (OSError, ValueError) as error:
             raise ConfigError(f"{path} can't be read", hint="remove it: the skill is a candidate then") from error
 
     def change(self, place: Path, name: str, make: Callable[[SkillRecord], SkillRecord]) -> SkillRecord:

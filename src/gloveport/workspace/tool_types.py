@@ -2,15 +2,15 @@
 
 from typing import Annotated, TypeAlias, TypedDict
 
-from pydantic import Field, JsonValue
-
+from gloveport.model.constraints import Constraints
+from gloveport.model.json_value import JsonValue
 from gloveport.workspace.errors import WorkspaceError
 
-Text: TypeAlias = Annotated[str, Field(min_length=1)]
-Line: TypeAlias = Annotated[int, Field(ge=1)]
-Bytes: TypeAlias = Annotated[int, Field(ge=1, le=1 << 20)]
-ContextLines: TypeAlias = Annotated[int, Field(ge=0, le=20)]
-Globs: TypeAlias = Annotated[list[str] | None, Field(max_length=100)]
+Text: TypeAlias = Annotated[str, Constraints(min_length=1)]
+Line: TypeAlias = Annotated[int, Constraints(ge=1)]
+Bytes: TypeAlias = Annotated[int, Constraints(ge=1, le=1 << 20)]
+ContextLines: TypeAlias = Annotated[int, Constraints(ge=0, le=20)]
+Globs: TypeAlias = Annotated[list[str] | None, Constraints(max_length=100)]
 
 
 class Excerpt(TypedDict):

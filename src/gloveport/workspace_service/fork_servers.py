@@ -82,7 +82,8 @@ class ForkServers(Struct, eq=False, kw_only=True):
 
 def _key(plan: Plan) -> str:
     """What has to be the same of two plans whose sandboxes one fork server forks: what can't be set later."""
-    timed = Limits().model_dump(include={"wall_seconds", "cpu_seconds", "output_bytes"})
+    usual = Limits()
+    timed = {name: getattr(usual, name) for name in ("wall_seconds", "cpu_seconds", "output_bytes")}
     rlimits = {name: limit for name, limit in plan.rlimits.items() if name not in ("RLIMIT_CPU", "RLIMIT_AS")}
     return plan.model_copy(
         update={"limits": plan.limits.model_copy(update=timed), "rlimits": rlimits, "session": None}

@@ -15,6 +15,7 @@ from gloveport.egress.http.heads import Outbound
 from gloveport.egress.transport.route import Route
 from gloveport.errors import ConfigError, Denied
 from gloveport.model.egress import Api
+from gloveport.model.reading import read_value
 from gloveport.secrets.scrub import scrub_text
 from gloveport.secrets.sources import Sources
 from gloveport.secrets.vault import Vault
@@ -48,7 +49,7 @@ def injector(vault):
 
 
 def api(*auth):
-    return Api.model_validate({"hosts": ("api.github.test",), "auth": auth})
+    return read_value(Api, {"hosts": ("api.github.test",), "auth": auth})
 
 
 BEARER = {"kind": "bearer", "secret": "env:KEY"}

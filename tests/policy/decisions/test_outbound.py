@@ -6,6 +6,7 @@ from tests.cases import for_each
 
 from gloveport.model import Allow, Ask, Deny, Grant, Policy, Request
 from gloveport.model.egress import Api, Connect, Egress, Fetch, Rule
+from gloveport.model.reading import read_value
 from gloveport.policy import decide, grant_for
 
 APIS = {
@@ -235,10 +236,10 @@ def test_a_tcp_connection_goes_only_where_tcp_was_granted():
 ACCOUNT = {"kind": "postgres", "username": "agent", "secret": "env:X"}
 DATABASES = Egress(
     apis={
-        "orders": Api.model_validate(
-            {"hosts": ["postgres://db.test:5432"], "auth": [{**ACCOUNT, "databases": ["orders", "stock"]}]}
+        "orders": read_value(
+            Api, {"hosts": ["postgres://db.test:5432"], "auth": [{**ACCOUNT, "databases": ["orders", "stock"]}]}
         ),
-        "any": Api.model_validate({"hosts": ["postgres://any.test:5432"], "auth": [ACCOUNT]}),
+        "any": read_value(Api, {"hosts": ["postgres://any.test:5432"], "auth": [ACCOUNT]}),
     }
 )
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from gloveport.model.reading import read_value
 from gloveport.policy.decisions.command_variables import SecretRule, find_secret
 from gloveport.policy.shell_text.rule_hits import load_rules
 from gloveport.policy.shell_text.rulebook import RuleError, rulebook
@@ -26,4 +27,4 @@ def test_a_rule_that_contradicts_its_examples_does_not_load(change, monkeypatch)
 
 def test_a_rule_without_examples_is_none():
     with pytest.raises(ValueError, match="match"):
-        SecretRule(kind="a key", value="x", match=())
+        read_value(SecretRule, {"kind": "a key", "value": "x", "match": ()})

@@ -22,6 +22,7 @@ from gloveport.bootstrap.upstreams import connect_servers
 from gloveport.bootstrap.workspace import open_workspace
 from gloveport.config import Config
 from gloveport.engine.execution import Engine
+from gloveport.model.reading import read_value
 from gloveport.server.protocol import make_server
 from gloveport.workspace_service.service import WorkspaceService
 
@@ -156,7 +157,7 @@ async def reopened(
     root, outside = directory / "project", directory / "outside"
     environ = {**environ, "GLOVEPORT_STATE": str(directory / "state")}
     told = {"pool": {"forked": 0, "booted": 0}, "workspace": {"mode": "dangerous", "root": str(root), **settings}}
-    config = Config.model_validate({**told, **tables})
+    config = read_value(Config, {**told, **tables})
     async with (
         shared_host.assemble(config, environ, connect_servers) as engine,
         open_workspace(engine, config, environ, "stdio") as service,

@@ -24,6 +24,7 @@ from gloveport.bootstrap.workspace_options import with_workspace
 from gloveport.config import Config
 from gloveport.config.schema import Hook
 from gloveport.errors import ConfigError
+from gloveport.model.reading import read_value
 from gloveport.server.protocol import make_server
 
 try:
@@ -321,7 +322,7 @@ async def assembled(config, environ):
 
 def configured(root, **settings):
     told = {"pool": {"forked": 0, "booted": 0}, "workspace": {"root": str(root), **settings}}
-    return Config.model_validate(told)
+    return read_value(Config, told)
 
 
 @pytest.mark.parametrize("place", ["home", "state", "above the state", "no such", "file"])

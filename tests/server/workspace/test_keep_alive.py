@@ -11,6 +11,7 @@ from tests.server.workspace.test_permissions import served_over_http
 
 from gloveport.bootstrap.workspace import open_workspace
 from gloveport.config import Config
+from gloveport.model.reading import read_value
 from gloveport.server.protocol import make_server
 from gloveport.workspace.commands import registry
 
@@ -25,7 +26,7 @@ async def test_any_call_keeps_commands_alive_and_silence_ends_them(tmp_path, mon
     owned(root)
     git(root, "init", "-q")
     workspace = {"root": str(root), "orphan_seconds": 0.5}
-    config = Config.model_validate({"pool": {"forked": 0, "booted": 0}, "workspace": workspace})
+    config = read_value(Config, {"pool": {"forked": 0, "booted": 0}, "workspace": workspace})
     async with (
         shared_host.assemble(config, environ) as engine,
         open_workspace(engine, config, environ, "http") as service,

@@ -10,6 +10,7 @@ from gloveport.bootstrap.workspace import open_workspace
 from gloveport.bootstrap.workspace_options import with_workspace
 from gloveport.config import Config
 from gloveport.errors import ConfigError
+from gloveport.model.reading import read_value
 
 
 def told(root=None, toolsets=""):
@@ -43,7 +44,7 @@ async def test_a_workspace_that_holds_the_configuration_is_not_opened(tmp_path, 
     believed.parent.mkdir(parents=True)
     believed.touch()
     environ = {"GLOVEPORT_STATE": str(tmp_path / "state")}
-    config = Config.model_validate({"pool": {"forked": 0, "booted": 0}, "workspace": {"root": str(root)}})
+    config = read_value(Config, {"pool": {"forked": 0, "booted": 0}, "workspace": {"root": str(root)}})
     async with shared_host.assemble(config, environ) as engine:
         with pytest.raises(ConfigError, match="the configuration"):
             async with open_workspace(engine, config, environ, "stdio", [believed]):
@@ -58,7 +59,7 @@ async def test_a_workspace_that_holds_the_program_of_a_server_is_not_opened(tmp_
     environ = {"GLOVEPORT_STATE": str(tmp_path / "state")}
     servers = {"mine": {"command": [f"{root}/serve"]}}
     settings = {"pool": {"forked": 0, "booted": 0}, "workspace": {"root": str(root)}, "servers": servers}
-    config = Config.model_validate(settings)
+    config = read_value(Config, settings)
     async with shared_host.assemble(config, environ, connect_servers) as engine:
         with pytest.raises(ConfigError, match=r"servers\.mine\.command"):
             async with open_workspace(engine, config, environ, "stdio"):

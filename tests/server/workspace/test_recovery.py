@@ -13,6 +13,7 @@ from gloveport.audit import read
 from gloveport.bootstrap.workspace import open_workspace
 from gloveport.config import Config
 from gloveport.engine.caller import Caller
+from gloveport.model.reading import read_value
 from gloveport.server.fast_path import FastCall
 from gloveport.server.tools.fast_tools import fast_tools
 from gloveport.workspace.files.tree import Tree
@@ -34,7 +35,7 @@ async def test_a_change_that_was_interrupted_is_recorded_and_told(tmp_path, capl
         journal.begin(RECORD)
         if state == "new":
             journal.end(COMMITTED)
-    config = Config.model_validate({"pool": {"forked": 0, "booted": 0}, "workspace": {"root": str(root)}})
+    config = read_value(Config, {"pool": {"forked": 0, "booted": 0}, "workspace": {"root": str(root)}})
     for _ in range(2):  # the second finds nothing
         async with shared_host.assemble(config, environ) as engine, open_workspace(engine, config, environ, "stdio"):
             pass

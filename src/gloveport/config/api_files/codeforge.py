@@ -8,10 +8,9 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 from msgspec.structs import replace
-from pydantic import BeforeValidator, Field, SecretStr
 
 from gloveport.config.sources.layers import Layer, Table, decode_text, rebase_layer, require_plain, walk
 from gloveport.config.sources.owned_files import ANYTHING, list_own, read_own
@@ -19,6 +18,8 @@ from gloveport.config.toml_text import as_toml, printable
 from gloveport.config.validation.faults import Fault, validate
 from gloveport.errors import ConfigError
 from gloveport.model import Value
+from gloveport.model.constraints import Constraints, Parser
+from gloveport.model.described import Described
 from gloveport.model.egress import Method, PlaceholderName
 from gloveport.policy.hosts.authorities import Authority, parse_pattern
 
@@ -31,18 +32,34 @@ PLACES = tuple(
 """Where a placeholder is replaced. CodeForge replaces it wherever it stands, and so gives it to whoever echoes that."""
 
 
-def _upper(value: object) -> object:
-    return value.upper() if isinstance(value, str) else value
+def _upper(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("no text")  # noqa: TRY004 - as of all that is read
+    return value.upper()
+
+
+def _drop(secret: object) -> str:
+    if not isinstance(secret, str) or not secret:
+        raise ValueError("no text")
+    return ""
+
+
+Credential: TypeAlias = Annotated[
+    str,
+    Parser(_drop),
+    Described(expected="text, not empty", hint="write it in quotes", may_hold_secret=True),
+]
+"""One in plain text, of which nothing is kept."""
 
 
 class CodeForgeApi(Value):
     """What CodeForge's file may say."""
 
     description: str = ""
-    domains: Annotated[tuple[str, ...], Field(min_length=1)]
-    credentials: Mapping[PlaceholderName, Annotated[SecretStr, Field(min_length=1)]] = {}
+    domains: Annotated[tuple[str, ...], Constraints(min_length=1)]
+    credentials: Mapping[PlaceholderName, Credential] = {}
     reference: str | None = None
-    restricted_methods: tuple[Annotated[Method, BeforeValidator(_upper)], ...] = ()
+    restricted_methods: tuple[Annotated[Method, Parser(_upper)], ...] = ()
     active: bool = True
 
 

@@ -19,7 +19,7 @@ from gloveport.config.checks.upstream_servers import sampling_faults, server_fau
 from gloveport.config.schema import Config, KeyPath
 from gloveport.config.sources.layers import Table
 from gloveport.config.toml_text import printable, spell_key
-from gloveport.config.validation.faults import Fault, validate_config
+from gloveport.config.validation.faults import Fault, validate
 from gloveport.model.skill import DEEPEST
 from gloveport.user_directories import is_canonical
 
@@ -171,7 +171,7 @@ def _sound_side(element: Table, side: str) -> str | None:
 def _sound(data: Table, key: KeyPath) -> Any | None:  # noqa: ANN401 - of the key's own type
     """The value of a key, written or default; None when what is written has the wrong shape."""
     written = _look_up(data, key)
-    config = Config.model_construct() if written is None else _config_of(key, written)
+    config = Config() if written is None else _config_of(key, written)
     value: Any = config
     for name in key if config else ():
         value = getattr(value, str(name))
@@ -191,4 +191,4 @@ def _config_of(key: KeyPath, value: object) -> Config | None:
     document: Table = {str(first): value}
     for name in tables:
         document = {str(name): document}
-    return validate_config(document)[0]
+    return validate(Config, document)[0]

@@ -105,9 +105,7 @@ def _language_faults(table: object, key: KeyPath) -> Iterator[Fault]:
 def _list_packaged(table: object) -> frozenset[str]:
     """The languages that an environment has packages for."""
     lock = "/" if isinstance(table, Mapping) and table.get("lock") else None
-    settings = Environment.model_construct(
-        python=tuple(_texts(table, "python")), npm=tuple(_texts(table, "npm")), lock=lock
-    )
+    settings = Environment(python=tuple(_texts(table, "python")), npm=tuple(_texts(table, "npm")), lock=lock)
     return frozenset(settings.packaged_languages)
 
 

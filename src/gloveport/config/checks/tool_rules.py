@@ -13,6 +13,7 @@ from gloveport.config.validation.faults import Fault
 from gloveport.config.validation.sound_parts import sound_elements
 from gloveport.model.hub import Condition, Server, ToolRule
 from gloveport.model.json_value import JsonValue
+from gloveport.model.value import fields_of
 from gloveport.policy.decisions.conditions import expression
 from gloveport.policy.wildcards import matches
 
@@ -47,12 +48,12 @@ def tool_rule_faults(base: KeyPath, table: Table) -> Iterator[Fault]:
 
 
 def _condition_faults(key: KeyPath, condition: Condition) -> Iterator[Fault]:
-    said = [name for name, value in condition if value != Condition.model_fields[name].default]
+    said = [name for name, value in condition.items() if value != fields_of(Condition)[name].default]
     if len(said) != 1:
         yield Fault(
             keys=(key,),
             problem=f"expected one condition, found {' and '.join(said) or 'none'}",
-            hint=f"say exactly one of: {', '.join(Condition.model_fields)}",
+            hint=f"say exactly one of: {', '.join(fields_of(Condition))}",
         )
     for name in ("equals", "one_of"):
         if not _is_json(getattr(condition, name)):

@@ -17,6 +17,7 @@ from gloveport.config.toml_text import as_toml, printable, spell_key
 from gloveport.config.validation.faults import Fault
 from gloveport.config.validation.sound_parts import sound_elements, sound_or_default
 from gloveport.model.hub import OAuthLogin, Sampling, Server, ServerAuth
+from gloveport.model.value import fields_of
 from gloveport.policy.hosts.authorities import canonical_host, is_confidential
 from gloveport.policy.hosts.headers import may_hold_a_credential
 
@@ -82,7 +83,7 @@ def _way_faults(base: KeyPath, table: Table) -> Iterator[Fault]:
     else:
         way, strange = ("command", _REMOTE) if command else ("url", _LOCAL)
         for key in strange:
-            if table.get(key) and table[key] != Server.model_fields[key].default:
+            if table.get(key) and table[key] != fields_of(Server)[key].default:
                 yield Fault(
                     keys=((*base, key),),
                     problem=f"means nothing for a server that has {way}",

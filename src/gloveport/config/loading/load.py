@@ -15,7 +15,7 @@ from gloveport.config.sources.owned_files import read_own
 from gloveport.config.sources.selection import ConfigSources, sources
 from gloveport.config.sources.trust import require_trust
 from gloveport.config.toml_text import printable, spell_key
-from gloveport.config.validation.faults import Fault, validate_config
+from gloveport.config.validation.faults import Fault, validate
 from gloveport.errors import ConfigError
 from gloveport.user_directories import config_directory, state_directory
 
@@ -55,7 +55,7 @@ def load(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> Loaded
     data = merge(layers)
     if named.hosts is not None:
         data = merge_table(data, {"workspace": {"hosts": [*named.hosts]}})
-    config, wrong = validate_config(data)
+    config, wrong = validate(Config, data)
     faults += [*named.faults, *wrong, *twice_faults(layers[1:])]
     faults += rule_faults(data, own=[state_directory(environ), config_directory(), found.operator, found.apis])
     if faults or config is None:

@@ -3,8 +3,6 @@
 import textwrap
 from collections.abc import Iterator
 
-from pydantic.fields import FieldInfo
-
 from gloveport.config.reference.docstrings import read_field_docstrings
 from gloveport.config.reference.reference_text import (
     API,
@@ -25,12 +23,14 @@ from gloveport.config.reference.reference_text import (
 )
 from gloveport.config.schema import Config, ExecProgram, Hook
 from gloveport.config.toml_text import toml
-from gloveport.config.validation.key_types import is_table, members, shape_of, shape_of_field
 from gloveport.config.validation.type_descriptions import describe
 from gloveport.model import Mount, Value
+from gloveport.model.constraints import shape_of
 from gloveport.model.egress import Api, Auth, Rule
 from gloveport.model.hub import Condition, OAuthLogin, Server, ToolRule
 from gloveport.model.packages import Environment
+from gloveport.model.type_shapes import is_table, members
+from gloveport.model.value import FieldType, fields_of
 
 _COLUMNS = 100
 
@@ -61,8 +61,8 @@ def reference() -> str:
 
 
 def _tables(model: type[Value], base: str) -> Iterator[str]:
-    for name, field in model.model_fields.items():
-        table = field.annotation
+    for name, field in fields_of(model).items():
+        table = field.shape.form
         if is_table(table):
             yield _section(f"[{base}{name}]", table, _paragraph(read_field_docstrings(model)[name]))
             yield from _tables(table, f"{base}{name}.")
@@ -81,17 +81,16 @@ def _rows(model: type[Value], *hidden: str) -> Iterator[str]:
     yield "| Key | Takes | Default | Meaning |"
     yield "|---|---|---|---|"
     meanings = read_field_docstrings(model)
-    for name, field in model.model_fields.items():
-        shape = shape_of_field(field)
-        if name not in hidden and not is_table(shape.form):
-            expected = describe(shape).expected.replace("|", "\\|")
+    for name, field in fields_of(model).items():
+        if name not in hidden and not is_table(field.shape.form):
+            expected = describe(field.shape).expected.replace("|", "\\|")
             yield f"| `{name}` | {expected} | {_default(field)} | {_plain(meanings.get(name))} |"
 
 
-def _default(field: FieldInfo) -> str:
-    if field.is_required():
+def _default(field: FieldType) -> str:
+    if field.is_required:
         return "required"
-    if field.default_factory is not None or field.default is None:
+    if field.default is None:
         return "see right"
     return f"`{toml(field.default)}`"
 

@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
-from pydantic import BeforeValidator
-
+from gloveport.model.constraints import Parser
 from gloveport.model.described import PATH_HINT, Described
 from gloveport.user_directories import is_canonical
 
@@ -12,14 +11,14 @@ KeyPath: TypeAlias = tuple[str | int, ...]
 """Where a value stands: names of tables and keys, and indexes into arrays."""
 
 
-def _require_canonical(path: object) -> object:
-    if isinstance(path, str) and not is_canonical(path):
+def _parse_path(path: object) -> Path:
+    if not isinstance(path, str | Path) or not is_canonical(str(path)):
         raise ValueError(path)
-    return path
+    return Path(path)
 
 
 AbsolutePath: TypeAlias = Annotated[
     Path,
-    BeforeValidator(_require_canonical),
+    Parser(_parse_path),
     Described(expected="an absolute path below /", hint=PATH_HINT),
 ]

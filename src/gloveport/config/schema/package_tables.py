@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import ByteSize, Field
-
 from gloveport.model import MIB
+from gloveport.model.byte_size import ByteSize
+from gloveport.model.constraints import Constraints
 from gloveport.model.packages import IndexUrl, NpmScope, PackageRules, RegistryUrl
 
 
@@ -35,11 +35,11 @@ class Packages(PackageRules):
     all if it has no answer. `gloveport env audit` asks it as well. Default: builds ask nobody, and `env audit` asks the
     public service of OSV."""
 
-    cooldown_days: Annotated[float, Field(ge=0, le=3650, allow_inf_nan=False)] = 7
+    cooldown_days: Annotated[float, Constraints(ge=0, le=3650, allow_inf_nan=False)] = 7
     """Versions younger than this are left out: most that do harm are found in their first days. 0 takes all."""
 
-    environment_bytes: Annotated[ByteSize, Field(ge=MIB)] = ByteSize(4096 * MIB)
+    environment_bytes: Annotated[ByteSize, Constraints(ge=MIB)] = ByteSize(4096 * MIB)
     """Size of all files of one environment."""
 
-    environment_files: Annotated[int, Field(ge=1, le=10_000_000)] = 200_000
+    environment_files: Annotated[int, Constraints(ge=1, le=10_000_000)] = 200_000
     """How many files one environment may have."""

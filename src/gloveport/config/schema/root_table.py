@@ -27,70 +27,70 @@ from gloveport.model.proxy import Proxy
 class Config(Value):
     """The whole configuration. Everything has a default, so that no file at all is valid."""
 
-    policy: Policy = Policy.model_construct()
+    policy: Policy = Policy()
     """What a caller may do. A request can only narrow it."""
 
     api: Mapping[ApiName, Api] = {}
     """The HTTP APIs and TCP services that programs may reach. Nothing else can be reached."""
 
-    egress: EgressSettings = EgressSettings.model_construct()
+    egress: EgressSettings = EgressSettings()
     """What holds for everything that goes out, whichever API it goes to."""
 
-    proxy: Proxy = Proxy.model_construct()
+    proxy: Proxy = Proxy()
     """The HTTP proxy that requests go out through, where this host has to use one."""
 
     environments: Mapping[EnvironmentName, Environment] = {}
     """Packages that programs can import, under names: each is built once, in a sandbox, and mounted read-only."""
 
-    packages: Packages = Packages.model_construct()
+    packages: Packages = Packages()
     """Where packages come from, and which of them programs may ask for."""
 
     servers: Mapping[ServerName, Server] = {}
     """The other MCP servers whose tools programs may call."""
 
-    sampling: Sampling = Sampling.model_construct()
+    sampling: Sampling = Sampling()
     """What programs may ask of a language model."""
 
-    approvals: Approvals = Approvals.model_construct()
+    approvals: Approvals = Approvals()
     """How a person is asked about what a rule lets nobody else decide."""
 
-    sessions: SessionSettings = SessionSettings.model_construct()
+    sessions: SessionSettings = SessionSettings()
     """How long sessions live, and how many there may be."""
 
-    artifacts: ArtifactSettings = ArtifactSettings.model_construct()
+    artifacts: ArtifactSettings = ArtifactSettings()
     """Files that programs leave in `/out`, and how long they are kept."""
 
-    admission: AdmissionSettings = AdmissionSettings.model_construct()
+    admission: AdmissionSettings = AdmissionSettings()
     """How many programs run at once, and how many may wait."""
 
-    pool: PoolSettings = PoolSettings.model_construct()
+    pool: PoolSettings = PoolSettings()
     """Sandboxes that are made ahead and wait for their one program, so that a run starts at once."""
 
-    sandbox: Sandboxing = Sandboxing.model_construct()
+    sandbox: Sandboxing = Sandboxing()
     """How sandboxes are built on this host."""
 
-    runtimes: Runtimes = Runtimes.model_construct()
+    runtimes: Runtimes = Runtimes()
     """The interpreters that run programs inside the sandbox."""
 
-    workspace: Workspace = Workspace.model_construct()
+    workspace: Workspace = Workspace()
     """The directory that an agent works in by the tools of the workspace, and what its commands may use."""
 
-    exec: Exec = Exec.model_construct()
+    exec: Exec = Exec()
     """Programs that a person runs in the sandbox by `gloveport exec`."""
 
-    skills: SkillSettings = SkillSettings.model_construct()
+    skills: SkillSettings = SkillSettings()
     """Programs that are kept under names."""
 
-    clients: Clients = Clients.model_construct()
+    clients: Clients = Clients()
     """What clients get beside what a model reads."""
 
-    audit: Audit = Audit.model_construct()
+    audit: Audit = Audit()
     """Where everything that happens is written down."""
 
     @property
     def way_out(self) -> Egress:
         """All that programs may reach, and how: ``api`` and ``egress`` in one."""
-        return Egress.model_construct(apis=self.api, **dict(self.egress))
+        return Egress(apis=self.api, **dict(self.egress.items()))
 
     @property
     def secret_tables(self) -> dict[str, object]:
@@ -108,7 +108,7 @@ def leaves(table: Value | Mapping[str, Value]) -> Iterator[tuple[KeyPath, object
 
     So ``(("policy", "limits", "processes"), 64)``, and a server's variables in one.
     """
-    for name, value in dict(table).items():
+    for name, value in table.items():
         if isinstance(value, Value) or (
             isinstance(value, Mapping) and all(isinstance(below, Value) for below in value.values())
         ):

@@ -3,10 +3,12 @@
 import os
 from typing import Annotated, Literal
 
-from pydantic import ByteSize, Field
+from msgspec import field
 
 from gloveport.config.schema.keys import AbsolutePath
 from gloveport.model import MIB, Seconds, Value
+from gloveport.model.byte_size import ByteSize
+from gloveport.model.constraints import Constraints
 
 
 def _default_concurrency() -> int:
@@ -16,10 +18,10 @@ def _default_concurrency() -> int:
 class AdmissionSettings(Value):
     """How many programs run at once, and how many may wait."""
 
-    concurrent_runs: Annotated[int, Field(ge=1, le=4096)] = Field(default_factory=_default_concurrency)
+    concurrent_runs: Annotated[int, Constraints(ge=1, le=4096)] = field(default_factory=_default_concurrency)
     """Programs that run at the same time. Default: twice the processors this process may use, and at least 4."""
 
-    queue_length: Annotated[int, Field(ge=0, le=65_536)] = 32
+    queue_length: Annotated[int, Constraints(ge=0, le=65_536)] = 32
     """Requests of all callers that may wait for a place; 0 refuses a request at once when no place is free. In a full
     queue the caller with the most runs makes room for one with fewer."""
 
@@ -36,10 +38,10 @@ class SessionSettings(Value):
     life_seconds: Seconds = 28_800
     """A session ends when it is so old."""
 
-    per_caller: Annotated[int, Field(ge=0, le=4096)] = 4
+    per_caller: Annotated[int, Constraints(ge=0, le=4096)] = 4
     """Sessions of one caller at the same time; 0 allows none."""
 
-    total: Annotated[int, Field(ge=0, le=4096)] = 16
+    total: Annotated[int, Constraints(ge=0, le=4096)] = 16
     """Sessions of all callers at the same time. Each may hold the memory of a run."""
 
 
@@ -49,10 +51,10 @@ class ArtifactSettings(Value):
     kept_seconds: Seconds = 3600
     """For so long they can be read. Nothing of them survives the server."""
 
-    caller_bytes: Annotated[ByteSize, Field(ge=MIB)] = ByteSize(128 * MIB)
+    caller_bytes: Annotated[ByteSize, Constraints(ge=MIB)] = ByteSize(128 * MIB)
     """Of one caller; the oldest go when there are more."""
 
-    total_bytes: Annotated[ByteSize, Field(ge=MIB)] = ByteSize(512 * MIB)
+    total_bytes: Annotated[ByteSize, Constraints(ge=MIB)] = ByteSize(512 * MIB)
     """Of all callers; then the oldest of whoever has the most go. They lie in files without a name in `/var/tmp`."""
 
 
@@ -77,20 +79,20 @@ def _default_booted() -> int:
 class PoolSettings(Value):
     """Sandboxes that are made ahead and wait for their one program, so that a run starts at once."""
 
-    forked: Annotated[int, Field(ge=0, le=64)] = Field(default_factory=_default_forked)
+    forked: Annotated[int, Constraints(ge=0, le=64)] = field(default_factory=_default_forked)
     """How many wait at most for shell, and for Python with no, some, and data packages imported: one of each kind until
     somebody comes, and four times as many when the last was taken; 0 builds each when it is asked for. A session with
     data packages and one without wait, too, where there may be any. Default: eight
     of each kind for each processor, at most 16, less where memory is small."""
 
-    booted: Annotated[int, Field(ge=0, le=64)] = Field(default_factory=_default_booted)
+    booted: Annotated[int, Constraints(ge=0, le=64)] = field(default_factory=_default_booted)
     """The same for TypeScript and JavaScript, with Deno running in each. Default: one for each processor, at most 8,
     less where memory is small."""
 
     idle_seconds: Seconds = 600
     """After so long without a run of its kind, only one is kept waiting again."""
 
-    forks: Annotated[int, Field(ge=1, le=1_000_000)] = 1000
+    forks: Annotated[int, Constraints(ge=1, le=1_000_000)] = 1000
     """After so many sandboxes a fork server is replaced: all it forks share the layout of memory and the hash seed."""
 
 
@@ -105,22 +107,22 @@ class Sandboxing(Value):
     cgroups: Literal["require", "prefer"] = "prefer"
     """`require` refuses to start where no cgroup can be made; `prefer` then relies on per-process limits alone."""
 
-    memory_share: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 0.75
+    memory_share: Annotated[float, Constraints(gt=0, le=1, allow_inf_nan=False)] = 0.75
     """Share of the host's memory that all sandboxes may use together, or of what the groups above Gloveport's may have
     where that is less. Where it is not enough, the largest of them is ended. Enforced by cgroups only."""
 
-    disk_bytes: Annotated[ByteSize, Field(ge=MIB)] = ByteSize(256 * MIB)
+    disk_bytes: Annotated[ByteSize, Constraints(ge=MIB)] = ByteSize(256 * MIB)
     """Bytes a second that all sandboxes together may read from each disk of the host, in pieces of 64 KiB at least on
     average. What is in the host's memory already is not counted, nor what is written: whoever waits while it writes
     may hold up all others. Enforced where there is the cgroup controller `blkio` or `io`."""
 
-    landlock_abi: Annotated[int, Field(ge=1, le=64)] = 1
+    landlock_abi: Annotated[int, Constraints(ge=1, le=64)] = 1
     """Oldest Landlock ABI that is accepted; a kernel that offers less is a refusal to start."""
 
-    first_uid: Annotated[int, Field(ge=1000, lt=1 << 32)] = 1_900_000_000
+    first_uid: Annotated[int, Constraints(ge=1000, lt=1 << 32)] = 1_900_000_000
     """First of the unprivileged user ids that sandboxes get, one each, when Gloveport is started as root."""
 
-    uid_count: Annotated[int, Field(ge=1, le=65_536)] = 1024
+    uid_count: Annotated[int, Constraints(ge=1, le=65_536)] = 1024
     """How many user ids, from `first_uid` on, belong to Gloveport. No account may have one of them."""
 
 
@@ -151,7 +153,7 @@ class Approvals(Value):
 class Clients(Value):
     """What clients get beside what a model reads."""
 
-    structured: tuple[Annotated[str, Field(min_length=1, max_length=256)], ...] = ("mcp", "fastmcp", "mcporter")
+    structured: tuple[Annotated[str, Constraints(min_length=1, max_length=256)], ...] = ("mcp", "fastmcp", "mcporter")
     """Names of clients, as they give themselves, with `*` for any characters: they get structured content with each
     answer, and output schemas. Most agents show their model that instead of the text. `mcp` and `fastmcp` are programs
     that use these libraries and give no name. A call asks for it with `"gloveport/structured": true` in its `_meta`."""
@@ -171,16 +173,16 @@ class Audit(Value):
     directory: AbsolutePath | None = None
     """Directory of the audit log. Default: `audit` in the state directory."""
 
-    max_file_bytes: Annotated[ByteSize, Field(ge=4096)] = ByteSize(16 * MIB)
+    max_file_bytes: Annotated[ByteSize, Constraints(ge=4096)] = ByteSize(16 * MIB)
     """Size at which a new file is begun; the hash chain goes on across files."""
 
-    max_bytes: Annotated[ByteSize, Field(ge=8192)] = ByteSize(1024 * MIB)
+    max_bytes: Annotated[ByteSize, Constraints(ge=8192)] = ByteSize(1024 * MIB)
     """Size of all files together. When a new one is begun, the oldest are removed for which there is no room, and a
     record says which; what is left verifies. Take them elsewhere before, if they are to be kept."""
 
-    max_record_bytes: Annotated[ByteSize, Field(ge=4096, le=65536)] = ByteSize(16 << 10)
+    max_record_bytes: Annotated[ByteSize, Constraints(ge=4096, le=65536)] = ByteSize(16 << 10)
     """Size of one record; the largest fields of a longer one are replaced by their size and digest."""
 
-    refusals_per_run: Annotated[int, Field(ge=1)] = 100
+    refusals_per_run: Annotated[int, Constraints(ge=1)] = 100
     """Refusals of one kind that a run has written down each; further ones are counted, and the record of the run's end
     says how many there were."""

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
-from pydantic import BeforeValidator, ByteSize, Field
-
 from gloveport.config.schema.keys import AbsolutePath
 from gloveport.model import MIB, Limits, Seconds, Value
+from gloveport.model.byte_size import ByteSize
+from gloveport.model.constraints import Constraints, Parser
 from gloveport.model.described import Described
 from gloveport.model.egress import ApiName, PlaceholderName
 from gloveport.model.packages import EnvironmentName
@@ -16,24 +16,22 @@ from gloveport.user_directories import is_canonical
 
 Author: TypeAlias = Annotated[
     str,
-    Field(max_length=200, pattern=r"^[^<>\x00-\x1f\x7f\"\\]+ <[^<>\s\x00-\x1f\x7f\"\\]+>$"),
+    Constraints(max_length=200, pattern=r"^[^<>\x00-\x1f\x7f\"\\]+ <[^<>\s\x00-\x1f\x7f\"\\]+>$"),
     Described(expected="NAME <ADDRESS>", hint="as git shows it: Jane Doe <jane@example.com>"),
 ]
 """A person as git writes one, without quotes, backslashes and control characters: it goes into a file of git's."""
 
 
-def _require_below(path: object) -> object:
-    if isinstance(path, str) and not is_canonical(f"/{path}"):
+def _parse_below(path: object) -> str:
+    if not isinstance(path, str) or not is_canonical(f"/{path}") or protected_part(path):
         raise ValueError(path)
-    if isinstance(path, str) and (part := protected_part(path)):
-        raise ValueError(part)
     return path
 
 
 OutPath: TypeAlias = Annotated[
     str,
-    Field(max_length=1024),
-    BeforeValidator(_require_below),
+    Constraints(max_length=1024),
+    Parser(_parse_below),
     Described(
         expected="a path below the workspace, such as results, that is not protected",
         hint="without . and .., and without a name such as .git or .vscode",
@@ -49,17 +47,17 @@ class CommandLimits(Limits):
     """Time from the start of the command to its end. A call asks for less: five minutes, if it names none."""
     cpu_seconds: Seconds = 3600
     """Processor time of all of its processes together."""
-    cpus: Annotated[float, Field(gt=0, le=1024, allow_inf_nan=False)] = 2.0
+    cpus: Annotated[float, Constraints(gt=0, le=1024, allow_inf_nan=False)] = 2.0
     """Processors' worth of time that it may use at once; enforced by cgroups only."""
-    memory_bytes: Annotated[ByteSize, Field(ge=32 * MIB)] = ByteSize(2048 * MIB)
+    memory_bytes: Annotated[ByteSize, Constraints(ge=32 * MIB)] = ByteSize(2048 * MIB)
     """Memory of all of its processes, its temporary files included."""
-    processes: Annotated[int, Field(ge=8, le=4096)] = 512
+    processes: Annotated[int, Constraints(ge=8, le=4096)] = 512
     """Processes and threads that may exist at the same time."""
-    open_files: Annotated[int, Field(ge=32, le=65_536)] = 4096
+    open_files: Annotated[int, Constraints(ge=32, le=65_536)] = 4096
     """Open descriptors of each process."""
-    file_bytes: Annotated[ByteSize, Field(ge=MIB)] = ByteSize(1024 * MIB)
+    file_bytes: Annotated[ByteSize, Constraints(ge=MIB)] = ByteSize(1024 * MIB)
     """Size of any one file that it writes."""
-    scratch_bytes: Annotated[ByteSize, Field(ge=MIB)] = ByteSize(512 * MIB)
+    scratch_bytes: Annotated[ByteSize, Constraints(ge=MIB)] = ByteSize(512 * MIB)
     """Size of its private /tmp."""
 
     # What only programs have is no key: output of commands is kept and shown by sizes of its own.
@@ -75,10 +73,10 @@ class CommandLimits(Limits):
 class Hook(Value):
     """A command that runs in the sandbox after files were written by a patch or by changes."""
 
-    files: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=256)], ...], Field(min_length=1)]
+    files: Annotated[tuple[Annotated[str, Constraints(min_length=1, max_length=256)], ...], Constraints(min_length=1)]
     """Names or paths, with `*` for any characters, for which it runs."""
 
-    command: Annotated[str, Field(min_length=1, max_length=4096)]
+    command: Annotated[str, Constraints(min_length=1, max_length=4096)]
     """The command, for bash. The paths that were written follow as its arguments."""
 
     seconds: Seconds = 30
@@ -92,7 +90,7 @@ class Workspace(WorkspacePolicy):
     """The directory. It may hold nothing that Gloveport runs, keeps or reads secrets from, and nothing of the system's.
     Default: that of `--workspace`; without either those tools are not offered."""
 
-    toolsets: Annotated[tuple[Literal["code", "workspace", "skills"], ...], Field(min_length=1)] = (
+    toolsets: Annotated[tuple[Literal["code", "workspace", "skills"], ...], Constraints(min_length=1)] = (
         "code",
         "workspace",
         "skills",
@@ -100,7 +98,7 @@ class Workspace(WorkspacePolicy):
     """Which tools are offered: a client pays for each with every request. Without a workspace `code` counts in any
     case. `skills` needs `code`. `--toolsets` says it on the command line."""
 
-    exempt: tuple[Annotated[str, Field(min_length=1, max_length=1024)], ...] = ()
+    exempt: tuple[Annotated[str, Constraints(min_length=1, max_length=1024)], ...] = ()
     """Names, and paths below the directory, that may be written though what is written there runs later, outside of the
     sandbox: `.envrc`, say, or `.vscode`."""
 
@@ -136,7 +134,7 @@ class Workspace(WorkspacePolicy):
     place of what has its name. Programs need not be let write for it, but must see the workspace. It is none that is
     protected. Default: none."""
 
-    out_bytes: Annotated[ByteSize, Field(ge=MIB)] = ByteSize(1024 * MIB)
+    out_bytes: Annotated[ByteSize, Constraints(ge=MIB)] = ByteSize(1024 * MIB)
     """The most bytes that may lie in it. What would be more is kept as an artifact alone."""
 
     hooks: tuple[Hook, ...] = ()
@@ -152,7 +150,7 @@ class Workspace(WorkspacePolicy):
     come to the gate `network`. `@NAME` stands for the hosts of an `[api.NAME]`, and for a registry of packages that is
     then granted to read, to programs too: `@pypi`, `@npm`, `@github`, `@debian`, `@crates`, `@golang`, `@maven`."""
 
-    limits: CommandLimits = CommandLimits.model_construct()
+    limits: CommandLimits = CommandLimits()
     """What each command may use at most."""
 
 
@@ -163,9 +161,9 @@ class ExecLimits(CommandLimits):
     """Time from its start to its end."""
     cpu_seconds: Seconds = 86_400
     """Processor time of all of its processes together."""
-    memory_bytes: Annotated[ByteSize, Field(ge=32 * MIB)] = ByteSize(4096 * MIB)
+    memory_bytes: Annotated[ByteSize, Constraints(ge=32 * MIB)] = ByteSize(4096 * MIB)
     """Memory of all of its processes, its temporary files included."""
-    processes: Annotated[int, Field(ge=8, le=4096)] = 1024
+    processes: Annotated[int, Constraints(ge=8, le=4096)] = 1024
     """Processes and threads that may exist at the same time."""
 
 
@@ -192,5 +190,5 @@ class Exec(Value):
     programs: Mapping[ApiName, ExecProgram] = {}
     """What single programs get, by the last part of the name that they are called by."""
 
-    limits: ExecLimits = ExecLimits.model_construct()
+    limits: ExecLimits = ExecLimits()
     """What each may use at most."""

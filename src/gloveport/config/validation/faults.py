@@ -1,25 +1,26 @@
-"""Describes validation faults: wrong keys and values. Of pydantic's text nothing gets out, only where it stumbled.
+"""Describes validation faults: wrong keys and values.
 
 A value is not shown where a secret is expected near it: who writes the secret itself into the configuration must not
 find it in a log.
 """
 
 import difflib
-import json
 from collections.abc import Iterator
+from datetime import date, time
 from itertools import chain
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 from msgspec import Struct
-from pydantic import TypeAdapter, ValidationError
 
-from gloveport.config.schema import Config, KeyPath
+from gloveport.config.schema import KeyPath
 from gloveport.config.sources.layers import Table
 from gloveport.config.toml_text import as_toml, nature, spell_key
-from gloveport.config.validation.key_types import Shape, below, element, is_of_tables, members, shape_of, words
 from gloveport.config.validation.misplaced_secrets import misplaced_hint
-from gloveport.config.validation.type_descriptions import choice, describe, is_private, is_secret
+from gloveport.config.validation.type_descriptions import describe, is_private, is_secret
 from gloveport.model import Value
+from gloveport.model.constraints import Shape
+from gloveport.model.reading import ReadFault, WrongShapeError, read_value
+from gloveport.model.type_shapes import below, is_of_tables, words
 
 _M = TypeVar("_M", bound=Value)
 
@@ -41,54 +42,38 @@ class Fault(Struct, frozen=True, kw_only=True):
 def validate(model: type[_M], data: Table) -> tuple[_M | None, list[Fault]]:
     """Validate the data of files: the values, or every key and value that has the wrong shape."""
     try:
-        # By way of JSON, the one strict mode in which an array is good for a tuple or a set and a string for a path,
-        # while "5" is no number and 1 is not true. A date becomes a string, which no key takes in that form.
-        return model.model_validate_json(json.dumps(data, default=str), strict=True), []
-    except ValidationError as error:
-        return None, [_fault(model, data, location, kind) for location, kind in _innermost(error)]
+        return read_value(model, _without_dates(data)), []
+    except WrongShapeError as error:
+        return None, [_fault(model, data, fault) for fault in error.faults]
 
 
-def validate_config(data: Table) -> tuple[Config | None, list[Fault]]:
-    """The same for a whole configuration, table by table: what no file says is the default, and takes no time."""
-    values: dict[str, Any] = {}
-    faults: list[Fault] = []
-    for name, annotation in Config.__annotations__.items():
-        if name not in data:
-            continue
-        try:
-            values[name] = TypeAdapter(annotation).validate_json(json.dumps(data[name], default=str), strict=True)
-        except ValidationError as error:
-            faults += [_fault(Config, data, (name, *location), kind) for location, kind in _innermost(error)]
-    faults += [_unknown_key(Config, (name,)) for name in data if name not in Config.model_fields]
-    return (None if faults else Config.model_construct(**values)), faults
+def _without_dates(data: Any) -> Any:  # noqa: ANN401 - TOML data of any shape
+    """As JSON has it: a date becomes a string, which no key takes in that form."""
+    match data:
+        case dict():
+            return {name: _without_dates(value) for name, value in data.items()}
+        case list():
+            return [*map(_without_dates, data)]
+        case date() | time():
+            return str(data)
+        case _:
+            return data
 
 
-def _innermost(error: ValidationError) -> list[tuple[KeyPath, str]]:
-    """Where and how: of an array whose elements are all wrong pydantic says as well that it is empty."""
-    details = error.errors(include_url=False, include_context=False, include_input=False)
-    around = {detail["loc"][:depth] for detail in details for depth in range(len(detail["loc"]))}
-    return [(detail["loc"], detail["type"]) for detail in details if detail["loc"] not in around]
-
-
-def _fault(model: type[Value], data: Table, location: KeyPath, error: str) -> Fault:
-    if error == "extra_forbidden":
-        return _unknown_key(model, location)
-    if location[-1] == "[key]":
-        key, mapping = _at(model, location[:-2])
-        described = describe(shape_of(get_args(mapping.form)[0]))
-        return Fault(keys=((*key, location[-2]),), problem=f"expected {described.expected}", hint=described.hint)
-    key, shape = _at(model, location)
-    if error.startswith("union_tag_"):  # the word that chooses what the table has to have
-        key, shape = (*key, "kind"), choice(members(shape.form))
-    described = describe(shape)
-    if error in {"missing", "union_tag_not_found"}:
-        return Fault(keys=(key,), problem=f"missing; expected {described.expected}", hint=described.hint)
-    found = _value_at(data, key)
-    return Fault(
-        keys=(key,),
-        problem=f"expected {described.expected}, found {nature(found) if is_private(shape) else as_toml(found)}",
-        hint=_guess_meaning(key, shape, found) or described.hint,
-    )
+def _fault(model: type[Value], data: Table, fault: ReadFault) -> Fault:
+    key, described = fault.path, describe(fault.shape)
+    match fault.kind:
+        case "unknown":
+            return _unknown_key(model, key, fault.shape)
+        case "name":
+            return Fault(keys=(key,), problem=f"expected {described.expected}", hint=described.hint)
+        case "missing":
+            return Fault(keys=(key,), problem=f"missing; expected {described.expected}", hint=described.hint)
+        case "value":
+            found = _value_at(data, key)
+            told = nature(found) if is_private(fault.shape) else as_toml(found)
+            hint = _guess_meaning(key, fault.shape, found) or described.hint
+            return Fault(keys=(key,), problem=f"expected {described.expected}, found {told}", hint=hint)
 
 
 def _guess_meaning(key: KeyPath, shape: Shape, found: object) -> str | None:
@@ -102,28 +87,15 @@ def _guess_meaning(key: KeyPath, shape: Shape, found: object) -> str | None:
     return f'did you mean "{near[0]}"?' if near else None
 
 
-def _at(model: type[Value], location: KeyPath) -> tuple[KeyPath, Shape]:
-    """Give the key, and the type, that pydantic's location means: that also names the chosen member of a union."""
-    key: KeyPath = ()
-    shape = Shape(model)
-    for part in location:
-        if tables := members(shape.form):
-            shape = Shape(tables[str(part)])
-            continue
-        key = (*key, part)
-        shape = element(shape.form) or dict(below(shape.form))[part]
-    return key, shape
-
-
 def _value_at(data: Any, key: KeyPath) -> object:  # noqa: ANN401 - TOML data of any shape
     for part in key:
         data = data[part]
     return data
 
 
-def _unknown_key(model: type[Value], location: KeyPath) -> Fault:
-    *around, name = location
-    table, shape = _at(model, tuple(around))
+def _unknown_key(model: type[Value], key: KeyPath, shape: Shape) -> Fault:
+    *around, name = key
+    table = tuple(around)
     siblings = [str(sibling) for sibling, _ in below(shape.form)]
     in_array = any(isinstance(part, int) for part in table)  # its elements have their keys to themselves
     elsewhere = chain(_keys(shape, table), () if in_array else _keys(Shape(model)))

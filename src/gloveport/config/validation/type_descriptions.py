@@ -1,39 +1,29 @@
 """Describes what a key takes: the same words for the reference and for every fault."""
 
-from collections.abc import Iterable, Sequence
-from typing import Final, Literal, get_args
+from collections.abc import Sequence
+from typing import Any, Final, get_args
 
-from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from msgspec.structs import replace
-from pydantic import ByteSize, JsonValue, SecretStr
 
-from gloveport.config.validation.key_types import (
-    Shape,
-    below,
-    element,
-    is_mapping,
-    is_of_tables,
-    is_table,
-    members,
-    shape_of,
-    words,
-)
+from gloveport.model.byte_size import ByteSize
+from gloveport.model.constraints import Constraints, Shape, shape_of
 from gloveport.model.described import Described
 from gloveport.model.egress import SECRET_PLACE
+from gloveport.model.type_shapes import below, choice, element, is_mapping, is_of_tables, is_table, members, words
+from gloveport.model.value import fields_of
 
 _TABLES, _TEXTUAL = "[{ ... }, { ... }]", '["a", "b"]'
 _TEXT: Final = Described(expected="text", hint="write it in quotes")
 _UNDESCRIBED: Final[dict[object, Described]] = {
     bool: Described(expected="true or false", hint="write it without quotes"),
     str: _TEXT,
-    SecretStr: replace(_TEXT, may_hold_secret=True),
     ByteSize: Described(
         expected="a size",
         hint='a plain number is bytes; units are KiB, MiB, GiB (1024) and KB, MB, GB (1000), in quotes: "64MiB"',
     ),
     int: Described(expected="a whole number", hint="write it without quotes, unit or decimal point"),
     float: Described(expected="a number", hint="write it without quotes or unit"),
-    JsonValue: Described(expected="any value", hint="write it as TOML has it"),
+    Any: Described(expected="any value", hint="write it as TOML has it"),
 }
 """Types that are used as they are."""
 
@@ -53,7 +43,7 @@ def describe(shape: Shape) -> Described:
         expected = f"an array{_bounds(shape.constraints, unit='elements')}, each element {describe(inner).expected}"
         return Described(expected=expected, hint=f"write it as {_TABLES if is_of_tables(form) else _TEXTUAL}")
     if is_table(form):
-        return Described(expected="a table", hint=f"its keys are: {', '.join(form.model_fields)}")
+        return Described(expected="a table", hint=f"its keys are: {', '.join(fields_of(form))}")
     described = _own_description(shape)
     return replace(described, expected=described.expected + _bounds(shape.constraints))
 
@@ -73,11 +63,6 @@ def _describe_mapping(form: object) -> Described:
     )
 
 
-def choice(allowed: Iterable[str]) -> Shape:
-    """Give the type of a key that is one of these words."""
-    return Shape(Literal[tuple(allowed)])
-
-
 def is_secret(shape: Shape) -> bool:
     """Tell whether a key takes the place of a secret."""
     return SECRET_PLACE in shape.constraints
@@ -89,23 +74,16 @@ def is_private(shape: Shape) -> bool:
 
 
 def _bounds(constraints: Sequence[object], *, unit: str = "characters") -> str:
-    bounds = ""
-    for item in constraints:
-        match item:
-            case Gt():
-                bounds += f", above {item.gt}"
-            case Ge():
-                bounds += f", at least {item.ge}"
-            case Lt():
-                bounds += f", below {item.lt}"
-            case Le():
-                bounds += f", at most {item.le}"
-            case MinLen(min_length=1):
-                bounds += ", not empty"
-            case MinLen():
-                bounds += f", of at least {item.min_length} {unit}"
-            case MaxLen():
-                bounds += f", of at most {item.max_length} {unit}"
-            case _:  # not a bound
-                pass
-    return bounds
+    return "".join(_describe_bound(item, unit) for item in constraints if isinstance(item, Constraints))
+
+
+def _describe_bound(item: Constraints, unit: str) -> str:
+    bounds = (
+        "" if item.gt is None else f", above {item.gt}",
+        "" if item.ge is None else f", at least {item.ge}",
+        "" if item.lt is None else f", below {item.lt}",
+        "" if item.le is None else f", at most {item.le}",
+        "" if item.min_length is None else f", of at least {item.min_length} {unit}",
+        "" if item.max_length is None else f", of at most {item.max_length} {unit}",
+    )
+    return "".join(bounds) if item.min_length != 1 else "".join((*bounds[:4], ", not empty", bounds[5]))

@@ -25,6 +25,7 @@ from gloveport.hub.credentials.login_storage import Login
 from gloveport.hub.credentials.loopback import Callback
 from gloveport.hub.credentials.stored_login import is_issuer
 from gloveport.model.hub import OAuthLogin, Server
+from gloveport.model.reading import read_value
 from gloveport.oauth.token_endpoint import ClientAuth, lifetime
 from gloveport.policy.hosts.authorities import is_confidential
 from gloveport.secrets.scrub import MIN_SECRET_CHARS, Needles, scrub_text
@@ -202,20 +203,21 @@ class LoginFlow(Struct, eq=False, kw_only=True):
         assert client is not None  # noqa: S101 - it has a token
         now = time.time()
         try:
-            return Login(
-                issuer=str(metadata.issuer),
-                token_endpoint=str(metadata.token_endpoint),
-                revocation_endpoint=str(metadata.revocation_endpoint or ""),
-                resource=context.get_resource_url(),
-                client_id=client.client_id,
-                client_secret="" if self.auth.client_id else client.client_secret or "",
-                client_auth=client.token_endpoint_auth_method or "none",
-                access_token=tokens.access_token,
-                refresh_token=tokens.refresh_token or "",
-                scope=tokens.scope or "",
-                obtained=now,
-                expires=None if tokens.expires_in is None else now + lifetime(tokens.expires_in),
-            )
+            told = {
+                "issuer": str(metadata.issuer),
+                "token_endpoint": str(metadata.token_endpoint),
+                "revocation_endpoint": str(metadata.revocation_endpoint or ""),
+                "resource": context.get_resource_url(),
+                "client_id": client.client_id,
+                "client_secret": "" if self.auth.client_id else client.client_secret or "",
+                "client_auth": client.token_endpoint_auth_method or "none",
+                "access_token": tokens.access_token,
+                "refresh_token": tokens.refresh_token or "",
+                "scope": tokens.scope or "",
+                "obtained": now,
+                "expires": None if tokens.expires_in is None else now + lifetime(tokens.expires_in),
+            }
+            return read_value(Login, told)
         except ValueError:  # whose text would quote the tokens
             raise _login_error("leads to tokens that can't be sent", hint=_THEIRS) from None
 

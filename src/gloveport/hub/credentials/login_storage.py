@@ -20,11 +20,12 @@ from typing import Annotated, Literal, Protocol
 import anyio
 from anyio import to_thread
 from msgspec import Struct
-from pydantic import Field, ValidationError
 
 from gloveport.atomic_file import replace_file
 from gloveport.errors import ConfigError
 from gloveport.model import Value
+from gloveport.model.constraints import Constraints
+from gloveport.model.reading import read_json
 from gloveport.secrets import secret_commands
 
 _MOST_BYTES = 1 << 16
@@ -50,8 +51,8 @@ class Login(Value):
     """Of a client that registered itself; one that the owner has registered keeps its secret elsewhere."""
     client_auth: Literal["none", "client_secret_basic", "client_secret_post"]
     """How the client names itself to the token endpoint."""
-    access_token: Annotated[str, Field(pattern=r"^[\x21-\x7e]+$")]
-    refresh_token: Annotated[str, Field(pattern=r"^[\x21-\x7e]*$")] = ""
+    access_token: Annotated[str, Constraints(pattern=r"^[\x21-\x7e]+$")]
+    refresh_token: Annotated[str, Constraints(pattern=r"^[\x21-\x7e]*$")] = ""
     scope: str = ""
     obtained: float
     expires: float | None = None
@@ -251,6 +252,6 @@ def _require_own(path: Path, status: os.stat_result) -> None:
 
 def _login(where: str, content: bytes) -> Login:
     try:
-        return Login.model_validate_json(content)
-    except ValidationError:  # whose text would quote the tokens
+        return read_json(Login, content)
+    except ValueError:  # whose text would quote the tokens
         raise ConfigError(f"{where} is damaged", hint=_OWNER_ONLY) from None

@@ -19,7 +19,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
-from gloveport.policy.shell_text.rulebook import Examples, Pattern, RuleTable
+from gloveport.model.reading import read_value
+from gloveport.model.value import Value
+from gloveport.policy.shell_text.rulebook import Examples, Pattern
 from gloveport.policy.wildcards import matches
 from gloveport.policy.wording import quote_sent
 
@@ -52,7 +54,7 @@ class SecretNames(Examples):
     plain_value: Pattern
 
 
-class VariableRules(RuleTable):
+class VariableRules(Value):
     """The tables of ``variables.toml``. What each field means is said there."""
 
     variables: tuple[VariableRule, ...]
@@ -111,7 +113,7 @@ def _find_secret(book: VariableRules, name: str, value: str) -> str:
 @cache
 def _rules() -> VariableRules:
     """The rules for variables. Raises ``RuleError`` where one of them contradicts its examples."""
-    book = VariableRules.model_validate(tomllib.loads(Path(__file__).with_name("variables.toml").read_text("utf-8")))
+    book = read_value(VariableRules, tomllib.loads(Path(__file__).with_name("variables.toml").read_text("utf-8")))
     for rule in book.variables:
         rule.check(each for each in rule.examples if _find_rule(book, *each.split("=", 1)) is rule)
     for kind in book.secrets:

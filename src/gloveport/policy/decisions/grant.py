@@ -11,8 +11,8 @@ from gloveport.policy.decisions.tools import is_asked_for, tools_meant
 from gloveport.policy.hosts.authorities import find, parse_pattern
 from gloveport.policy.wording import FINAL, join_listed, quote_sent
 
-_NO_TOOLS = Toolbox.model_construct()
-_NO_SAMPLING = Sampling.model_construct()
+_NO_TOOLS = Toolbox()
+_NO_SAMPLING = Sampling()
 
 
 def grant_for(
@@ -127,5 +127,5 @@ def _narrow_limits(policy: Policy, asked: Narrowing) -> Limits:
     ceiling = policy.limits
     wanted = {"wall_seconds": policy.default_wall_seconds}
     # Over the fields of Narrowing, so that one added there is honoured here; one that Limits lacks fails at once.
-    wanted |= {name: value for name, value in asked if value is not None}
+    wanted |= {name: value for name, value in asked.items() if value is not None}
     return ceiling.model_copy(update={name: min(value, getattr(ceiling, name)) for name, value in wanted.items()})

@@ -2,13 +2,14 @@
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
-
+from gloveport.model.constraints import Constraints, Parser
+from gloveport.model.reading import read_value
+from gloveport.model.value import Value
 from gloveport.model.workspace import Gate
 
 
@@ -23,10 +24,10 @@ def _split_names(runners: dict[str, object]) -> dict[str, object]:
     return {name: runner for names, runner in runners.items() for name in names.split("|")}
 
 
-Pattern: TypeAlias = re.Pattern[str]
-Options: TypeAlias = Annotated[frozenset[str], BeforeValidator(_parse_options)]
+Pattern: TypeAlias = Annotated[re.Pattern[str], Parser(re.compile)]
+Options: TypeAlias = Annotated[frozenset[str], Parser(lambda text: frozenset(_parse_options(text)))]
 Words: TypeAlias = Annotated[
-    tuple[frozenset[str], ...], BeforeValidator(lambda text: [part.split("|") for part in text.split()])
+    tuple[frozenset[str], ...], Parser(lambda text: tuple(frozenset(part.split("|")) for part in text.split()))
 ]
 Lost: TypeAlias = Literal[
     "operands", "last operand", "operands or all", "operands that are many", "of=", "pathspecs", "more than one file",
@@ -38,16 +39,10 @@ class RuleError(ValueError):
     """A rule does not do what its examples say."""
 
 
-class RuleTable(BaseModel):
-    """What a table of rules has, and nothing else."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Examples(RuleTable):
+class Examples(Value):
     """What a rule is for, and what it must leave alone."""
 
-    match: tuple[str, ...] = Field(min_length=1)
+    match: Annotated[tuple[str, ...], Constraints(min_length=1)]
     not_match: tuple[str, ...] = ()
 
     @property
@@ -79,7 +74,7 @@ class CommandRule(Examples):
     effect: str = ""
 
 
-class Runner(RuleTable):
+class Runner(Value):
     """A program that starts another (``operands`` are before the name of that), or reads a program."""
 
     values: Pattern = re.compile("(?!)")
@@ -89,7 +84,7 @@ class Runner(RuleTable):
     language: str = "sh"
 
 
-class Rulebook(RuleTable):
+class Rulebook(Value):
     """The whole file."""
 
     disposable: frozenset[str]
@@ -97,11 +92,12 @@ class Rulebook(RuleTable):
     generated_trees: frozenset[str]
     offline: frozenset[str]
     git_values: Pattern
-    runners: Annotated[dict[str, Runner], BeforeValidator(_split_names)]
+    runners: Mapping[str, Runner]
     rules: tuple[CommandRule, ...]
 
 
 @cache
 def rulebook() -> Rulebook:
     """What the file holds; its examples are not checked yet."""
-    return Rulebook.model_validate(tomllib.loads(Path(__file__).with_name("rules.toml").read_text("utf-8")))
+    tables = tomllib.loads(Path(__file__).with_name("rules.toml").read_text("utf-8"))
+    return read_value(Rulebook, {**tables, "runners": _split_names(tables["runners"])})

@@ -20,6 +20,7 @@ from msgspec import Struct, field
 
 from gloveport.errors import ForkRefusedError, GuestError, SandboxError
 from gloveport.model import GUEST, Limits
+from gloveport.model.byte_size import ByteSize
 from gloveport.model.json_value import JsonValue
 from gloveport.sandbox.base import ExitStatus, IsolationReport
 from gloveport.sandbox.cgroups import cgroup
@@ -37,7 +38,7 @@ _ASK_SECONDS = 15.0
 # An interpreter reserves addresses, and what all of a user's processes have in flight counts against each that sends.
 _WITH_THE_PROGRAM = ("RLIMIT_CPU", "RLIMIT_AS", "RLIMIT_NOFILE")
 # Of the fork server itself, which runs our code alone: far above what it needs.
-_LIMITS = Limits(memory_bytes="4GiB", processes=4096, cpus=1024)
+_LIMITS = Limits(memory_bytes=ByteSize(4 << 30), processes=4096, cpus=1024)
 
 
 class ZygoteProcess(Struct, kw_only=True):

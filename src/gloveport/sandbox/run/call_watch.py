@@ -6,9 +6,8 @@ import socket
 import time
 from collections.abc import Mapping
 
-from pydantic import JsonValue
-
 from gloveport.model import LimitName
+from gloveport.model.json_value import JsonValue
 from gloveport.sandbox.cgroups import cgroup
 from gloveport.sandbox.cgroups.cpu_throttle import CpuThrottle
 from gloveport.sandbox.run import frames

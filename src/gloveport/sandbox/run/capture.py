@@ -21,7 +21,7 @@ from gloveport.model import Output
 PAGE_BYTES = 64 * 1024
 """Most that a page of output holds."""
 
-_NOTHING = Output.model_construct()
+_NOTHING = Output()
 _ARCHIVED = 64
 _ARCHIVED_BYTES = 256 << 20
 

@@ -19,12 +19,13 @@ from typing import Self
 import anyio
 import pydantic_core
 from msgspec import Struct
-from pydantic import JsonValue, ValidationError
 
 from gloveport.ascii_json import encode_json
 from gloveport.errors import GuestError, SandboxError
 from gloveport.event_loop import Selector
 from gloveport.model import Program
+from gloveport.model.json_value import JsonValue
+from gloveport.model.reading import WrongShapeError, read_value
 from gloveport.sandbox.base import Directories, ExitStatus, IsolationReport, Outcome, Sink
 from gloveport.sandbox.cgroups import cgroup
 from gloveport.sandbox.cgroups.cpu_throttle import CpuThrottle
@@ -600,8 +601,8 @@ def check_ready(ready: JsonValue, *, landlock_abi: int, shown: tuple[tuple[int, 
         GuestError: It did not say.
     """
     try:
-        walls = IsolationReport.model_validate(ready)
-    except ValidationError as error:
+        walls = read_value(IsolationReport, ready)
+    except WrongShapeError as error:
         raise GuestError("its first process did not tell what is in force") from error
     for wall in ("seccomp", "no_new_privs", "no_capabilities"):
         if not getattr(walls, wall):

@@ -8,12 +8,13 @@ import errno
 import signal
 from typing import Annotated, NamedTuple
 
-from pydantic import Field, JsonValue, SkipValidation, ValidationError
-
 from gloveport.model import OUT, SCRATCH, Failure, LimitName, Status, Value
+from gloveport.model.constraints import Constraints
+from gloveport.model.json_value import JsonValue
+from gloveport.model.reading import WrongShapeError, read_value
 from gloveport.sandbox.base import Outcome
 
-_TEXT = Annotated[str, Field(max_length=1 << 16)]
+_TEXT = Annotated[str, Constraints(max_length=1 << 16)]
 
 
 class _ReportedError(Value):
@@ -25,13 +26,13 @@ class _ReportedError(Value):
 
 
 class _GuestReport(Value):
-    value: SkipValidation[JsonValue]  # it was read as JSON
+    value: JsonValue  # it was read as JSON
     value_type: _TEXT | None
     value_truncated: bool
     error: _ReportedError | None
-    exit_code: Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]
-    signal: Annotated[int, Field(ge=1, le=64)] | None = None
-    shown: SkipValidation[JsonValue] = None
+    exit_code: Annotated[int, Constraints(ge=-(1 << 31), lt=1 << 31)]
+    signal: Annotated[int, Constraints(ge=1, le=64)] | None = None
+    shown: JsonValue = None
     """What it says of files that it has left: judged where these are."""
 
 
@@ -130,8 +131,8 @@ def _hint(limits_hit: tuple[LimitName, ...], *, truncated: bool) -> str:
 
 def _parse(report: JsonValue) -> _GuestReport | None:
     try:
-        return _GuestReport.model_validate(report) if isinstance(report, dict) else None
-    except ValidationError:
+        return read_value(_GuestReport, report) if isinstance(report, dict) else None
+    except WrongShapeError:
         return None
 
 

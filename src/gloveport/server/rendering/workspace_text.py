@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from gloveport.model import SessionState
+from gloveport.model.reading import read_value
 from gloveport.server.rendering.session_text import session_lines
 from gloveport.workspace_service.service import Fields
 
@@ -81,7 +82,7 @@ def command(fields: Fields) -> str:
     signal = f" | {fields['signal']}" if fields.get("signal") else ""
     lines = [f"Status: {fields['status']}{code}{signal}{elapsed}"]
     if "session" in fields:
-        lines += session_lines(SessionState.model_validate(fields["session"]))
+        lines += session_lines(read_value(SessionState, fields["session"]))
     if "summary" in fields:
         lines.append(fields["summary"])
         lines.append(fields.get("preview", ""))

@@ -19,13 +19,15 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from gloveport.limits.untrusted_json import first_faults
+from gloveport.model.pydantic_models import pydantic_model
+from gloveport.model.value import Value
 from gloveport.server.fast_path import without_nulls
 from gloveport.server.rendering.replies import error_reply
 
 _SHOWN_CHARACTERS = 80
 _SHOWN_FAULTS = 20
 
-Model = TypeVar("Model", bound=BaseModel)
+Model = TypeVar("Model", bound=BaseModel | Value)
 Reply = TypeVar("Reply")
 Method: TypeAlias = Callable[[Any, Context[Any, Any], Model], Awaitable[Reply]]
 
@@ -48,7 +50,8 @@ def takes(model: type[Model]) -> Callable[[Method[Model, Reply]], Callable[..., 
 
         own = signature(method)
         named = list(own.parameters.values())[:-1]
-        fields = sorted(signature(model).parameters.values(), key=lambda one: one.name not in get_annotations(model))
+        told = pydantic_model(model) if issubclass(model, Value) else model
+        fields = sorted(signature(told).parameters.values(), key=lambda one: one.name not in get_annotations(model))
         tool.__dict__["__signature__"] = own.replace(parameters=[*named, *fields])
         return tool
 

@@ -27,6 +27,7 @@ from gloveport.engine.skill_search import FoundSkills, SkillSearch
 from gloveport.hub.discovery import Detail, search
 from gloveport.model import Result
 from gloveport.model.egress import ApiName
+from gloveport.model.pydantic_models import pydantic_model
 from gloveport.sandbox.detection.probe import Check
 from gloveport.sandbox.run.capture import PAGE_BYTES
 from gloveport.server.rendering.api_text import apis_text
@@ -89,7 +90,7 @@ class Tools(Struct, frozen=True, kw_only=True):
     @takes(ExecuteArguments)
     async def execute_code(
         self, ctx: Context[Any, Any], given: ExecuteArguments
-    ) -> Annotated[wire.CallToolResult, Result] | wire.InputRequiredResult:
+    ) -> Annotated[wire.CallToolResult, pydantic_model(Result)] | wire.InputRequiredResult:
         """Run a program in a fresh sandbox.
 
         The value is that of the last expression or of a top-level `return`; for shell, stdout where it is JSON.
@@ -178,7 +179,7 @@ class Tools(Struct, frozen=True, kw_only=True):
             return error_reply(what, f"hint: {hint}")
         return wire.CallToolResult(content=[wire.TextContent(type="text", text=page_text(page))])
 
-    async def health(self, ctx: Context[Any, Any]) -> Annotated[wire.CallToolResult, Health]:
+    async def health(self, ctx: Context[Any, Any]) -> Annotated[wire.CallToolResult, pydantic_model(Health)]:
         """Try every layer of the sandbox and the audit log, and count the runs that are going on and waiting."""
         async with self._inspecting:  # one sandbox at a time: asking for health takes no place in the queue
             checks = [check for check in await self.inspect() if check.name != "audit"]

@@ -5,15 +5,16 @@ from functools import partial
 from typing import TypeVar
 
 import pydantic_core
-from pydantic import BaseModel, ValidationError
 
 from gloveport.engine.runs import Run
+from gloveport.model.reading import WrongShapeError, read_value
+from gloveport.model.value import Value
 from gloveport.server.fast_path import FastCall, FastTool, Work, without_nulls
 from gloveport.server.rendering.run_reply import RunReply
 from gloveport.server.tools.progress import Progress
 from gloveport.server.tools.run_calls import ExecuteArguments, RunCalls, RunSkillArguments
 
-Arguments = TypeVar("Arguments", bound=BaseModel)
+Arguments = TypeVar("Arguments", bound=Value)
 
 
 def fast_execute(calls: RunCalls) -> FastTool:
@@ -35,8 +36,8 @@ def _running(
         if calls.engine.reach.way_out.doors or calls.engine.reach.has_tools:
             return None
         try:
-            given = model.model_validate(without_nulls(call.arguments))
-        except ValidationError:
+            given = read_value(model, without_nulls(call.arguments))
+        except WrongShapeError:  # the SDK says in words what is wrong
             return None
         return partial(run, calls, given, call)
 

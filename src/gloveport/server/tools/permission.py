@@ -16,6 +16,7 @@ from gloveport.approvals.question import Verdict
 from gloveport.engine.runs import Run
 from gloveport.errors import Denied
 from gloveport.limits.untrusted_json import first_faults
+from gloveport.model.reading import read_value
 from gloveport.model.workspace import Gate, RunCommand, WriteFiles
 from gloveport.policy.decisions.gate_decisions import open_needs
 from gloveport.policy.decisions.modes import stance
@@ -207,7 +208,7 @@ class PermissionTool(Struct, frozen=True, kw_only=True):
             raise run.failure
         if run.result is None:
             return _outcome(request, "denied", "The question was withdrawn.")
-        verdict = Verdict.model_validate(run.result.value)
+        verdict = read_value(Verdict, run.result.value)
         if not verdict.allowed:
             return _outcome(request, "denied", f"The owner has not permitted it ({verdict.by}).")
         pending.permit = pending.permit or self.service.permissions.grant(request, verdict, run.id)

@@ -10,7 +10,6 @@ from typing import Annotated, Final, Literal
 
 from anyio import to_thread
 from msgspec import Struct
-from pydantic import BaseModel, ByteSize, ConfigDict, Field, JsonValue
 
 from gloveport.engine.caller import Caller
 from gloveport.engine.execution import Engine
@@ -18,9 +17,12 @@ from gloveport.engine.previews import shown_pictures
 from gloveport.engine.run_context import RunContext, SkillRun
 from gloveport.engine.runs import Run
 from gloveport.errors import GloveportError
-from gloveport.model import MIB, Language, Narrowing, Output, Request, Result, Status
+from gloveport.model import MIB, Language, Narrowing, Output, Request, Result, Status, Value
+from gloveport.model.byte_size import ByteSize
+from gloveport.model.constraints import Constraints
 from gloveport.model.egress import ApiName
 from gloveport.model.hub import ToolPattern
+from gloveport.model.json_value import JsonValue
 from gloveport.policy.decisions.input_files import MOST_FILES
 from gloveport.server.rendering.run_reply import RunReply, reply_error, reply_failure, reply_refusal, reply_result
 from gloveport.server.tools.progress import Progress, reporting
@@ -31,32 +33,28 @@ WAIT_SECONDS: Final = 50.0
 _BASE64: Final = "base64:"
 
 
-class ExecuteArguments(BaseModel):
+class ExecuteArguments(Value):
     """What ``execute_code`` takes."""
-
-    model_config = ConfigDict(extra="forbid")
 
     language: Language
     code: str
-    timeout_seconds: Annotated[float | None, Field(gt=0, le=86_400)] = None
-    memory_mib: Annotated[int | None, Field(ge=32, le=1 << 20)] = None
+    timeout_seconds: Annotated[float | None, Constraints(gt=0, le=86_400)] = None
+    memory_mib: Annotated[int | None, Constraints(ge=32, le=1 << 20)] = None
     ansi: Literal["strip", "keep"] = "strip"
-    apis: Annotated[list[ApiName] | None, Field(max_length=64)] = None
-    tools: Annotated[list[ToolPattern] | None, Field(max_length=64)] = None
-    session: Annotated[str | None, Field(max_length=64)] = None
+    apis: Annotated[tuple[ApiName, ...] | None, Constraints(max_length=64)] = None
+    tools: Annotated[tuple[ToolPattern, ...] | None, Constraints(max_length=64)] = None
+    session: Annotated[str | None, Constraints(max_length=64)] = None
     environment: str | None = None
-    files: Annotated[dict[str, str] | None, Field(max_length=MOST_FILES)] = None
-    wait_seconds: Annotated[float, Field(ge=0, le=3600)] = WAIT_SECONDS
+    files: Annotated[Mapping[str, str] | None, Constraints(max_length=MOST_FILES)] = None
+    wait_seconds: Annotated[float, Constraints(ge=0, le=3600)] = WAIT_SECONDS
 
 
-class RunSkillArguments(BaseModel):
+class RunSkillArguments(Value):
     """What ``run_skill`` takes."""
 
-    model_config = ConfigDict(extra="forbid")
-
     name: str
-    arguments: dict[str, JsonValue] | None = None
-    wait_seconds: Annotated[float, Field(ge=0, le=3600)] = WAIT_SECONDS
+    arguments: Mapping[str, JsonValue] | None = None
+    wait_seconds: Annotated[float, Constraints(ge=0, le=3600)] = WAIT_SECONDS
 
 
 class RunCalls(Struct, frozen=True, kw_only=True):
@@ -92,8 +90,8 @@ class RunCalls(Struct, frozen=True, kw_only=True):
                 memory_bytes=None if given.memory_mib is None else ByteSize(given.memory_mib * MIB),
             ),
             ansi=given.ansi,
-            apis=None if given.apis is None else tuple(given.apis),
-            tools=None if given.tools is None else tuple(given.tools),
+            apis=given.apis,
+            tools=given.tools,
             session=given.session,
             environment=given.environment,
             files=files,

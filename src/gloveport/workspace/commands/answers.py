@@ -91,7 +91,7 @@ def answer(command: Command, since: Mapping[Stream, int], bounds: AnswerBounds) 
     truncated: dict[Stream, str] = {}
     texts: dict[Stream, str] = {}
     if command.session is not None:
-        told["session"] = command.session.model_dump(mode="json", include=_SESSION_FIELDS)
+        told["session"] = {name: value for name, value in command.session.items() if name in _SESSION_FIELDS}
     for stream in STREAMS:
         fields, texts[stream], left_out = _news(command, stream, since[stream], bounds.max_output_bytes)
         if left_out:

@@ -7,8 +7,9 @@ from typing import Annotated, Final, Literal, NotRequired, TypeAlias, TypedDict
 
 from anyio import to_thread
 from msgspec.structs import replace
-from pydantic import Field, JsonValue
 
+from gloveport.model.constraints import Constraints
+from gloveport.model.json_value import JsonValue
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.documents import DocumentRead, find_document, read_document
 from gloveport.workspace.files.line_reader import LineRange, TextRead, find_end, read_lines
@@ -20,8 +21,8 @@ MOST_FILES: Final = 20
 
 _WITH_LINES: Final = re.compile(r"(.+):([1-9][0-9]{0,8})-([1-9][0-9]{0,8})", re.DOTALL)
 
-Paths: TypeAlias = Annotated[list[Text] | None, Field(min_length=1, max_length=MOST_FILES)]
-Pages: TypeAlias = Annotated[str | None, Field(pattern=r"^[0-9]{1,6}(-[0-9]{1,6})?$")]
+Paths: TypeAlias = Annotated[list[Text] | None, Constraints(min_length=1, max_length=MOST_FILES)]
+Pages: TypeAlias = Annotated[str | None, Constraints(pattern=r"^[0-9]{1,6}(-[0-9]{1,6})?$")]
 
 
 ReadOne: TypeAlias = Callable[[str, LineRange], Awaitable[TextRead | DocumentRead]]

@@ -11,8 +11,7 @@ from datetime import UTC, datetime
 from itertools import accumulate
 from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict
 
-from pydantic import Field
-
+from gloveport.model.constraints import Constraints
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files import globs
 from gloveport.workspace.files.tree import Tree
@@ -90,8 +89,8 @@ def list_dir(  # noqa: PLR0913 - they are the tool's
     path: Text = ".",
     *,
     recursive: bool = False,
-    max_depth: Annotated[int, Field(ge=1, le=MAX_DEPTH)] = 1,
-    max_entries: Annotated[int, Field(ge=1, le=10_000)] = 1000,
+    max_depth: Annotated[int, Constraints(ge=1, le=MAX_DEPTH)] = 1,
+    max_entries: Annotated[int, Constraints(ge=1, le=10_000)] = 1000,
     include_hidden: bool = False,
     include_ignored: bool = False,
     sort: Literal["name", "type", "modified"] = "name",
@@ -121,7 +120,7 @@ def list_files(  # noqa: PLR0913 - they are the tool's
     exclude_patterns: Globs = None,
     include_hidden: bool = False,
     include_ignored: bool = False,
-    max_results: Annotated[int, Field(ge=1, le=50_000)] = 5000,
+    max_results: Annotated[int, Constraints(ge=1, le=50_000)] = 5000,
     sort: Literal["path", "modified"] = "path",
     bounds: WalkBounds = USUAL,
 ) -> FileListing:

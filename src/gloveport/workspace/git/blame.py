@@ -3,8 +3,7 @@
 import re
 from typing import Annotated, Final, NotRequired, TypedDict
 
-from pydantic import Field
-
+from gloveport.model.constraints import Constraints
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.spelling import check_path, shorten
 from gloveport.workspace.git.invocation import GitAnswer, GitOutput, check_revision, pathspec, run_git
@@ -54,7 +53,7 @@ async def git_blame(
     rev: str | None = None,
     start_line: Line = 1,
     end_line: Line | None = None,
-    max_lines: Annotated[int, Field(ge=1, le=1000)] = 200,
+    max_lines: Annotated[int, Constraints(ge=1, le=1000)] = 200,
 ) -> Blame:
     """Which commit each line comes from.
 

@@ -2,8 +2,7 @@
 
 from typing import Annotated, Final, NotRequired, TypedDict
 
-from pydantic import Field
-
+from gloveport.model.constraints import Constraints
 from gloveport.workspace.files.spelling import check_path
 from gloveport.workspace.git.invocation import GitAnswer, check_revision, pathspec, run_git
 from gloveport.workspace.program import RunProgram
@@ -43,8 +42,8 @@ async def git_log(
     path: Text = ".",
     *,
     ref: str = "HEAD",
-    max_count: Annotated[int, Field(ge=1, le=100)] = 20,
-    skip: Annotated[int, Field(ge=0, le=10_000)] = 0,
+    max_count: Annotated[int, Constraints(ge=1, le=100)] = 20,
+    skip: Annotated[int, Constraints(ge=0, le=10_000)] = 0,
 ) -> Log:
     """Commits, the newest first.
 

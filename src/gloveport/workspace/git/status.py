@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from typing import Annotated, Final, TypedDict
 
-from pydantic import Field
-
+from gloveport.model.constraints import Constraints
 from gloveport.workspace.files.spelling import spell_path
 from gloveport.workspace.git.invocation import GitAnswer, pathspec, run_git
 from gloveport.workspace.program import RunProgram
@@ -43,7 +42,7 @@ async def git_status(
     path: Text = ".",
     *,
     include_untracked: bool = True,
-    max_entries: Annotated[int, Field(ge=1, le=10_000)] = 1000,
+    max_entries: Annotated[int, Constraints(ge=1, le=10_000)] = 1000,
 ) -> Status:
     """Branch, and files that differ from the last commit.
 

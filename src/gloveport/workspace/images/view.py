@@ -3,9 +3,10 @@
 from typing import Annotated, Final, TypedDict
 
 from anyio import to_thread
-from pydantic import Field, JsonValue
 
 from gloveport.model import GUEST
+from gloveport.model.constraints import Constraints
+from gloveport.model.json_value import JsonValue
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.large_files import take_turn
 from gloveport.workspace.files.tree import Tree
@@ -45,9 +46,9 @@ async def view_image(
     run: RunProgram,
     path: Text,
     *,
-    max_bytes: Annotated[int, Field(ge=1024, le=10_485_760)] = 5_242_880,
-    max_width: Annotated[int, Field(ge=1, le=10_000)] = 2000,
-    max_height: Annotated[int, Field(ge=1, le=10_000)] = 2000,
+    max_bytes: Annotated[int, Constraints(ge=1024, le=10_485_760)] = 5_242_880,
+    max_width: Annotated[int, Constraints(ge=1, le=10_000)] = 2000,
+    max_height: Annotated[int, Constraints(ge=1, le=10_000)] = 2000,
     auto_resize: bool = True,
 ) -> tuple[Viewed, bytes]:
     """Look at a PNG, GIF, JPEG or WEBP picture.

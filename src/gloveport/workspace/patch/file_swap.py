@@ -75,7 +75,7 @@ class Attributes(BaseModel):
                 with suppress(OSError):  # gone meanwhile, or not for us to read
                     extended[name] = os.getxattr(descriptor, name)
         owner = (status.st_uid, status.st_gid)
-        return cls.model_construct(mode=stat.S_IMODE(status.st_mode), owner=owner, extended=extended)
+        return cls(mode=stat.S_IMODE(status.st_mode), owner=owner, extended=extended)
 
     @classmethod
     def fresh(cls, directory: int) -> "Attributes":

@@ -8,9 +8,8 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Final
 
-from pydantic import TypeAdapter
-
 from gloveport.model import Value
+from gloveport.model.reading import read_json
 from gloveport.secrets import secret_files
 from gloveport.workspace.files.spelling import raw, spell_path
 from gloveport.workspace.protected import mount_plan
@@ -28,13 +27,10 @@ class _State(Value):
     made: dict[str, Mark]
 
 
-_STATE: Final = TypeAdapter(_State)
-
-
 def load(state: Path) -> ProtectedPaths:
     """What was saved in a directory of ours, as far as a search needs to know it."""
     try:
-        saved = _STATE.validate_json((state / _NAME).read_bytes())
+        saved = read_json(_State, (state / _NAME).read_bytes())
     except (OSError, ValueError):
         return NOTHING
     read_only = dict.fromkeys(map(raw, saved.read_only), (0, 0, 0, 0, 0))

@@ -6,8 +6,8 @@ from functools import partial
 from typing import Annotated, Final, NotRequired
 
 import anyio.to_thread
-from pydantic import Field
 
+from gloveport.model.constraints import Constraints
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.gitignore import NAMES, IgnoreIndex
 from gloveport.workspace.files.spelling import raw, spell_path
@@ -77,11 +77,11 @@ async def search_text(  # noqa: PLR0913 - they are the tool's
     include_globs: Globs = None,
     glob: str | None = None,
     exclude_globs: Globs = None,
-    file_type: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9+_-]{1,32}$")] = None,
-    context_lines: Annotated[int, Field(ge=0, le=5)] = 0,
-    max_results: Annotated[int, Field(ge=1, le=10_000)] = 1000,
-    max_preview_bytes: Annotated[int, Field(ge=80, le=4096)] = 512,
-    offset: Annotated[int, Field(ge=0, le=1_000_000)] = 0,
+    file_type: Annotated[str | None, Constraints(pattern=r"^[A-Za-z0-9+_-]{1,32}$")] = None,
+    context_lines: Annotated[int, Constraints(ge=0, le=5)] = 0,
+    max_results: Annotated[int, Constraints(ge=1, le=10_000)] = 1000,
+    max_preview_bytes: Annotated[int, Constraints(ge=80, le=4096)] = 512,
+    offset: Annotated[int, Constraints(ge=0, le=1_000_000)] = 0,
     files_only: bool = False,
     include_hidden: bool = False,
     include_ignored: bool = False,

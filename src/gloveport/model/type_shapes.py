@@ -1,36 +1,11 @@
-"""Takes the types of keys apart: what a table, an array or a union is made of, without its wrapping."""
+"""Takes the types of fields apart: what a table, an array or a union is made of, without its wrapping."""
 
-from collections.abc import Iterator, Mapping
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, NamedTuple, TypeGuard, Union, get_args, get_origin
+from collections.abc import Iterable, Iterator, Mapping
+from types import UnionType
+from typing import Any, Literal, TypeGuard, Union, get_args, get_origin
 
-from pydantic.fields import FieldInfo
-
-from gloveport.model import Value
-
-
-class Shape(NamedTuple):
-    """A type that is neither ``Annotated`` nor optional, and what constrains its values."""
-
-    form: Any
-    constraints: tuple[object, ...] = ()
-
-
-def shape_of(annotation: Any, constraints: tuple[object, ...] = ()) -> Shape:  # noqa: ANN401 - a type form
-    """Unwrap a type."""
-    if get_origin(annotation) is Annotated:
-        inner, *outer = get_args(annotation)
-        return shape_of(inner, (*_flat(outer), *constraints))
-    if get_origin(annotation) in {Union, UnionType}:
-        some = [member for member in get_args(annotation) if member is not NoneType]
-        if len(some) == 1:  # optional: None is what a file can't say
-            return shape_of(some[0], constraints)
-    return Shape(annotation, constraints)
-
-
-def shape_of_field(field: FieldInfo) -> Shape:
-    """Unwrap the type of a field."""
-    return shape_of(field.annotation, tuple(field.metadata))
+from gloveport.model.constraints import Shape, shape_of
+from gloveport.model.value import Value, fields_of
 
 
 def is_table(form: Any) -> TypeGuard[type[Value]]:  # noqa: ANN401 - a type form
@@ -48,11 +23,17 @@ def words(form: Any) -> tuple[str, ...]:  # noqa: ANN401 - a type form
     return get_args(form) if get_origin(form) is Literal else ()
 
 
+def choice(allowed: Iterable[str]) -> Shape:
+    """Give the type of a field that is one of these words."""
+    return Shape(Literal[tuple(allowed)])
+
+
 def members(form: Any) -> dict[str, type[Value]]:  # noqa: ANN401 - a type form
     """Give the tables of a union by the ``kind`` that chooses each; empty for any other type."""
     if get_origin(form) not in {Union, UnionType}:
         return {}
-    return {words(table.model_fields["kind"].annotation)[0]: table for table in get_args(form)}
+    tables = [table for table in get_args(form) if is_table(table)]
+    return {words(fields_of(table)["kind"].shape.form)[0]: table for table in tables}
 
 
 def element(form: Any) -> Shape | None:  # noqa: ANN401 - a type form
@@ -71,13 +52,8 @@ def is_of_tables(form: Any) -> bool:  # noqa: ANN401 - a type form
 def below(form: Any) -> Iterator[tuple[str | int, Shape]]:  # noqa: ANN401 - a type form
     """Yield what may stand directly below a table, a union or an array; the key is an example where any would do."""
     if is_table(form):
-        yield from ((name, shape_of_field(field)) for name, field in form.model_fields.items())
+        yield from ((name, field.shape) for name, field in fields_of(form).items())
     for table in members(form).values():
         yield from below(table)
     if inner := element(form):
         yield "NAME" if is_mapping(form) else 0, inner
-
-
-def _flat(metadata: list[object]) -> Iterator[object]:
-    for item in metadata:
-        yield from item.metadata if isinstance(item, FieldInfo) else [item]

@@ -1,0 +1,52 @@
+"""``ByteSize``: a number of bytes, which a person may write with its unit."""
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from gloveport.late_module import late_module
+
+if TYPE_CHECKING:
+    import pydantic
+    from pydantic_core import core_schema
+else:
+    pydantic, core_schema = late_module("pydantic"), late_module("pydantic_core.core_schema")
+
+_WRITTEN: Final = re.compile(r"\s*(\d*\.?\d+)\s*(\w+)?")
+_UNITS: Final = {
+    f"{letter}{binary}{unit}": (1024 if binary else 1000) ** power * share
+    for power, letter in enumerate(("", *"kmgtpe"))
+    for binary in ("", "i")
+    for unit, share in (("", 1), ("b", 1), ("bit", 1 / 8))
+    if not binary or (letter and unit)
+}
+"""How many bytes each is."""
+
+
+class ByteSize(int):
+    """A number of bytes."""
+
+    @classmethod
+    def parse(cls, written: object) -> "ByteSize":
+        """Read a number of bytes, or a text such as ``64MiB``.
+
+        Raises:
+            ValueError: It is none.
+        """
+        if isinstance(written, int) and not isinstance(written, bool) and written >= 0:
+            return cls(written)
+        if not isinstance(written, str) or (found := _WRITTEN.match(written)) is None:
+            raise ValueError("not a size")
+        try:
+            return cls(written)
+        except ValueError:
+            pass
+        try:
+            return cls(float(found[1]) * _UNITS[(found[2] or "b").lower()])
+        except (KeyError, OverflowError):
+            raise ValueError("not a size") from None
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: object, _handler: object) -> Any:  # noqa: ANN401 - pydantic's own
+        """Tell pydantic of its own type, which takes the same."""
+        same = pydantic.TypeAdapter(pydantic.ByteSize).core_schema
+        return core_schema.no_info_after_validator_function(cls, same)

@@ -1,0 +1,87 @@
+"""Models of pydantic with the fields of our values: for schemas that clients are told of, and for what few runs read.
+
+Imported when one is needed, since pydantic is.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
+from pydantic import Field as PydanticField
+
+from gloveport.model.value import FieldType, Value, fields_of
+
+_VALUE = "__gloveport_value__"
+
+
+@cache
+def pydantic_model(kind: type[Value]) -> type[BaseModel]:
+    """The model of a kind of value."""
+    fields: Any = {name: (_translate(field.annotation), _default(field)) for name, field in fields_of(kind).items()}
+    model = create_model(
+        kind.__name__,
+        __config__=ConfigDict(frozen=True, extra="forbid", protected_namespaces=()),
+        __doc__=kind.__doc__,
+        __module__=kind.__module__,
+        **fields,
+    )
+    setattr(model, _VALUE, kind)
+    return model
+
+
+def validate(form: Any, data: object) -> Any:  # noqa: ANN401 - a type form, and a value of it
+    """Make a value of a type of what JSON holds, as lax as pydantic is.
+
+    Raises:
+        pydantic.ValidationError: It is none.
+    """
+    return _to_value(_adapter_of(form).validate_python(data))
+
+
+@cache
+def _adapter_of(form: Any) -> TypeAdapter[Any]:  # noqa: ANN401 - a type form
+    return TypeAdapter(_translate(form))
+
+
+def _to_value(found: Any) -> Any:  # noqa: ANN401 - of any type
+    """The value of what pydantic has made, and so of all that is in it."""
+    match found:
+        case BaseModel() if hasattr(type(found), _VALUE):
+            return getattr(type(found), _VALUE)(**{name: _to_value(inner) for name, inner in found})
+        case Mapping():
+            return {key: _to_value(inner) for key, inner in found.items()}
+        case tuple():
+            return tuple(map(_to_value, found))
+        case _:
+            return found
+
+
+def _default(field: FieldType) -> Any:  # noqa: ANN401 - of any type
+    if field.is_required:
+        return ...
+    if field.made:
+        return PydanticField(default_factory=field.made)
+    return PydanticField(_to_model(field.default), exclude=field.is_excluded or None)
+
+
+def _to_model(value: Any) -> Any:  # noqa: ANN401 - of any type
+    """The default of a field as pydantic has it, so that it can be written into a schema."""
+    if isinstance(value, Value):
+        given = {name: _to_model(inner) for name, inner in value.items()}
+        return pydantic_model(type(value)).model_construct(**given)
+    return value
+
+
+def _translate(form: Any) -> Any:  # noqa: ANN401 - a type form
+    """The type with the models in place of the values."""
+    if isinstance(form, type) and issubclass(form, Value):
+        return pydantic_model(form)
+    origin = get_origin(form)
+    if origin is Annotated:
+        return Annotated[(_translate(form.__origin__), *form.__metadata__)]
+    if origin is None or origin is Literal or not get_args(form):
+        return form
+    inner = tuple(map(_translate, get_args(form)))
+    return Union[inner] if origin in {Union, UnionType} else cast("Any", origin)[inner]  # noqa: UP007 - of any number

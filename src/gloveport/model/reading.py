@@ -1,0 +1,266 @@
+"""Reads values from what JSON or TOML holds: strictly, and tells everything that is wrong at once.
+
+``"5"`` is no number and 1 is not true; an array is good for a tuple or a set. What is a value already
+is taken as it is.
+"""
+
+import builtins
+import contextlib
+import math
+import re
+import typing
+from collections import abc
+from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from functools import cache
+from itertools import repeat
+from typing import Any, Final, Literal, TypeAlias, TypeVar, cast, get_args, get_origin
+
+import msgspec
+from msgspec import Struct
+
+from gloveport.model.byte_size import ByteSize
+from gloveport.model.constraints import Constraints, Parser, Shape, shape_of
+from gloveport.model.type_shapes import choice, is_table, members, words
+from gloveport.model.value import Value, fields_of
+
+_T = TypeVar("_T")
+_MOST_TOLD: Final = 1000
+
+Path: TypeAlias = tuple[str | int, ...]
+FaultKind: TypeAlias = Literal["unknown", "missing", "name", "value"]
+
+
+class ReadFault(Struct, frozen=True):
+    """One thing that is wrong.
+
+    Attributes:
+        path: Names of fields and keys, and indexes, that lead to it.
+        kind: A field that there is none of, one that is missing, a name of the wrong shape, or a value of one.
+        shape: The type that was expected; for an unknown field that of the table.
+    """
+
+    path: Path
+    kind: FaultKind
+    shape: Shape
+
+
+class WrongShapeError(ValueError):
+    """What was read has another shape. Its text says where, and quotes no value.
+
+    Attributes:
+        faults: What is wrong, a thousand things at most.
+    """
+
+    def __init__(self, faults: Iterable[ReadFault]) -> None:
+        self.faults = (*faults,)
+        super().__init__("; ".join(f"{'.'.join(map(str, one.path))}: {one.kind}" for one in self.faults[:3]))
+
+
+def read_value(form: type[_T], data: object) -> _T:
+    """Read a value of a type.
+
+    Raises:
+        WrongShapeError: It is none.
+    """
+    reader = _ValueReader()
+    with contextlib.suppress(_TooManyFaultsError):
+        found = reader.read(shape_of(form), data, ())
+        if not reader.faults:
+            return cast("_T", found)
+    raise WrongShapeError(reader.faults)
+
+
+def read_json(form: type[_T], text: bytes | str) -> _T:
+    """Read a value of a type from a text of JSON, as `read_value` does.
+
+    Raises:
+        WrongShapeError: It is none, or the text is no JSON.
+    """
+    try:
+        data = msgspec.json.decode(text)
+    except (ValueError, RecursionError) as error:
+        raise WrongShapeError([ReadFault((), "value", shape_of(form))]) from error
+    return read_value(form, data)
+
+
+class CheckedValue(Value):
+    """A value whose fields are checked when it is made: where others have a say in what becomes of them."""
+
+    def __post_init__(self) -> None:
+        """Raise ``WrongShapeError`` where a field is none."""
+        reader = _ValueReader()
+        with contextlib.suppress(_TooManyFaultsError):
+            for name, field in fields_of(type(self)).items():
+                reader.read(field.shape, getattr(self, name), (name,))
+        if reader.faults:
+            raise WrongShapeError(reader.faults)
+
+
+class _TooManyFaultsError(Exception):
+    pass
+
+
+class _ValueReader:
+    """Where there are faults, what it gives is of no use."""
+
+    def __init__(self) -> None:
+        self.faults: list[ReadFault] = []
+
+    def read(self, shape: Shape, data: object, path: Path) -> object:
+        form = shape.form
+        if data is None and shape.is_optional:
+            return None
+        if is_table(form):
+            return self._read_table(form, data, path)
+        if tables := members(form):
+            return self._read_member(shape, tables, data, path)
+        known = len(self.faults)
+        try:
+            value = self._read_plain(shape, data, path)
+        except (ValueError, OverflowError):
+            return self._fault(path, "value", shape)
+        # An array whose elements are wrong is not called too short as well.
+        if len(self.faults) == known and not all(map(_meets, shape.constraints, repeat(value))):
+            self._fault(path, "value", shape)
+        return value
+
+    def _fault(self, path: Path, kind: FaultKind, shape: Shape) -> object:
+        self.faults.append(ReadFault(path, kind, shape))
+        if len(self.faults) == _MOST_TOLD:
+            raise _TooManyFaultsError
+        return None
+
+    def _read_table(self, table: type[Value], data: object, path: Path) -> object:
+        if isinstance(data, table):
+            return data
+        shape = Shape(table)
+        if not isinstance(data, Mapping):
+            return self._fault(path, "value", shape)
+        values, known = {}, len(self.faults)
+        fields = fields_of(table)
+        for name, field in fields.items():
+            if name in data:
+                values[name] = self.read(field.shape, data[name], (*path, name))
+            elif field.is_required:
+                self._fault((*path, name), "missing", field.shape)
+        for name in data:
+            if name not in fields:
+                self._fault((*path, name), "unknown", shape)
+        return table(**values) if len(self.faults) == known else None
+
+    def _read_member(self, shape: Shape, tables: Mapping[str, type[Value]], data: object, path: Path) -> object:
+        if isinstance(data, tuple(tables.values())):
+            return data
+        if not isinstance(data, Mapping):
+            return self._fault(path, "value", shape)
+        kind = data.get("kind")
+        if isinstance(kind, str) and kind in tables:
+            return self._read_table(tables[kind], data, path)
+        return self._fault((*path, "kind"), "value" if "kind" in data else "missing", choice(tables))
+
+    def _read_plain(self, shape: Shape, data: object, path: Path) -> object:
+        form = shape.form
+        for constraint in shape.constraints:
+            if isinstance(constraint, Parser):
+                return constraint.parse(data)
+        if form in _PLAIN:
+            return _PLAIN[form](data)
+        match get_origin(form):
+            case typing.Literal if isinstance(data, str) and data in words(form):
+                return data
+            case builtins.tuple | builtins.frozenset if isinstance(data, list | tuple | AbstractSet):
+                return self._read_array(form, data, path)
+            case abc.Mapping | builtins.dict if isinstance(data, Mapping):
+                names, values = map(shape_of, get_args(form))
+                return dict(self._read_pair(names, values, pair, path) for pair in data.items())
+            case _:
+                raise ValueError("not of this type")
+
+    def _read_array(self, form: Any, data: Collection[object], path: Path) -> object:  # noqa: ANN401 - a type form
+        kinds = get_args(form)
+        if get_origin(form) is tuple and kinds[-1] is not Ellipsis:
+            if len(kinds) != len(data):
+                raise ValueError("not as many")
+            pairs = zip(map(shape_of, kinds), data, strict=True)
+        else:
+            pairs = zip(repeat(shape_of(kinds[0])), data)
+        return get_origin(form)(self.read(inner, each, (*path, at)) for at, (inner, each) in enumerate(pairs))
+
+    def _read_pair(self, names: Shape, values: Shape, pair: tuple[Any, object], path: Path) -> tuple[Any, object]:
+        name, data = pair
+        own, known = (*path, name), len(self.faults)
+        try:
+            is_name = isinstance(self._read_plain(names, name, own), str)
+        except ValueError:
+            is_name = False
+        value = self.read(values, data, own)
+        if not is_name or not all(map(_meets, names.constraints, repeat(name))):
+            below = [fault for fault in self.faults[known:] if fault.path != own]  # of the name alone it says what
+            self.faults[known:] = [ReadFault(own, "name", names), *below]
+        return name, value
+
+
+def _read_bool(data: object) -> bool:
+    if not isinstance(data, bool):
+        raise ValueError("not true or false")  # noqa: TRY004 - as all others
+    return data
+
+
+def _read_int(data: object) -> int:
+    if not isinstance(data, int) or isinstance(data, bool):
+        raise ValueError("no whole number")  # noqa: TRY004 - as all others
+    return data
+
+
+def _read_float(data: object) -> float:
+    if not isinstance(data, int | float) or isinstance(data, bool):
+        raise ValueError("no number")  # noqa: TRY004 - as all others
+    return float(data)
+
+
+def _read_str(data: object) -> str:
+    if not isinstance(data, str):
+        raise ValueError("no text")  # noqa: TRY004 - as all others
+    data.encode()  # half of a pair of surrogates is no text
+    return data
+
+
+def _read_bytes(data: object) -> bytes:
+    if not isinstance(data, bytes):
+        raise ValueError("no bytes")  # noqa: TRY004 - as all others
+    return data
+
+
+_PLAIN: Final[Mapping[object, Callable[[object], object]]] = {
+    bool: _read_bool,
+    int: _read_int,
+    float: _read_float,
+    str: _read_str,
+    bytes: _read_bytes,
+    ByteSize: ByteSize.parse,
+    Any: lambda data: data,  # any JSON, which it was read as
+    object: lambda data: data,
+}
+
+
+def _meets(constraint: object, value: Any) -> bool:  # noqa: ANN401 - of the type that the constraint is for
+    if not isinstance(constraint, Constraints):
+        return True
+    bound = constraint
+    return not (
+        (bound.gt is not None and not value > bound.gt)
+        or (bound.ge is not None and not value >= bound.ge)
+        or (bound.lt is not None and not value < bound.lt)
+        or (bound.le is not None and not value <= bound.le)
+        or (bound.min_length is not None and len(value) < bound.min_length)
+        or (bound.max_length is not None and len(value) > bound.max_length)
+        or (bound.allow_inf_nan is False and not math.isfinite(value))
+        or (bound.pattern is not None and not _compile(bound.pattern).match(value))
+    )
+
+
+@cache
+def _compile(pattern: str) -> re.Pattern[str]:
+    """A pattern from ``^`` to ``$``. To ``re`` that would also be the place before a last line end."""
+    return re.compile(rf"(?:{pattern[1:-1]})\Z")
