@@ -1,6 +1,7 @@
 """The layers of docs/architecture.md, proved from the code's own imports."""
 
 import ast
+import gc
 import graphlib
 import sys
 from functools import cache
@@ -231,7 +232,13 @@ def package_of(path: Path) -> str:
 
 @cache
 def parse(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
+    # What is collected meanwhile may be told with a traceback, for which Python 3.11 parses lines: it then finds its
+    # own count of depths wrong (gh-106905).
+    gc.disable()
+    try:
+        return ast.parse(path.read_text())
+    finally:
+        gc.enable()
 
 
 @cache

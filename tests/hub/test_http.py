@@ -105,6 +105,7 @@ async def test_a_server_that_dies_in_a_call_is_gone_and_is_not_there_for_the_nex
                     await anyio.sleep(0.3)
                     server.process.kill()
             assert codes == ["server_gone"]
+            await anyio.to_thread.run_sync(server.process.wait)  # while it dies, its socket takes connections
             error = await failure(far.call("add", {"a": 1, "b": 2}))
             assert error.code == "server_unavailable"
             assert "ConnectError" in str(error)
