@@ -445,7 +445,9 @@ class Engine:
             "sampling": reach.sampling,
             "skills": reach.skills,
         }
-        grant = run.guard.grant.model_copy(update=whole)
+        grant = run.guard.grant
+        if any(getattr(grant, name) is not value for name, value in whole.items()):
+            grant = grant.model_copy(update=whole)
         apis = run.reach.egress.apis
         types = "\n".join(apis[name].types for name in run.request.apis or () if apis[name].types)
         if run.request.session == NEW:

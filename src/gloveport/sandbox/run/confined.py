@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import fcntl
 import math
+import operator
 import os
 import secrets
 import select
@@ -47,6 +48,7 @@ _TAKE_SECONDS = 10.0
 _PLACEHOLDER_BYTES = 24  # 32 characters
 # What the guest is told of a program.
 _JOB = ("name", "source", "argv", "text", "descriptor", "report", "variables", "directory", "terminal", "foreground")
+_get_job = operator.attrgetter(*_JOB)
 
 
 class Streams(Struct, kw_only=True):
@@ -569,13 +571,13 @@ class Confined(Struct, kw_only=True, dict=True):
 
         The far ends are closed here, or the streams would never end.
         """
-        job = {name: getattr(program, name) for name in _JOB}
-        rlimits = {name: limit for name, limit in self.plan.rlimits.items() if self.rlimits.get(name) != limit}
+        job = dict(zip(_JOB, _get_job(program), strict=True))
+        rlimits = dict(self.plan.rlimits.items() - self.rlimits.items())
         if program.session and self.group is None:  # nobody counts the time of one call
             seconds = math.ceil(self.plan.limits.cpu_seconds)
             rlimits["RLIMIT_CPU"] = (seconds, seconds + 1)
         job |= {"value_bytes": value_bytes, "rlimits": rlimits, "inputs": list(inputs)}
-        job["env"] = self.placeholders
+        job["env"] = self.placeholders if self.plan.placeholders else {}
         job["session"] = program.session.model_dump(mode="json") if program.session else None
         descriptors = tuple(end.fileno() for end in (*self.streams.far, *inputs.values()))
         await frames.send(self.channel, {"program": job}, descriptors)
