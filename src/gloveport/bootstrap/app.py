@@ -13,6 +13,7 @@ from gloveport.artifacts.artifact_store import ArtifactBounds, ArtifactStore
 from gloveport.audit.log import AuditLog
 from gloveport.bootstrap.build import audit_bounds, open_gateway, reach_of, rules_of, stock_of, stocks
 from gloveport.bootstrap.host_setup import Host, keep_packages, open_host
+from gloveport.bootstrap.huge_pages import huge_pages
 from gloveport.bootstrap.skill_places import open_library
 from gloveport.config import Config, audit_directory, state_directory
 from gloveport.egress.outbound_session import Gateway
@@ -133,6 +134,7 @@ async def assemble_on(
                 )
 
             async with (
+                huge_pages(),
                 connected(config, environ, gateway.proxy, audit) as hub,
                 pool.open(),
                 running() as runs,
