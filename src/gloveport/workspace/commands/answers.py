@@ -41,6 +41,10 @@ _WRITE_ELSEWHERE: Final = (
     "of the sandbox (.git/config, .git/hooks, .env and the like); the owner lets a name be written by exempt in "
     "[workspace]"
 )
+_RESERVES_MORE: Final = (
+    "without a cgroup that counts memory each process has as many addresses as memory_bytes in [workspace.limits], and "
+    "this reserves more than any limit leaves: the operator gives Gloveport cgroups (gloveport doctor says how)"
+)
 _REFUSED: Final = {
     # Of a protected path, the first of one that they rename to, and of what is shown read-only.
     "WRITE_REFUSED": (("device or resource busy", "read-only file system"), _WRITE_ELSEWHERE),
@@ -51,6 +55,10 @@ _REFUSED: Final = {
     "SANDBOX_REFUSED": (
         ("no usable sandbox", "no permissions to create new namespace", "unshare failed", "clone_newuser"),
         "no sandbox can be made in this one: switch that of the program off (--no-sandbox for browsers)",
+    ),
+    "ADDRESSES_LIMITED": (  # AddressSanitizer and ThreadSanitizer: each process is limited by itself
+        ("perhaps you're using ulimit -v", "sanitizer_allocator_primary64.h"),
+        _RESERVES_MORE,
     ),
     "CONTAINERS_REFUSED": (
         ("docker daemon", "/var/run/docker.sock", "docker.sock: connect"),
