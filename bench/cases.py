@@ -1,6 +1,6 @@
 """What is measured, against what, and the goals: on two processors, by medians. A new case is an entry here."""
 
-from bench import egress, hub, pause, sessions, starts, throughput, workspace
+from bench import egress, environments, hub, pause, sessions, starts, throughput, workspace
 from bench.baselines import PEERS, bare_deno, bare_python, bare_python_with_packages, bubblewrap, interpreter
 from bench.measure import Case, Duel
 from bench.memory import (
@@ -26,6 +26,7 @@ def every_case() -> list[Case]:
         *starts.CASES,
         *_sustained(),
         *sessions.CASES,
+        *environments.CASES,
         *_peers(),
         *egress.CASES,
         *hub.CASES,

@@ -112,6 +112,7 @@ class Environments(Struct, frozen=True, kw_only=True):
     advisories: AdvisoryService | None = None
     asks_first: bool = False
     _known: dict[tuple[str, ...], BuiltTree] = field(default_factory=dict)
+    _requests: dict[str, list[tuple[Ecosystem, LockRequest]]] = field(default_factory=dict)
 
     async def provide(
         self, request: Request, guard: Guard, on_progress: OnProgress = no_progress
@@ -213,8 +214,10 @@ class Environments(Struct, frozen=True, kw_only=True):
 
     def _parts(self, name: str) -> list[tuple[Ecosystem, LockRequest]]:
         """The kinds of packages that one of the operator's has, with what is required of each."""
-        pairs = ((one, one.request_of(self.named[name])) for one in self.ecosystems)
-        return [(ecosystem, wanted) for ecosystem, wanted in pairs if wanted is not None]
+        if name not in self._requests:
+            pairs = ((one, one.request_of(self.named[name])) for one in self.ecosystems)
+            self._requests[name] = [(ecosystem, wanted) for ecosystem, wanted in pairs if wanted is not None]
+        return self._requests[name]
 
     def _open_tree(self, ecosystem: Ecosystem, tree: BuiltTree) -> PackageTree:
         self.store.note_use(tree)
