@@ -7,6 +7,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from gloveport.audit import read
 
 CALLS = (
@@ -27,7 +29,17 @@ CALLS = (
 )
 
 
-def test_both_ways_to_a_file_answer_the_same(stdio, tmp_path):
+PREFIX = "io.modelcontextprotocol/"
+CLIENT = {"name": "test", "version": "1"}
+ENVELOPE = {"protocolVersion": "2026-07-28", "clientInfo": CLIENT, "clientCapabilities": {}}
+both_eras = pytest.mark.parametrize(
+    "envelope", [{}, {f"{PREFIX}{name}": value for name, value in ENVELOPE.items()}], ids=["handshake", "none"]
+)
+"""What each request says of its client where no handshake has."""
+
+
+@both_eras
+def test_both_ways_to_a_file_answer_the_same(stdio, tmp_path, envelope):
     """W1, O4: the one with something in ``_meta`` goes through the SDK."""
     root = tmp_path / "project"
     root.mkdir()
@@ -36,11 +48,13 @@ def test_both_ways_to_a_file_answer_the_same(stdio, tmp_path):
     (root / "binary").write_bytes(b"\0\1")
     (root / "away").symlink_to("/etc/passwd")
     server = stdio("--workspace", str(root))
-    server.shake_hands()
+    if not envelope:
+        server.shake_hands()
     for place, arguments in enumerate(CALLS):
         answers = []
-        for number, meta in ((2 * place + 1, {}), (2 * place + 2, {"_meta": {"gloveport/structured": False}})):
-            server.send("tools/call", {"name": "read_file", "arguments": arguments, **meta}, number)
+        for number, meta in ((2 * place + 1, {}), (2 * place + 2, {"gloveport/structured": False})):
+            call = {"name": "read_file", "arguments": arguments, "_meta": {**envelope, **meta}}
+            server.send("tools/call", call, number)
             answers.append(json.loads(server.process.stdout.readline())["result"])
         assert answers[0] == answers[1], arguments
 
@@ -145,10 +159,11 @@ PATCHES = (
 )
 
 
-def test_both_ways_to_write_do_and_answer_the_same(stdio, tmp_path, environ):
+@both_eras
+def test_both_ways_to_write_do_and_answer_the_same(stdio, tmp_path, environ, envelope):
     """W3, W5, T6: and both leave the same in the audit log and in the workspace, nothing else in it."""
     seen = []
-    for meta in ({}, {"_meta": {"gloveport/structured": False}}):
+    for meta in ({}, {"gloveport/structured": False}):
         root = tmp_path / "project"
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir()
@@ -157,13 +172,16 @@ def test_both_ways_to_write_do_and_answer_the_same(stdio, tmp_path, environ):
         (root / "link").symlink_to("a.txt")
         before = len(records(environ))
         server = stdio("--workspace", str(root))
-        server.shake_hands()
+        if not envelope:
+            server.shake_hands()
         trees = []
         for number, patch in enumerate(PATCHES, 1):
             given = f"*** Begin Patch\n{patch}*** End Patch"
-            server.send("tools/call", {"name": "apply_patch", "arguments": {"patch": given}, **meta}, number)
+            call = {"name": "apply_patch", "arguments": {"patch": given}, "_meta": {**envelope, **meta}}
+            server.send("tools/call", call, number)
             answer = json.loads(server.process.stdout.readline())["result"]
-            server.send("ping", {}, 100 + number)  # before that is answered, all of the write is done
+            look = {"name": "read_file", "arguments": {"path": "."}, "_meta": envelope}
+            server.send("tools/call", look, 100 + number)  # before that is answered, all of the write is done
             server.answer(100 + number)
             trees.append((answer, tree(root)))
         assert server.end()[0] == 0

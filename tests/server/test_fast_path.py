@@ -111,6 +111,53 @@ def test_what_is_anything_else_goes_the_usual_way(message):
     assert asked == []
 
 
+ENVELOPE = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "me", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+def test_a_request_that_says_all_of_its_client_needs_no_session():
+    """O4: and what it is told is what the protocol has all results say then."""
+    shortcut, asked, _ = begun()
+    shortcut = FastPath(tools=shortcut.tools, structured=shortcut.structured)
+    line, _ = shortcut.answer(call(_meta={**ENVELOPE, "agent.example/x": 1}))
+    result = jsonrpc_message_adapter.validate_json(line).result
+    assert (result["resultType"], result["structuredContent"]["ok"]) == ("complete", True)
+    assert result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "gloveport"
+    assert [one.caller.name for one in asked] == ["stdio (claims to be me 1)"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"io.modelcontextprotocol/protocolVersion": "2027-01-01"},
+        {"io.modelcontextprotocol/protocolVersion": ["2026-07-28"]},
+        {"io.modelcontextprotocol/clientInfo": {"name": "me"}},
+        {"io.modelcontextprotocol/clientInfo": None},
+        {"io.modelcontextprotocol/clientCapabilities": []},
+        {"io.modelcontextprotocol/logLevel": "debug"},
+        {"gloveport/structured": True},
+        {"progressToken": 1},
+    ],
+)
+def test_a_request_that_says_more_or_less_of_its_client_goes_the_usual_way(other):
+    """O4"""
+    shortcut, asked, _ = begun()
+    shortcut = FastPath(tools=shortcut.tools)
+    assert shortcut.answer(call(_meta={**ENVELOPE, **other})) is None
+    for name in ENVELOPE:
+        assert shortcut.answer(call(_meta={key: value for key, value in ENVELOPE.items() if key != name})) is None
+    assert asked == []
+
+
+def test_what_a_request_of_a_session_says_of_another_client_is_for_the_sdk_to_judge():
+    """O4: also where the session has not begun yet."""
+    for shortcut in (begun()[0], begun("2024-11-05")[0], begun(None)[0]):
+        assert shortcut.answer(call(_meta=ENVELOPE)) is None
+
+
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2026-07-28", None, 5])
 def test_a_session_whose_results_look_otherwise_goes_the_usual_way(version):
     """O4"""

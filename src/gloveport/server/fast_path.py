@@ -1,8 +1,8 @@
 """Answers calls without the SDK: to pass through it takes ten times as long as to read a short file.
 
-Only in a session that was begun by a handshake whose results look as they do here, only for tools that need nothing of
-the SDK, and only for a call that is right and asks for nothing special. Whatever is otherwise goes the usual way, and
-so does whatever the tool can't do here.
+Only in a session that was begun by a handshake whose results look as they do here, or for a request that says all of
+its client itself; only for tools that need nothing of the SDK, and only for a call that is right and asks for nothing
+special. Whatever is otherwise goes the usual way, and so does whatever the tool can't do here.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -13,12 +13,17 @@ from msgspec import Struct, field
 
 from gloveport.engine.caller import Caller, caller_over_stdio
 from gloveport.server.rendering.structured_clients import reads_structured
+from gloveport.server.server_offer import PREFIX, STATELESS, stateless_members
 
 HANDSHAKES: Final = frozenset({"2025-06-18", "2025-11-25"})
 """Protocol versions whose results have structured content, and nothing that is not made here."""
 
-_OURS: Final = ("gloveport/", "io.modelcontextprotocol/")
+_OURS: Final = ("gloveport/", PREFIX)
 """What names in the ``_meta`` of a call begin with that mean something to whoever answers it."""
+
+_VERSION, _INFO, _CAPABILITIES = (f"{PREFIX}{name}" for name in ("protocolVersion", "clientInfo", "clientCapabilities"))
+_ENVELOPE: Final = {_VERSION, _INFO, _CAPABILITIES}
+"""What a request says of its client where there was no handshake."""
 
 
 def nothing() -> None:
@@ -66,6 +71,19 @@ class FastAnswer(Struct, frozen=True):
     afterwards: Callable[[], object] = nothing
 
 
+class Recipient(Struct, frozen=True):
+    """Whoever has sent a request, and how it is answered.
+
+    Attributes:
+        reads_structured: Whether it gets structured content.
+        more: What each result has besides what the tool says.
+    """
+
+    caller: Caller
+    reads_structured: bool
+    more: Mapping[str, Any] = {}
+
+
 Work: TypeAlias = Callable[[], Awaitable[ToolReply]]
 """What takes a while. It raises nothing."""
 
@@ -93,6 +111,8 @@ class FastPath(Struct, eq=False, kw_only=True):
     _version: object = field(default=None)
     _caller: Caller | None = field(default=None)
     _begun: bool = field(default=False)
+    _is_greeted: bool = field(default=False)
+    """Whether a handshake was tried: then all that comes belongs to its session."""
 
     @property
     def can_answer(self) -> bool:
@@ -102,6 +122,7 @@ class FastPath(Struct, eq=False, kw_only=True):
     def note_handshake(self, message: ClientMessage) -> None:
         """Take note of how a session begins."""
         if message.method == "initialize":
+            self._is_greeted = True
             info = message.params.get("clientInfo")
             self._version, self._caller = message.params.get("protocolVersion"), _caller(info)
             name = info.get("name") if isinstance(info, dict) else ""
@@ -112,7 +133,7 @@ class FastPath(Struct, eq=False, kw_only=True):
     def answer(self, message: ClientMessage) -> tuple[bytes, Callable[[], object]] | LineWork | None:
         """The line that answers a call, and what is left to do; or the work for it; None: it goes the usual way."""
         params, request = message.params, message.id
-        if request is None or message.method != "tools/call" or not self.can_answer or self._caller is None:
+        if request is None or message.method != "tools/call":
             return None
         tool, arguments, meta = (
             self.tools.get(str(params.get("name"))),
@@ -122,26 +143,54 @@ class FastPath(Struct, eq=False, kw_only=True):
         if tool is None or not isinstance(arguments, dict) or not params.keys() <= {"name", "arguments", "_meta"}:
             return None
         meta = params.get("_meta") or {}
-        if not isinstance(meta, dict) or any(str(name).startswith(_OURS) for name in meta):
+        if not isinstance(meta, dict) or (client := self._find_client(meta)) is None:
             return None
         token = meta.get("progressToken")
         if isinstance(token, bool) or not isinstance(token, str | int | None):
             return None
-        answer = tool(FastCall(self._caller, str(request), arguments, token, self.notify))
+        answer = tool(FastCall(client.caller, str(request), arguments, token, self.notify))
         if not isinstance(answer, FastAnswer):
-            return None if answer is None else self._render_later(request, answer)
+            return None if answer is None else _render_later(request, client, answer)
         try:
-            line = line_of(request, answer.result.fields(reads_structured=self.reads_structured))
+            line = _render(request, client, answer.result)
         except BaseException:
             answer.afterwards()
             raise
         return line, answer.afterwards
 
-    def _render_later(self, request: str | int, work: Work) -> LineWork:
-        async def work_and_render() -> bytes:
-            return line_of(request, (await work()).fields(reads_structured=self.reads_structured))
+    def _find_client(self, meta: Mapping[str, Any]) -> Recipient | None:
+        """Who has sent a request with this ``_meta``; None where it can't be answered here."""
+        special = {name for name in meta if str(name).startswith(_OURS)}
+        if self.can_answer and self._caller is not None:
+            return None if special else Recipient(self._caller, self.reads_structured)
+        if self._is_greeted or special != _ENVELOPE or meta[_VERSION] != STATELESS or "progressToken" in meta:
+            return None
+        info = meta[_INFO]
+        caller = _caller(info) if is_plain_client(info, meta[_CAPABILITIES]) else None
+        if caller is None:
+            return None
+        return Recipient(caller, reads_structured(self.structured, info["name"]), stateless_members())
 
-        return work_and_render
+
+def _render(request: str | int, client: Recipient, reply: ToolReply) -> bytes:
+    return line_of(request, {**reply.fields(reads_structured=client.reads_structured), **client.more})
+
+
+def _render_later(request: str | int, client: Recipient, work: Work) -> LineWork:
+    async def work_and_render() -> bytes:
+        return _render(request, client, await work())
+
+    return work_and_render
+
+
+def is_plain_client(info: object, capabilities: object) -> bool:
+    """Whether the SDK would take what a client says of itself as it is."""
+    return (
+        isinstance(info, dict)
+        and all(isinstance(info.get(name), str) for name in ("name", "version"))
+        and isinstance(capabilities, dict)
+        and all(isinstance(one, dict) for one in capabilities.values())
+    )
 
 
 def without_nulls(given: Mapping[str, Any]) -> dict[str, Any]:

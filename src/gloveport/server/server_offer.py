@@ -101,10 +101,9 @@ class ServerOffer(Struct, frozen=True, kw_only=True):
             "cacheScope": "private",
             "capabilities": {**extensions, **_STATELESS_CAPABILITIES},
             "instructions": self.instructions(),
-            "resultType": "complete",
             "supportedVersions": [STATELESS],
             "ttlMs": 0,
-            "_meta": {f"{PREFIX}serverInfo": {"name": NAME, "title": TITLE, "version": version_of_gloveport()}},
+            **stateless_members(),
         }
 
     def suffixes(self) -> dict[str, str]:
@@ -163,6 +162,13 @@ class ServerOffer(Struct, frozen=True, kw_only=True):
 def version_of_gloveport() -> str:
     """The version of this installation."""
     return importlib.metadata.version(NAME)
+
+
+@cache
+def stateless_members() -> Mapping[str, Any]:
+    """What every result has where there is no handshake, if nothing more of it follows."""
+    server = {"name": NAME, "title": TITLE, "version": version_of_gloveport()}
+    return {"resultType": "complete", "_meta": {f"{PREFIX}serverInfo": server}}
 
 
 @cache

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from gloveport.server.fast_path import HANDSHAKES, ClientMessage, FastPath, LineWork, line_of
+from gloveport.server.fast_path import HANDSHAKES, ClientMessage, FastPath, LineWork, is_plain_client, line_of
 from gloveport.server.server_offer import PREFIX, STATELESS, ServerOffer
 from gloveport.server.startup import Startup
 
@@ -56,7 +56,7 @@ class SessionBeginning(Struct, eq=False, kw_only=True):
         version, offer = message.params.get("protocolVersion"), self.startup.offer
         if offer is None or self.greeted or not isinstance(version, str) or version not in HANDSHAKES:
             return None
-        if not _is_plain_client(message.params.get("clientInfo"), message.params.get("capabilities")):
+        if not is_plain_client(message.params.get("clientInfo"), message.params.get("capabilities")):
             return None
         self.said.append(line)
         self.greeted.add(request)
@@ -68,7 +68,7 @@ class SessionBeginning(Struct, eq=False, kw_only=True):
             return None
         told = {name.removeprefix(PREFIX): value for name, value in meta.items()}
         info, capabilities = told.get("clientInfo"), told.get("clientCapabilities")
-        if told.get("protocolVersion") != STATELESS or not _is_plain_client(info, capabilities):
+        if told.get("protocolVersion") != STATELESS or not is_plain_client(info, capabilities):
             return None
         return line_of(request, self.startup.offer.discover_result())
 
@@ -91,13 +91,3 @@ class SessionBeginning(Struct, eq=False, kw_only=True):
             return line_of(request, {"tools": tools})
 
         return list_tools
-
-
-def _is_plain_client(info: object, capabilities: object) -> bool:
-    """Whether the SDK would take what a client says of itself as it is."""
-    return (
-        isinstance(info, dict)
-        and all(isinstance(info.get(name), str) for name in ("name", "version"))
-        and isinstance(capabilities, dict)
-        and all(isinstance(one, dict) for one in capabilities.values())
-    )
