@@ -79,6 +79,24 @@ def test_a_document_with_a_million_faults_ends_at_a_thousand():
     with pytest.raises(WrongShapeError) as caught:
         read_value(Tree, {"leaves": [1] * 1_000_000})
     assert len(caught.value.faults) == 1000
+    with pytest.raises(WrongShapeError) as caught:
+        read_value(Tree, {"named": {f"A{number}": {} for number in range(5000)}})
+    assert len(caught.value.faults) == 1000
+
+
+def test_of_what_is_too_long_nothing_is_read():
+    """T5: whoever reads a million elements of at most three holds everybody up."""
+
+    class Untouched(list[int]):
+        def __iter__(self):
+            raise AssertionError
+
+    class Short(Value):
+        few: Annotated[tuple[int, ...] | None, Constraints(max_length=3)] = None
+
+    with pytest.raises(WrongShapeError) as caught:
+        read_value(Short, {"few": Untouched(range(4))})
+    assert [one.path for one in caught.value.faults] == [("few",)]
 
 
 def test_a_size_is_a_number_of_bytes_or_a_text_with_a_unit():

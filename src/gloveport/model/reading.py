@@ -10,7 +10,7 @@ import math
 import re
 import typing
 from collections import abc
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sized
 from collections.abc import Set as AbstractSet
 from functools import cache
 from itertools import repeat
@@ -164,6 +164,8 @@ class _ValueReader:
         for constraint in shape.constraints:
             if isinstance(constraint, Parser):
                 return constraint.parse(data)
+            if isinstance(constraint, Constraints) and _is_too_long(constraint, data):
+                raise ValueError("too long")  # before anything is read that is in it
         if form in _PLAIN:
             return _PLAIN[form](data)
         match get_origin(form):
@@ -194,10 +196,11 @@ class _ValueReader:
             is_name = isinstance(self._read_plain(names, name, own), str)
         except ValueError:
             is_name = False
+        if is_name and all(map(_meets, names.constraints, repeat(name))):
+            return name, self.read(values, data, own)
+        self._fault(own, "name", names)
         value = self.read(values, data, own)
-        if not is_name or not all(map(_meets, names.constraints, repeat(name))):
-            below = [fault for fault in self.faults[known:] if fault.path != own]  # of the name alone it says what
-            self.faults[known:] = [ReadFault(own, "name", names), *below]
+        self.faults[known + 1 :] = [fault for fault in self.faults[known + 1 :] if fault.path != own]  # it says what
         return name, value
 
 
@@ -242,6 +245,10 @@ _PLAIN: Final[Mapping[object, Callable[[object], object]]] = {
     Any: lambda data: data,  # any JSON, which it was read as
     object: lambda data: data,
 }
+
+
+def _is_too_long(bound: Constraints, data: object) -> bool:
+    return bound.max_length is not None and isinstance(data, Sized) and len(data) > bound.max_length
 
 
 def _meets(constraint: object, value: Any) -> bool:  # noqa: ANN401 - of the type that the constraint is for

@@ -136,11 +136,11 @@ class Grant(Value):
     ptrace: bool = False
     limits: Limits = Limits()
     egress: Annotated[Egress, Serializer(outline)] = Egress()
-    """Serializer out as the names of its APIs."""
+    """Written out as the names of its APIs."""
     toolbox: Annotated[Toolbox, Serializer(hub.outline)] = Toolbox()
-    """Serializer out as the names of its servers."""
+    """Written out as the names of its servers."""
     sampling: Annotated[Sampling, Serializer(hub.outline_of_sampling)] = Sampling()
-    """Serializer out as what may be asked."""
+    """Written out as what may be asked."""
     workspace: WorkspacePolicy | None = None
     """What tools of a workspace may do; without it, nothing."""
     skills: bool = False
