@@ -1,7 +1,7 @@
 """What the type of a field demands of its values besides the type: metadata of ``Annotated``, for us and for pydantic.
 
-pydantic takes a third of a start to import, so it is met only where a client is told of a schema, or a record of a
-kind that few runs need is read. It expands what says of itself that it is grouped metadata, and so gets its own then.
+pydantic takes a third of a start to import, so it is met only where a client is told of a schema, or of a fault in its
+words. It expands what says of itself that it is grouped metadata, and so gets its own then.
 """
 
 from collections.abc import Callable, Iterator

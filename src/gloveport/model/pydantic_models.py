@@ -1,4 +1,4 @@
-"""Models of pydantic with the fields of our values: for schemas that clients are told of, and for what few runs read.
+"""Models of pydantic with the fields of our values: for schemas that clients are told of, and faults in its words.
 
 Imported when one is needed, since pydantic is.
 """

@@ -1,6 +1,7 @@
 """Takes the types of fields apart: what a table, an array or a union is made of, without its wrapping."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from types import UnionType
 from typing import Any, Literal, TypeGuard, Union, get_args, get_origin
 
@@ -28,7 +29,8 @@ def choice(allowed: Iterable[str]) -> Shape:
     return Shape(Literal[tuple(allowed)])
 
 
-def members(form: Any) -> dict[str, type[Value]]:  # noqa: ANN401 - a type form
+@cache
+def members(form: Any) -> Mapping[str, type[Value]]:  # noqa: ANN401 - a type form
     """Give the tables of a union by the ``kind`` that chooses each; empty for any other type."""
     if get_origin(form) not in {Union, UnionType}:
         return {}
