@@ -6,7 +6,7 @@ import pytest
 
 from gloveport.bootstrap import app
 from gloveport.config import Config
-from gloveport.model import Request
+from gloveport.model import Narrowing, Request
 from gloveport.model.reading import read_value
 
 pytestmark = pytest.mark.anyio
@@ -140,7 +140,7 @@ plt.title('bold', fontweight='bold'); plt.plot([1]); plt.show()
 
 async def test_a_picture_of_pillow_is_shown_as_value_by_display_and_by_show(run):
     code = "from PIL import Image\nimage = Image.new('RGB', (30, 20))\nimage.show()\ndisplay(image)\nimage"
-    result = await run(code, limits={"wall_seconds": 30})
+    result = await run(code, limits=Narrowing(wall_seconds=30))
     assert list(named(result)) == [f"/out/picture-{number}.png" for number in (1, 2, 3)]
     assert result.value == "[Image 30x20 RGB: /out/picture-3.png]"
     read = run.engine.artifacts.find(result.artifacts.files[0].uri, "test").read(0, 100)
