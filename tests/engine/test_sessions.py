@@ -209,6 +209,21 @@ async def test_forged_answers_are_taken_for_nothing(opened, number):
         assert (again.value, [one.name for one in again.session.variables]) == (2, ["y"])
 
 
+async def test_an_empty_message_from_past_the_supervisor_ends_nothing(opened):
+    async with opened() as engine:
+        caller = Caller(engine)
+        await caller.call(
+            "import os, socket\n"
+            "for number in range(3, 30):\n"
+            "    try:\n"
+            "        one = socket.socket(fileno=os.dup(number))\n"
+            "        if one.type == socket.SOCK_SEQPACKET: one.send(b'')\n"
+            "    except OSError: pass\n"
+            "x = 1"
+        )
+        assert (await caller.call("x", limits={"wall_seconds": 5})).value == 1
+
+
 async def test_an_id_of_another_is_as_unknown_as_none(opened):
     async with opened() as engine:
         caller, stranger = Caller(engine), Caller(engine, share="you")

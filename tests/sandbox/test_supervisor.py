@@ -1,6 +1,7 @@
 """P8: what a program says costs the server little, however much it is, and all of it is heard."""
 
 import contextlib
+import json
 import os
 import pty
 import socket
@@ -35,6 +36,11 @@ class Count:
 
     def full(self) -> bool:
         return False
+
+
+def frame(message):
+    body = json.dumps(message).encode()
+    return len(body).to_bytes(4, "big") + body
 
 
 async def heard(command: list[str], seconds: float, *, on_terminal: bool = False) -> int:
@@ -81,3 +87,27 @@ async def test_a_flood_takes_little_of_a_processor_from_the_server(command, on_t
 
 async def test_all_of_a_hundred_megabytes_is_heard():
     assert await heard([sys.executable, "-c", HUNDRED_MEGABYTES], 300) == 1600 * 65536
+
+
+async def test_an_answer_right_behind_one_that_is_ignored_is_heard():
+    channel, far = socket.socketpair()
+    channel.settimeout(0)
+    with contextlib.ExitStack() as stack, channel, far:
+        process = stack.enter_context(subprocess.Popen(["sleep", "60"]))
+        stack.callback(process.kill)
+        over = stack.enter_context(FileIO(os.pidfd_open(process.pid)))
+        inner, limits = over.fileno(), Limits(wall_seconds=5)
+        held = KernelMemory(memory_bytes=limits.memory_bytes, group=None, pid=process.pid, inner=inner)
+        stack.enter_context(contextlib.closing(held))
+        supervisor = Supervisor(
+            watch=LimitWatch(limits=limits, clock=Clock(), group=None, inner=inner, held=held),
+            channel=channel,
+            report_bytes=1024,
+            over=over,
+            ends_with_report=True,
+            events=stack.enter_context(watch_files(channel, over)),
+            ignored=1,
+        )
+        far.sendall(frame({"call": 1, "report": 1}) + frame({"call": 2, "report": 2}))
+        await supervisor.run()
+    assert supervisor.answer == {"call": 2, "report": 2}

@@ -476,6 +476,8 @@ class Confined(Struct, kw_only=True, dict=True):
         self._is_branched = self._is_branched or message["do"] == "branch"
         if not can or self._direct is None or (message["do"], message["language"]) != ("run", "python"):
             return False
+        if self._direct.fileno() not in self.events.get_map():  # a program has ended it: nothing more is heard of it
+            return False
         body = encode_json(message).encode("ascii")
         try:
             if len(body) > frames.DIRECT_BYTES or self._direct.send(body) != len(body):

@@ -77,11 +77,12 @@ async def send_descriptors(channel: socket.socket, descriptors: tuple[int, ...] 
 
 
 class FrameReader(Struct, kw_only=True):
-    """One frame that comes out of a sandbox, piece by piece. What comes after it is not looked at.
+    """One frame that comes out of a sandbox, piece by piece. What comes after it is lost, or left to another reader.
 
     Attributes:
         max_bytes: Most that is read of it.
         most_descriptors: Most that are taken with it; of more, those find no room.
+        leaves_rest: Whether nothing behind it is read, which takes a read more.
         message: What it says, once it is whole; None when the channel has ended instead.
         descriptors: Those that have come with it. They are the caller's to close.
         pid: The process that has sent the last piece, as the kernel attests it.
@@ -90,6 +91,7 @@ class FrameReader(Struct, kw_only=True):
     channel: socket.socket
     max_bytes: int = MAX_FRAME_BYTES
     most_descriptors: int = 0
+    leaves_rest: bool = False
     message: dict[str, JsonValue] | None = None
     descriptors: list[int] = field(default_factory=list)
     pid: int = 0
@@ -103,8 +105,9 @@ class FrameReader(Struct, kw_only=True):
         """
         left = self.most_descriptors - len(self.descriptors)
         room = _ANCILLARY_BYTES + (socket.CMSG_SPACE(_DESCRIPTOR.size * left) if left else 0)
+        most = min(_CHUNK_BYTES, self._end() - len(self._data)) if self.leaves_rest else _CHUNK_BYTES
         try:
-            chunk, ancillary, _, _ = self.channel.recvmsg(_CHUNK_BYTES, room, socket.MSG_CMSG_CLOEXEC)
+            chunk, ancillary, _, _ = self.channel.recvmsg(most, room, socket.MSG_CMSG_CLOEXEC)
         except BlockingIOError:
             return False
         except ConnectionResetError:

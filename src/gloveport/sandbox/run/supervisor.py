@@ -97,7 +97,7 @@ class Supervisor:
 
     def __post_init__(self) -> None:
         self._next_look = self._counted + self.look_seconds
-        self._incoming = frames.FrameReader(channel=self.channel, max_bytes=self.report_bytes)
+        self._incoming = self._expect_frame()
         self._add(self.channel, self._take_report)
         self._add(self.over, self._end)
         if self.direct is not None:
@@ -241,11 +241,14 @@ class Supervisor:
             return True
         if whole and incoming.message is not None:
             if self.ignored and incoming.message.get("call") == self.ignored:
-                self._incoming = frames.FrameReader(channel=self.channel, max_bytes=self.report_bytes)
+                self._incoming = self._expect_frame()  # the answer may come right behind
                 return False
             self.answer = incoming.message
             self._report, self.ended_by_report = incoming.message.get("report"), self.ends_with_report
         return whole
+
+    def _expect_frame(self) -> frames.FrameReader:
+        return frames.FrameReader(channel=self.channel, max_bytes=self.report_bytes, leaves_rest=self.ignored > 0)
 
     def _take_direct(self, direct: socket.socket) -> bool:
         """What an interpreter says by itself. Whatever is not awaited is dropped: a killed one may have said it."""
