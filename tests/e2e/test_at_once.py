@@ -25,6 +25,11 @@ CALLS = (
     {"path": ""},
     {"path": "short.txt", "start": 1},
     {"path": "short.txt", "start_line": "x"},
+    {"path": "short.txt", "start_line": "2"},
+    {"path": "short.txt", "encoding": " null"},
+    {"path": "null"},
+    {"path": "[1]"},
+    {"path": "\u00a0{}"},
     {},
 )
 
