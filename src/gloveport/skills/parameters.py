@@ -167,8 +167,8 @@ def _read_literal(language: Language, text: str) -> JsonValue:
     else:
         is_quoted = text[0] == text[-1] == "'" and len(text) > 1 and not {*text[1:-1]} & {*"'\\\""}
         value = text[1:-1] if is_quoted else json.loads(text)
-    # What is no JSON, such as a tuple or bytes, is no value of a call.
-    if value is None or json.loads(json.dumps(value, allow_nan=False)) != value:
+    # What is no JSON, such as a tuple, bytes or half of a pair of surrogates, is no value of a call.
+    if value is None or json.loads(json.dumps(value, allow_nan=False, ensure_ascii=False).encode()) != value:
         raise ValueError(text)
     return value
 
