@@ -170,7 +170,7 @@ KINDS: Final = (
         name="python, too much memory",
         share=12,
         code="bytearray(1 << 30)",
-        limits=Narrowing(memory_bytes="64MiB"),
+        limits=Narrowing(memory_bytes=64 << 20),
         status=("killed", "error"),  # the latter where no cgroup counts the whole sandbox
         limit="memory_bytes",
     ),

@@ -227,7 +227,7 @@ async def assembled(directory: Path, words: Collection[str]) -> AsyncIterator[Ba
     """A battery on this host, of which nothing may be left in the end."""
     async with contextlib.AsyncExitStack() as stack:
         side = stack.enter_context(host.far_side(directory))
-        policy = Policy(limits=Limits(stored_output_bytes="4MiB", memory_bytes="1GiB"))
+        policy = Policy(limits=Limits(stored_output_bytes=4 << 20, memory_bytes=1 << 30))
         config = Config(policy=policy, pool=PoolSettings(forked=0, booted=0))
         engine = await stack.enter_async_context(app.assemble(config, {"GLOVEPORT_STATE": str(directory / "audit")}))
         warm = Warm(engine=engine)

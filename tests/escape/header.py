@@ -38,6 +38,7 @@ from typing import get_args
 import pydantic_core
 
 from gloveport.model import Language, LimitName, Narrowing, Request, Result
+from gloveport.model.reading import read_value
 
 CASES = Path(__file__).parent / "cases"
 LANGUAGES: dict[str, tuple[Language, str]] = {
@@ -160,7 +161,7 @@ def parse(file: str, source: str) -> Case:
         without_cgroups=fields.get("without-cgroups", ""),
         proves=proves,
         tries=fields["tries"],
-        limits=read(
+        limits=read_value(
             Narrowing,
             {"wall_seconds": 25, "memory_bytes": "512MiB"}
             | dict(pair.split("=", 1) for pair in fields.get("limits", "").split()),
