@@ -29,6 +29,7 @@ the host), ``@pid@`` (of the runner), ``@gateway@`` (of the host's network), ``@
 server's user).
 """
 
+import contextlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -127,6 +128,14 @@ def read(path: Path) -> Case:
     return parse(path.name, path.read_text())
 
 
+def _quantity(text: str) -> int | float | str:
+    """A number, or a size in words."""
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text
+
+
 def parse(file: str, source: str) -> Case:
     """One hostile program, by its file's name and text.
 
@@ -153,6 +162,7 @@ def parse(file: str, source: str) -> Case:
     for name in ("expect", "without-cgroups"):
         if name in fields:
             _expectations(fields[name])
+    words = (pair.partition("=") for pair in fields.get("limits", "").split())
     return Case(
         name=file,
         language=language,
@@ -163,8 +173,7 @@ def parse(file: str, source: str) -> Case:
         tries=fields["tries"],
         limits=read_value(
             Narrowing,
-            {"wall_seconds": 25, "memory_bytes": "512MiB"}
-            | dict(pair.split("=", 1) for pair in fields.get("limits", "").split()),
+            {"wall_seconds": 25, "memory_bytes": "512MiB"} | {name: _quantity(text) for name, _, text in words},
         ),
         mounts=fields.get("mounts", "none"),
         runs=int(fields.get("runs", "1")),
