@@ -178,7 +178,10 @@ def _demand_size(path: str, size: int, most: int) -> None:
 def _cut(scan: _Scan, wanted: int) -> tuple[bytes, bool]:
     """Whole lines of what was kept, or the beginning of the first; and whether more were wanted."""
     window = scan.window
-    if window.count(b"\n") >= wanted:
+    found = window.count(b"\n")
+    if found == wanted:  # of a whole file
+        del window[window.rfind(b"\n") + 1 :]
+    elif found > wanted:
         del window[after_newline(window, wanted) if wanted else 0 :]
     if len(window) <= scan.max_bytes:
         return bytes(window), False
