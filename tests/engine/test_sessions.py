@@ -209,6 +209,23 @@ async def test_forged_answers_are_taken_for_nothing(opened, number):
         assert (again.value, [one.name for one in again.session.variables]) == (2, ["y"])
 
 
+async def test_what_a_program_says_of_its_variables_fits_also_where_it_is_escaped_and_scrubbed(opened):
+    async with opened() as engine:
+        engine.gateway.vault.remember("weather.bearer", "hunter2-hunter2")
+        caller = Caller(engine)
+        variables = [{"name": chr(1) * 200, "preview": "hunter2-hunter2 " * 12}]
+        answer = await caller.call(
+            "import os, gc, json, socket\n"
+            f"body = json.dumps({{'call': 1, 'state': 'kept', 'variables': {{'changed': {variables}}}}}).encode()\n"
+            "for number in range(3, 30):\n"
+            "    try: os.write(number, len(body).to_bytes(4, 'big') + body)\n"
+            "    except OSError: pass"
+        )
+        (told,) = answer.session.variables
+        assert "hunter2" not in told.preview
+        assert max(len(told.name), len(told.preview)) <= 200
+
+
 async def test_an_empty_message_from_past_the_supervisor_ends_nothing(opened):
     async with opened() as engine:
         caller = Caller(engine)

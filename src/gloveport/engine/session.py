@@ -369,15 +369,9 @@ def _bound_variables(found: JsonValue) -> tuple[Variable, ...]:
     if not isinstance(found, list) or not found:
         return ()
     try:
-        variables = read_value(tuple[Variable, ...], found[:_MOST_VARIABLES])
+        return read_value(tuple[Variable, ...], found[:_MOST_VARIABLES])
     except WrongShapeError:
         return ()
-    return tuple(map(_bound_texts, variables))
-
-
-def _bound_texts(variable: Variable) -> Variable:
-    texts = {name: one_line(text, _WHY_CHARACTERS) for name, text in variable.items() if isinstance(text, str)}
-    return variable.model_copy(update=texts)
 
 
 def _bound_names(found: JsonValue) -> tuple[str, ...]:

@@ -18,8 +18,10 @@ from gloveport.limits.admission import AdmissionQueue
 from gloveport.model import Execute, Language, SessionState
 from gloveport.model.json_value import JsonValue
 from gloveport.model.reading import read_value
+from gloveport.model.run_result import VARIABLE_CHARACTERS, Variable
 from gloveport.sandbox.base import Outcome
 from gloveport.secrets.vault import Vault
+from gloveport.untrusted_text import one_line
 
 _ASK_SECONDS = 10.0
 
@@ -113,6 +115,14 @@ class SessionRequests(Struct, frozen=True, kw_only=True):
     def state_of(self, session: Session, outcome: Outcome | None = None) -> SessionState:
         """How a session stands, without secrets in what its interpreter says."""
         state = session.describe(outcome)
+        variables = tuple(self._show(one) for one in state.variables)
         if not self.vault.needles:
-            return state
-        return read_value(SessionState, self.vault.clean_fields(state.model_dump(mode="json")))
+            return state.model_copy(update={"variables": variables}) if variables else state
+        fields = self.vault.clean_fields(state.model_dump(mode="json", exclude={"variables"}))
+        return read_value(SessionState, {**fields, "variables": variables})
+
+    def _show(self, variable: Variable) -> Variable:
+        """The same in printable texts without secrets, which both makes longer: they are cut again."""
+        most, clean = VARIABLE_CHARACTERS, self.vault.clean
+        texts = {name: clean(one_line(text, most))[:most] for name, text in variable.items() if isinstance(text, str)}
+        return variable.model_copy(update=texts)

@@ -1,6 +1,6 @@
 """What came of a program."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from gloveport.model.artifact import Artifacts
 from gloveport.model.constraints import Constraints
@@ -71,14 +71,18 @@ class Usage(Value):
     """Most memory the whole sandbox held; null where no cgroup counts it."""
 
 
+VARIABLE_CHARACTERS: Final = 200
+"""Of each text that is said of a variable."""
+
+
 class Variable(Value):
     """What a session's interpreter says of one of its variables: text of the program's choice."""
 
-    name: Annotated[str, Constraints(max_length=200)]
-    type: Annotated[str, Constraints(max_length=200)] = ""
-    shape: Annotated[str, Constraints(max_length=200)] = ""
+    name: Annotated[str, Constraints(max_length=VARIABLE_CHARACTERS)]
+    type: Annotated[str, Constraints(max_length=VARIABLE_CHARACTERS)] = ""
+    shape: Annotated[str, Constraints(max_length=VARIABLE_CHARACTERS)] = ""
     bytes: Annotated[int, Constraints(ge=0, lt=1 << 63)] | None = None
-    preview: Annotated[str, Constraints(max_length=200)] = ""
+    preview: Annotated[str, Constraints(max_length=VARIABLE_CHARACTERS)] = ""
 
 
 class SessionState(Value):
