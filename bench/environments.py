@@ -54,7 +54,7 @@ def _config() -> Config:
     hosts = (*find_indexes((), os.environ).hosts, *find_registries(None, {}, os.environ).hosts)
     places = [parse_pattern(host) for host in hosts]
     found = {str(info[4][0]) for one in places for info in socket.getaddrinfo(one.host, one.port, socket.AF_INET)}
-    private = tuple(sorted(f"{one}/32" for one in found if not ipaddress.ip_address(one).is_global))
+    private = tuple(ipaddress.ip_network(one) for one in sorted(found) if not ipaddress.ip_address(one).is_global)
     read = (Rule(action="allow", methods=("GET", "HEAD")),)
     api = {"index": Api(hosts=hosts, networks=private, rules=read)} if private else {}
     return Config(environments=_ENVIRONMENTS, api=api)
