@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from gloveport.environments.environment_store import EnvironmentStore
@@ -23,3 +24,17 @@ def test_nothing_but_the_file_that_was_locked_is_kept(tmp_path):
     assert store.keep_wheel(wheel, tmp_path / "right")
     assert len([*Path("/proc/self/fd").iterdir()]) == before
     assert [path.name for path in (store.root / "wheels").iterdir()] == [wheel.sha256]
+
+
+def test_builds_that_keep_the_same_wheel_at_once_disturb_each_other_in_nothing(tmp_path):
+    """In threads of one server. What one has digested another must not write to: here it claims the same digest."""
+    (store := EnvironmentStore(tmp_path / "environments")).create()
+    content = bytes(1 << 20)
+    wheel = Wheel(url="", file="same.whl", sha256=hashlib.sha256(content).hexdigest())
+    (tmp_path / "right").write_bytes(content)
+    (tmp_path / "wrong").write_bytes(b"x" * len(content))
+    with ThreadPoolExecutor(2) as threads:
+        for _ in range(20):
+            kept = threads.map(store.keep_wheel, (wheel, wheel), (tmp_path / "right", tmp_path / "wrong"))
+            assert [*kept] == [True, False]
+            assert store.take_wheel(wheel, tmp_path / "taken")

@@ -289,7 +289,7 @@ class EnvironmentStore(Struct, frozen=True):
     def keep_wheel(self, wheel: Wheel, place: Path) -> bool:
         """Keep a wheel that a sandbox has fetched; whether it is what its digest says."""
         kept = self.root / "wheels" / wheel.sha256
-        part = kept.with_name(f"{kept.name}.{os.getpid()}.part")
+        part = kept.with_name(f"{kept.name}.{secrets.token_hex(4)}.part")
         try:
             source = open_left(place)
         except OSError:
