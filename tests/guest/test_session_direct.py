@@ -98,3 +98,20 @@ def test_what_is_said_of_other_calls_keeps_nobody_waiting(session, number):
     session.begin("print('running', flush=True)\nwhile True: pass")
     session.wait_running()
     assert session.kill()["call"] == session.number
+
+
+def test_who_is_to_attend_to_a_call_that_is_over_hears_of_the_next_ones_all_the_same(session):
+    session.call_directly("x = 2")
+    for number in range(4):
+        session.call_directly(f"x = {number}")
+        session.send({"call": 2, "branch": 0, "language": "python", "do": "attend"})
+    assert session.call_directly("x")["report"]["value"] == 3
+
+
+def test_a_call_is_answered_though_the_supervisor_was_told_of_others_in_the_place_of_those_before(session):
+    """Else the interpreter, which waits for its word, would never take it."""
+    assert session.call_directly(FORGE.replace("NUMBER", "3"))["report"]["error"] is None
+    assert session.call_directly(FORGE.replace("NUMBER", "4"))["report"]["error"] is None
+    session.begin_directly("x")
+    session.send({"call": session.number, "branch": 0, "language": "python", "do": "attend"})
+    assert select.select([session.connection, session.direct], [], [], 20)[0]

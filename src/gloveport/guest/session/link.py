@@ -65,10 +65,14 @@ class DirectChannel:
         """The descriptor to wait on."""
         return self.connection.fileno()
 
-    def take(self):
+    def peek(self):
+        """The next message, if one is there; it stays."""
+        return self.take(_socket.MSG_PEEK)
+
+    def take(self, flags=0):
         """The next message, if one is there."""
         try:
-            data = self.connection.recv(CHUNK_BYTES, _socket.MSG_DONTWAIT)
+            data = self.connection.recv(CHUNK_BYTES, _socket.MSG_DONTWAIT | flags)
         except BlockingIOError:  # another process was quicker
             return None
         if not data:

@@ -145,9 +145,11 @@ class ForkedPython:
                 return answer
         return None
 
-    def take_unread(self):
-        """What the host has asked of an interpreter that has died before it took it."""
-        return None if self.direct is None else self.direct.take()
+    def take_unread(self, number=None):
+        """What the host has asked of an interpreter that has not taken it: this call, or any."""
+        if self.direct is None or (number is not None and (self.direct.peek() or {}).get("call") != number):
+            return None
+        return self.direct.take()
 
     def recover(self, number, cause):
         """The answer where it has died in a call: for ``cause``, if that is known."""

@@ -45,6 +45,7 @@ class Supervisor:
         direct: On which the host calls Python itself; None where it does not.
         broken: The link to an interpreter of Python that will say nothing more.
         over: Number of the last call that it has heard of. They are counted from 1.
+        next: What the host has asked for while a call was attended to that had passed this process by; else None.
     """
 
     def __init__(self, host, load, settings, start_python, direct):
@@ -53,6 +54,7 @@ class Supervisor:
         self.direct = None if direct is None else links.DirectChannel(direct)
         self.broken = None
         self.over = 0
+        self.next = None
         tools = load("session.process", "session/process.py")
         self.host = link_class(host)
         self.deaths = tools.Deaths()
@@ -101,24 +103,29 @@ class Supervisor:
 
     def wait(self):
         """The next message of the host; what Python says of calls that passed us by is heard meanwhile."""
-        while not self.host.has_frame():
+        if self.next is not None:
+            message, self.next = self.next, None
+            return message
+        while True:
+            self.take_told()  # of what has come already nothing will be readable
+            if self.host.has_frame():
+                return self.host.take()
             sources = [self.host, self.python.link] if self.can_be_told() else [self.host]
-            ready = select.select(sources, [], [])[0]
-            if self.python.link in ready:
-                self.take_told()
-            elif not self.host.read():
+            if self.host in select.select(sources, [], [])[0] and not self.host.read():
                 return None
-        return self.host.take()
 
     def can_be_told(self):
         """Whether Python may say something by itself."""
         return self.direct is not None and self.python.link not in (None, self.broken)
 
     def take_told(self):
-        """Take what Python says of calls that passed us by, and keep the state that they have left."""
+        """Take what Python has said of calls that passed us by, and keep the state that they have left."""
         link = self.python.link
         try:
-            while self.python.link is link and (answer := self.python.take_told(self.over + 1)) is not None:
+            while self.can_be_told() and self.python.link is link:
+                answer = self.python.take_told(self.over + 1)
+                if answer is None:
+                    return
                 self.over += 1
                 self.finish(self.python, {"call": answer["call"], "do": "attend"}, {**KEPT, **answer})
         except (OSError, EOFError, ValueError, RecursionError):  # it is as good as dead: the next call finds that out
@@ -127,6 +134,7 @@ class Supervisor:
     def wait_told(self, number):
         """Wait until Python has told of all calls before this one, unless it never does."""
         ends = time.monotonic() + ANSWER_SECONDS
+        self.take_told()
         while self.can_be_told() and self.over < number - 1:
             left = ends - time.monotonic()
             ready = select.select([self.python.link, self.python.process.descriptor], [], [], max(0, left))[0]
@@ -138,7 +146,7 @@ class Supervisor:
         """Do what a message asks for, and answer it."""
         branch, do = message["branch"], message["do"]
         self.wait_told(message["call"])
-        self.over = message["call"]
+        self.over = max(self.over, message["call"])  # it may be late to attend to one that has been over for long
         if branch not in self.branches:
             gone = {"state": "lost", "why": "there is no such branch", "undone": []}
             self.host.send({"call": message["call"], **gone})
@@ -189,7 +197,7 @@ class Supervisor:
         python = self.python
         if python.told >= message["call"]:
             return
-        if python.process.has_ended() and (unread := python.take_unread()) is not None:
+        if (unread := python.take_unread(message["call"])) is not None:  # it has died, or waits for a word of ours
             self.call({**unread, "branch": 0})
         else:
             answer = {**KEPT, **self.attend(python, message)}
@@ -203,8 +211,6 @@ class Supervisor:
         number = message["call"]
         cause = ""
         while True:
-            if not self.host.has_frame():
-                select.select([self.host, interpreter.source, interpreter.process.descriptor], [], [])
             try:
                 answer = interpreter.take_answer(number)
                 if answer is None and (has_ended := interpreter.process.has_ended()):
@@ -217,15 +223,19 @@ class Supervisor:
                 return answer
             if has_ended:
                 return interpreter.recover(number, cause)
-            while self.host.has_frame() or select.select([self.host], [], [], 0)[0]:
+            while self.next is None and (self.host.has_frame() or select.select([self.host], [], [], 0)[0]):
                 if self.take_note(number, interpreter):
                     cause = "the call did not stop, and was killed"
+            hosts = [self.host] if self.next is None else []
+            select.select([*hosts, interpreter.source, interpreter.process.descriptor], [], [])
 
     def take_note(self, number, interpreter):
         """Do what the host wants of the call that goes on; whether it was killed for it."""
         note = self.host.receive()
         if note is None:
             os._exit(0)
+        if "call" in note:  # the host knows already that this one is over
+            self.next = note
         if note.get("interrupt") == number:
             interpreter.interrupt()
         if note.get("kill") == number:
