@@ -76,6 +76,9 @@ async def send_descriptors(channel: socket.socket, descriptors: tuple[int, ...] 
             return
 
 
+_NO_NUMBER_LEFT = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
 class FrameReader(Struct, kw_only=True):
     """One frame that comes out of a sandbox, piece by piece. What comes after it is lost, or left to another reader.
 
@@ -86,6 +89,7 @@ class FrameReader(Struct, kw_only=True):
         message: What it says, once it is whole; None when the channel has ended instead.
         descriptors: Those that have come with it. They are the caller's to close.
         pid: The process that has sent the last piece, as the kernel attests it.
+        is_used_up: Whether we had no number left for a descriptor that came.
     """
 
     channel: socket.socket
@@ -95,6 +99,7 @@ class FrameReader(Struct, kw_only=True):
     message: dict[str, JsonValue] | None = None
     descriptors: list[int] = field(default_factory=list)
     pid: int = 0
+    is_used_up: bool = False
     _data: bytearray = field(default_factory=bytearray)
 
     def take(self) -> bool:
@@ -107,16 +112,17 @@ class FrameReader(Struct, kw_only=True):
         room = _ANCILLARY_BYTES + (socket.CMSG_SPACE(_DESCRIPTOR.size * left) if left else 0)
         most = min(_CHUNK_BYTES, self._end() - len(self._data)) if self.leaves_rest else _CHUNK_BYTES
         try:
-            chunk, ancillary, _, _ = self.channel.recvmsg(most, room, socket.MSG_CMSG_CLOEXEC)
+            chunk, ancillary, flags, _ = self.channel.recvmsg(most, room, socket.MSG_CMSG_CLOEXEC)
         except BlockingIOError:
             return False
         except ConnectionResetError:
-            chunk, ancillary = b"", []
+            chunk, ancillary, flags = b"", [], 0
         for level, kind, payload in ancillary:  # descriptors that a guest sends find no room, and are closed
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
                 self.pid = _CREDENTIALS.unpack(payload)[0]
             elif kind == socket.SCM_RIGHTS:
                 self.descriptors += [number for (number,) in _DESCRIPTOR.iter_unpack(payload)]
+        self.is_used_up |= _is_used_up(flags, len(self.descriptors), self.most_descriptors)
         if not chunk:
             if self._data:
                 raise GuestError("a frame that came out of the sandbox was cut short")
@@ -168,7 +174,7 @@ async def expect_ready(
     if [stat.S_IFMT(os.fstat(number).st_mode) for number in incoming.descriptors] != [stat.S_IFDIR] * len(
         Directories._fields
     ):
-        raise GuestError("it did not send its directories")
+        raise GuestError("it did not send its directories") from _NO_NUMBER_LEFT if incoming.is_used_up else None
     return incoming.message, incoming.pid, Directories(*incoming.descriptors)
 
 
@@ -203,11 +209,14 @@ async def receive_descriptors(channel: socket.socket, count: int) -> tuple[int, 
     descriptors = tuple(number for payload in payloads for (number,) in _DESCRIPTOR.iter_unpack(payload))
     if len(descriptors) != count or flags & socket.MSG_CTRUNC:  # room is rounded up: one more may have found some
         _close_all(descriptors)
-        # Cut short though there was room in the message: there was none here.
-        is_used_up = flags & socket.MSG_CTRUNC and len(descriptors) < count
-        cause = OSError(errno.EMFILE, os.strerror(errno.EMFILE)) if is_used_up else None
+        cause = _NO_NUMBER_LEFT if _is_used_up(flags, len(descriptors), count) else None
         raise GuestError(f"it sent {len(descriptors) or 'no'} descriptors where {count} were to come") from cause
     return descriptors
+
+
+def _is_used_up(flags: int, count: int, most: int) -> bool:
+    """Whether descriptors were cut short though there was room in the message: there was none here."""
+    return bool(flags & socket.MSG_CTRUNC) and count < most
 
 
 def _receive_byte(channel: socket.socket, room: int) -> "tuple[bytes, list[tuple[int, int, bytes]], int, Any] | None":
