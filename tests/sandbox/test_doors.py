@@ -286,8 +286,8 @@ async def test_doors_leave_nothing_behind(sandboxes):
 
     before = [await left() for _ in range(6)]
     after = [await left() for _ in range(5)]
-    # The least of several: the processes of the sandbox before may be dying still.
-    assert min(after) == min(before[3:])
+    # The least of several: the processes of the sandbox before may be dying still. What other tests have left may go.
+    assert all(now <= then for now, then in zip(min(after), min(before[3:]), strict=True))
 
 
 async def test_a_door_that_can_not_be_opened_is_a_refusal_and_leaves_nothing(environ):

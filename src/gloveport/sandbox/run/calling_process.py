@@ -11,7 +11,7 @@ import os
 import re
 import struct
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 from typing import Final
@@ -24,6 +24,7 @@ _IS_VALID: Final = 0x40082102  # SECCOMP_IOCTL_NOTIF_ID_VALID
 _PIDFD_GETFD: Final = 438  # of x86-64, as the filter
 _PATH_BYTES: Final = 4096
 _FILE_BYTES: Final = 4096
+_TRIES: Final = 16
 _OCTAL: Final = re.compile(rb"\\([0-3][0-7]{2})")  # how the kernel writes blanks in a path
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -112,9 +113,16 @@ class OpenedRoot(Struct, frozen=True):
             raise OSError(errno.ENOENT, "an empty path")
         if not path.startswith(b"/"):
             path = self.directory + b"/" + path
-        flags |= os.O_PATH | os.O_CLOEXEC
-        with closing(open_beneath(self.root, path, flags, IN_ROOT | NO_MAGICLINKS)) as found:
+        with closing(self._open(path, flags | os.O_PATH | os.O_CLOEXEC)) as found:
             yield found
+
+    def _open(self, path: bytes, flags: int) -> int:
+        for _ in range(_TRIES):
+            with suppress(
+                BlockingIOError
+            ):  # something was moved, anywhere on this host, while the kernel followed ".."
+                return open_beneath(self.root, path, flags, IN_ROOT | NO_MAGICLINKS)
+        return open_beneath(self.root, path, flags, IN_ROOT | NO_MAGICLINKS)
 
 
 def read_mount(descriptor: int) -> int:
