@@ -22,7 +22,6 @@ from bench.installed import cache
 from bench.measure import Case, Contender, Duel, Sample, Unavailable, WrongAnswer, timed
 from bench.processes import settled
 from bench.programs import PYTHON, Program
-from bench.subjects import engine
 from gloveport.bootstrap.app import assemble
 from gloveport.config import Config
 from gloveport.engine.execution import Engine
@@ -84,15 +83,19 @@ async def _run(assembled: Engine, program: Program, environment: str | None) -> 
         raise WrongAnswer(result.model_dump_json(exclude={"grant"}, exclude_defaults=True))
 
 
-@contextlib.asynccontextmanager
-async def _used_again(_scratch: Path) -> AsyncIterator[Sample]:
-    """A program in an environment that others have used before."""
-    async with _with_environment("python") as (assembled, _):
+def _used_again(environment: str | None) -> Contender:
+    """A program in an environment that others have used before, or in none."""
 
-        async def run() -> None:
-            await _run(assembled, PYTHON, "python")
+    @contextlib.asynccontextmanager
+    async def opened(_scratch: Path) -> AsyncIterator[Sample]:
+        async with _with_environment("python") as (assembled, _):
 
-        yield timed(run)
+            async def run() -> None:
+                await _run(assembled, PYTHON, environment)
+
+            yield timed(run)
+
+    return opened
 
 
 def _used_first(program: Program, environment: str | None) -> Contender:
@@ -174,9 +177,9 @@ def _installed_by_uv(*more: str) -> Contender:
 CASES: Final[list[Case]] = [
     Duel(
         name="environment-run",
-        subject=_used_again,
+        subject=_used_again("python"),
         baseline="a run without one",
-        opponent=engine(PYTHON, Config()),
+        opponent=_used_again(None),
         goal="<= 1.2",
     ),
     Duel(
