@@ -9,6 +9,7 @@ import pytest
 from gloveport.model import Limits
 from gloveport.model.byte_size import ByteSize
 from gloveport.model.constraints import AwareDatetime, Constraints
+from gloveport.model.pydantic_models import validate
 from gloveport.model.reading import CheckedValue, WrongShapeError, read_json, read_value
 from gloveport.model.value import Value
 
@@ -99,12 +100,22 @@ def test_of_what_is_too_long_nothing_is_read():
     assert [one.path for one in caught.value.faults] == [("few",)]
 
 
+MORE = ("64MiB or so", "1.5.2GiB", "1MiB\0", "64MiB;")
+
+
 def test_a_size_is_a_number_of_bytes_or_a_text_with_a_unit():
     sizes = {"1": 1, " 2 kb": 2000, "1.5KiB": 1536, "8kbit": 1000, "3k": 3000, ".5MiB": 1 << 19, "1_000": 1000}
     assert {text: ByteSize.parse(text) for text in sizes} == sizes
-    for wrong in (-1, True, 1.0, None, "", "MiB", "1xb", "5ib", "-1", "9" * 5000, "1e400\n", []):
+    for wrong in (-1, True, 1.0, None, "", "MiB", "1xb", "5ib", "-1", "9" * 5000, "1e400\n", [], *MORE):
         with pytest.raises(ValueError, match="not a size"):
             ByteSize.parse(wrong)
+
+
+@pytest.mark.parametrize("wrong", MORE)
+def test_a_text_that_begins_with_a_size_is_none_to_pydantic_either(wrong):
+    assert validate(ByteSize, " 64 MiB ") == 64 << 20
+    with pytest.raises(ValueError, match="could not parse value and unit"):
+        validate(ByteSize, wrong)
 
 
 def test_a_moment_has_its_time_zone():

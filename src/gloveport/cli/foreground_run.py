@@ -58,46 +58,31 @@ def run_in_foreground(options: ExecOptions) -> int:
     # Before anything is imported that has threads, and while little memory is held.
     front = fork_engine(terminal)
     loaded = load_with_origins(options.config)
-    chosen = () if options.no_network else options.apis or None
-    return run(_execute, front, loaded, options.command, options.workspace, options.environment, chosen, terminal)
+    return run(_execute, front, loaded, options, terminal)
 
 
-async def _execute(
-    front: socket.socket,
-    loaded: "Loaded",
-    argv: tuple[str, ...],
-    workspace: str | None,
-    environment: str | None,
-    apis: tuple[str, ...] | None,
-    terminal: int | None,
-) -> int:
+async def _execute(front: socket.socket, loaded: "Loaded", options: ExecOptions, terminal: int | None) -> int:
     """Run the program; tell the exit code."""
     from gloveport.bootstrap.host_setup import find_for_commands, find_interpreters, open_host
     from gloveport.late_module import import_now
 
     needed = "gloveport.bootstrap.foreground", "gloveport.cli.terminal.relay"
-    is_plain = environment is None and loaded.config.workspace.environment is None
+    is_plain = options.environment is None and loaded.config.workspace.environment is None
     find = find_for_commands if is_plain else find_interpreters
     with open_host(loaded.config, os.environ, lambda: import_now(*needed), find) as host:
-        return await _execute_on(host, front, loaded, argv, workspace, environment, apis, terminal)
+        return await _execute_on(host, front, loaded, options, terminal)
 
 
 async def _execute_on(
-    host: "Host",
-    front: socket.socket,
-    loaded: "Loaded",
-    argv: tuple[str, ...],
-    workspace: str | None,
-    environment: str | None,
-    apis: tuple[str, ...] | None,
-    terminal: int | None,
+    host: "Host", front: socket.socket, loaded: "Loaded", options: ExecOptions, terminal: int | None
 ) -> int:
     from gloveport.bootstrap.foreground import open_foreground, program_settings, with_directory
     from gloveport.cli.progress_bar import show_progress
     from gloveport.cli.terminal.relay import Relay, terminal_size
     from gloveport.task_group import open_task_group
 
-    config, workdir = with_directory(loaded.config, workspace, Path.cwd())
+    config, workdir = with_directory(loaded.config, options.workspace, Path.cwd())
+    argv, environment = options.command, options.environment
     outcome: Outcome | None = None
     async with open_task_group() as tasks:
         relay = Relay(tasks=tasks, front=front, terminal=terminal)
@@ -118,7 +103,7 @@ async def _execute_on(
                     argv=(inside, *argv[1:]),
                     workdir=workdir,
                     variables={**inherit_variables(config.workspace, os.environ), **settings.variables},
-                    apis=settings.apis if apis is None else apis,
+                    apis=() if options.no_network else options.apis or settings.apis,
                     terminal=None if terminal is None else terminal_size(terminal),
                 )
                 relay.outputs = _destinations(config, sandboxes, terminal)

@@ -7,11 +7,13 @@ from gloveport.late_module import late_module
 
 if TYPE_CHECKING:
     import pydantic
+    import pydantic_core
     from pydantic_core import core_schema
 else:
-    pydantic, core_schema = late_module("pydantic"), late_module("pydantic_core.core_schema")
+    pydantic, pydantic_core = late_module("pydantic"), late_module("pydantic_core")
+    core_schema = late_module("pydantic_core.core_schema")
 
-_WRITTEN: Final = re.compile(r"\s*(\d*\.?\d+)\s*(\w+)?")
+_WRITTEN: Final = re.compile(r"\s*(\d*\.?\d+)\s*(\w+)?\s*")
 _UNITS: Final = {
     f"{letter}{binary}{unit}": (1024 if binary else 1000) ** power * share
     for power, letter in enumerate(("", *"kmgtpe"))
@@ -34,7 +36,7 @@ class ByteSize(int):
         """
         if isinstance(written, int) and not isinstance(written, bool) and written >= 0:
             return cls(written)
-        if not isinstance(written, str) or (found := _WRITTEN.match(written)) is None:
+        if not isinstance(written, str) or (found := _WRITTEN.fullmatch(written)) is None:
             raise ValueError("not a size")
         try:
             return cls(written)
@@ -47,6 +49,14 @@ class ByteSize(int):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: object, _handler: object) -> Any:  # noqa: ANN401 - pydantic's own
-        """Tell pydantic of its own type, which takes the same."""
+        """Tell pydantic of its own type, which would take a text for the size that it begins with."""
         same = pydantic.TypeAdapter(pydantic.ByteSize).core_schema
-        return core_schema.no_info_after_validator_function(cls, same)
+        whole = core_schema.no_info_before_validator_function(_refuse_rest, same)
+        return core_schema.no_info_after_validator_function(cls, whole)
+
+
+def _refuse_rest(written: object) -> object:
+    """Raise, in the words of pydantic, where a text has more than a size."""
+    if isinstance(written, str) and _WRITTEN.fullmatch(written) is None:
+        raise pydantic_core.PydanticCustomError("byte_size", "could not parse value and unit from byte string")
+    return written

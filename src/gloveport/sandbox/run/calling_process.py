@@ -11,7 +11,7 @@ import os
 import re
 import struct
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
 from typing import Final
@@ -117,12 +117,13 @@ class OpenedRoot(Struct, frozen=True):
             yield found
 
     def _open(self, path: bytes, flags: int) -> int:
-        for _ in range(_TRIES):
-            with suppress(
-                BlockingIOError
-            ):  # something was moved, anywhere on this host, while the kernel followed ".."
+        for left in reversed(range(_TRIES)):
+            try:
                 return open_beneath(self.root, path, flags, IN_ROOT | NO_MAGICLINKS)
-        return open_beneath(self.root, path, flags, IN_ROOT | NO_MAGICLINKS)
+            except BlockingIOError:  # something was moved, anywhere on this host, while the kernel followed ".."
+                if not left:
+                    raise
+        raise AssertionError
 
 
 def read_mount(descriptor: int) -> int:
