@@ -54,7 +54,7 @@ def collapse_heap() -> int:
         size = int((_SETTINGS / "hpage_pmd_size").read_text())
         if size > _MOST_BYTES or "[never]" in (_SETTINGS / "enabled").read_text():
             return 0
-        for address in _find_full_regions(size):
+        for address in [*_find_full_regions(size)]:  # at once: no descriptor is open while they move
             check(_libc.madvise(ctypes.c_void_p(address), ctypes.c_size_t(size), _COLLAPSE))
             moved += 1
     return moved
