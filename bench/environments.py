@@ -1,4 +1,4 @@
-"""What environments cost: a program in a built one, its first use, and a build from wheels that are here already.
+"""What environments cost: a program in a built one, its first use, and a build of wheels that are here.
 
 Needs an index. What is fetched from it is kept where caches are.
 """
@@ -9,6 +9,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -27,6 +28,7 @@ from gloveport.config import Config
 from gloveport.engine.execution import Engine
 from gloveport.engine.run_context import RunContext
 from gloveport.environments.indexes import find_indexes
+from gloveport.environments.locks import read_lock
 from gloveport.environments.registries import find_registries
 from gloveport.errors import Denied
 from gloveport.guard import Guard
@@ -123,41 +125,56 @@ def _in_memory() -> Iterator[Path]:
         yield Path(directory)
 
 
-@contextlib.asynccontextmanager
-async def _build(_scratch: Path) -> AsyncIterator[Sample]:
-    """A build from wheels that are here: from the lock to what programs can use."""
-    async with contextlib.AsyncExitStack() as stack:
-        async with _with_environment("python"):  # its wheels and its lock
-            state = stack.enter_context(_in_memory()) / "state"
-            shutil.copytree(cache() / "environments", state, symlinks=True)
-        assembled, guard = await stack.enter_async_context(_with_environment("python", state))
-        environments = assembled.environments
+def _build(*, first: bool) -> Contender:
+    """A build, from the lock to what programs can use, of wheels that other environments have, or have not."""
 
-        async def sample() -> float:
-            for _, tree in environments.find_built("python"):
-                if tree is not None:
-                    environments.store.remove(tree)
-            await settled()
-            started = time.perf_counter()
-            await environments.open_named("python", guard)
-            return (time.perf_counter() - started) * 1000
+    @contextlib.asynccontextmanager
+    async def opened(_scratch: Path) -> AsyncIterator[Sample]:
+        async with contextlib.AsyncExitStack() as stack:
+            async with _with_environment("python"):  # its wheels and its lock
+                state = stack.enter_context(_in_memory()) / "state"
+                shutil.copytree(cache() / "environments", state, symlinks=True)
+            assembled, guard = await stack.enter_async_context(_with_environment("python", state))
+            environments = assembled.environments
 
-        yield sample
+            async def sample() -> float:
+                for _, tree in environments.find_built("python"):
+                    if tree is not None:
+                        environments.store.remove(tree)
+                if first:
+                    for place in ("unpacked", "files"):
+                        shutil.rmtree(environments.store.root / place)
+                    environments.store.create()
+                await settled()
+                started = time.perf_counter()
+                await environments.open_named("python", guard)
+                return (time.perf_counter() - started) * 1000
+
+            yield sample
+
+    return opened
 
 
-def _installed_by_uv(*more: str) -> Contender:
-    """The same lock, installed into an empty directory from uv's own cache."""
+def _installed_by_uv(*, first: bool) -> Contender:
+    """The same lock, installed into an empty directory from uv's own cache, or from wheels that are not in it."""
 
     @contextlib.asynccontextmanager
     async def opened(_scratch: Path) -> AsyncIterator[Sample]:
         async with _with_environment("python") as (assembled, _):
             [(lock, _tree)] = assembled.environments.find_built("python")
-            python = assembled.system.python
+            python, store = assembled.system.python, assembled.environments.store
         with _in_memory() as directory:
-            target, file = directory / "target", directory / "pylock.toml"
+            target, file, wheels = directory / "target", directory / "pylock.toml", directory / "wheels"
             file.write_text(lock.text)
-            command = [find_uv_bin(), "pip", "install", "--quiet", "--python", python, "--target", str(target), *more]
-            command += ["--cache-dir", str(directory / "cache"), "-r", str(file)]
+            command = [find_uv_bin(), "pip", "install", "--quiet", "--python", python, "--target", str(target)]
+            if first:
+                wheels.mkdir()
+                for pin in read_lock(lock.text.encode(), sys.version_info[:2]).pins:
+                    store.wheels.take(pin.wheel, wheels / pin.wheel.file)
+                packages = sorted(map(str, wheels.iterdir()))
+                command += ["--no-cache", "--offline", "--no-deps", "--compile-bytecode", *packages]
+            else:
+                command += ["--cache-dir", str(directory / "cache"), "-r", str(file)]
 
             async def sample() -> float:
                 shutil.rmtree(target, ignore_errors=True)
@@ -200,17 +217,17 @@ CASES: Final[list[Case]] = [
     ),
     Duel(
         name="environment-build",
-        subject=_build,
+        subject=_build(first=False),
         baseline="uv pip install",
-        opponent=_installed_by_uv(),
+        opponent=_installed_by_uv(first=False),
         goal="<= 1.5",
         samples=_FEW,
     ),
     Duel(
-        name="environment-build-compiled",
-        subject=_build,
-        baseline="uv pip install --compile-bytecode",
-        opponent=_installed_by_uv("--compile-bytecode"),
+        name="environment-build-first",
+        subject=_build(first=True),
+        baseline="uv pip install --no-cache --compile-bytecode",
+        opponent=_installed_by_uv(first=True),
         samples=_FEW,
     ),
 ]

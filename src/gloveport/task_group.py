@@ -1,7 +1,7 @@
-"""Opens a task group for background work, and unwraps the exception groups that task groups raise."""
+"""Runs tasks beside others or all together, and unwraps the exception groups that task groups raise."""
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
 import anyio
 from anyio.abc import TaskGroup
@@ -20,6 +20,22 @@ async def open_task_group() -> AsyncIterator[TaskGroup]:
             tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure
+
+
+async def run_all(jobs: Iterable[Callable[[], Awaitable[None]]], at_once: int) -> None:
+    """Run jobs, so many at once. The first that fails ends the others, and what it raises comes out as itself."""
+    turns = anyio.CapacityLimiter(at_once)
+
+    async def run(job: Callable[[], Awaitable[None]]) -> None:
+        async with turns:
+            await job()
+
+    try:
+        async with anyio.create_task_group() as tasks:
+            for job in jobs:
+                tasks.start_soon(run, job)
+    except ExceptionGroup as group:
+        raise flatten_group(group)[0] from None
 
 
 def flatten_group(error: BaseException) -> list[BaseException]:

@@ -264,16 +264,29 @@ async def test_a_program_asks_for_packages_in_its_own_text(index, tmp_path):
         assert (await world.run("python", block % "helper" + "1")).value == 1, "without rules it is a comment"
 
 
-async def test_environments_with_the_same_files_have_them_once(index, tmp_path):
-    named = {f"env{number}": {"python": ["helper", f"only{number}"]} for number in range(2)}
-    for number in range(2):
-        index.add(f"only{number}")
-    async with opened(tmp_path / "state", index, environments=named) as world:
-        for name in named:
-            assert (await world.run("python", "import helper", environment=name)).status == "ok"
-        trees = world.engine.environments.store.root / "trees"
-        inodes = {path.stat().st_ino for path in trees.glob("*/python/helper/__init__.py")}
-        assert len(inodes) == 1
+async def test_environments_with_the_same_wheel_have_its_files_once_and_none_of_another_wheel_among_them(
+    index, tmp_path
+):
+    """P44: what was installed of a wheel is taken for the next environment, whatever was installed beside it."""
+    index.add("only")
+    index.add("intruder", files={"helper/__init__.py": "NAME = 'intruder'\n"})
+    named = {"intruded": ["helper", "intruder"], "one": ["helper", "only"], "two": ["helper"]}
+    environments = {name: {"python": packages} for name, packages in named.items()}
+    async with opened(tmp_path / "state", index, environments=environments) as world:
+        store = world.engine.environments.store
+        for name, said in {"intruded": "intruder", "one": "helper"}.items():
+            assert await world.value("python", "import helper; helper.NAME", environment=name) == said
+        for path in (store.root / "wheels").iterdir():
+            path.unlink()
+        asked = len(index.asked)
+        assert await world.value("python", "import helper; helper.NAME", environment="two") == "helper"
+        assert not any(path.endswith(".whl") for path in index.asked[asked:]), "it was installed before"
+        places = [store.path_of(tree) / "python/helper/__init__.py" for tree in store.list_trees()]
+        assert len({path.stat().st_ino for path in places}) == 2
+        store.collect(store.list_trees(), 3600)
+        assert len([*(store.root / "unpacked").iterdir()]) == 3
+        store.collect([], 0)
+        assert [len([*(store.root / place).rglob("*.*")]) for place in ("unpacked", "trees")] == [0, 0]
 
 
 async def test_two_builds_at_once_make_one_and_a_killed_one_leaves_nothing_that_is_used(index, tmp_path):

@@ -20,8 +20,8 @@ def test_nothing_but_the_file_that_was_locked_is_kept(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     before = len([*Path("/proc/self/fd").iterdir()])
     for name in ("wrong", "link", "directory", "fifo", "none"):
-        assert not store.keep_wheel(wheel, tmp_path / name), name
-    assert store.keep_wheel(wheel, tmp_path / "right")
+        assert not store.wheels.keep(wheel, tmp_path / name), name
+    assert store.wheels.keep(wheel, tmp_path / "right")
     assert len([*Path("/proc/self/fd").iterdir()]) == before
     assert [path.name for path in (store.root / "wheels").iterdir()] == [wheel.sha256]
 
@@ -35,6 +35,6 @@ def test_builds_that_keep_the_same_wheel_at_once_disturb_each_other_in_nothing(t
     (tmp_path / "wrong").write_bytes(b"x" * len(content))
     with ThreadPoolExecutor(2) as threads:
         for _ in range(20):
-            kept = threads.map(store.keep_wheel, (wheel, wheel), (tmp_path / "right", tmp_path / "wrong"))
+            kept = threads.map(store.wheels.keep, (wheel, wheel), (tmp_path / "right", tmp_path / "wrong"))
             assert [*kept] == [True, False]
-            assert store.take_wheel(wheel, tmp_path / "taken")
+            assert store.wheels.take(wheel, tmp_path / "taken")

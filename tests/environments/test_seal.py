@@ -4,7 +4,17 @@ import os
 
 import pytest
 
-from gloveport.environments.seal import TreeBounds, measure_tree, refuse_shadows, seal_tree, verify_tree
+from gloveport.environments.seal import (
+    SealedTree,
+    TreeBounds,
+    is_whole,
+    join_trees,
+    keep_contents,
+    link_tree,
+    measure_tree,
+    refuse_shadows,
+    verify_tree,
+)
 from gloveport.errors import Denied
 
 BOUNDS = TreeBounds(bytes=1 << 20, files=50)
@@ -20,7 +30,9 @@ def source(tmp_path):
 
 
 def seal(source, name="tree"):
-    return seal_tree(source, source.parent / name, source.parent / "files", BOUNDS)
+    sealed = keep_contents(source, source.parent / "files", BOUNDS)
+    link_tree(sealed, source.parent / name, source.parent / "files")
+    return sealed
 
 
 def test_a_sealed_tree_shares_no_file_with_what_a_sandbox_wrote_and_each_content_is_there_once(source):
@@ -72,6 +84,43 @@ def test_what_is_no_file_of_a_package_is_refused(source):
         (python / name).unlink()
     (python / "inside").symlink_to("pack/__init__.py")
     assert seal(source, "good").links == {"python/inside": "pack/__init__.py"}
+
+
+def test_trees_are_joined_where_they_fit_into_one_and_the_later_ones_files_count(source):
+    first = seal(source)
+    (source / "python/pack/__init__.py").write_text("x = 2\n")
+    (source / "python/second.py").touch()
+    second = seal(source, "second")
+    joined = join_trees([first, second], BOUNDS)
+    assert joined.files == second.files
+    assert joined.modules == ["pack", "second"]
+    files = {"python/pack/__init__.py": "0"}
+    for other in (
+        SealedTree(files={"python/pack": "0"}),
+        SealedTree(links={"python/pack": "x"}),
+        SealedTree(links={"python/second.py": "x"}),
+        SealedTree(directories=["python/second.py"]),
+        SealedTree(directories=["python/PACK"]),
+        SealedTree(files={"python/pack/__INIT__.py": "0"}),
+        SealedTree(bytes=BOUNDS.bytes, files=files),
+        SealedTree(files={f"python/{number}": "0" for number in range(BOUNDS.files)}),
+    ):
+        with pytest.raises(Denied, match="refused"):
+            join_trees([second, other], BOUNDS)
+
+
+def test_a_content_that_is_gone_or_another_is_noticed_before_a_tree_is_made_of_it(source):
+    sealed, store = seal(source), source.parent / "files"
+    assert is_whole(sealed, store)
+    name = sealed.files["python/pack/__init__.py"]
+    kept = store / name[:2] / name
+    kept.chmod(0o644)
+    kept.write_text("x = 2\n")
+    assert not is_whole(sealed, store)
+    kept.unlink()
+    assert not is_whole(sealed, store)
+    assert seal(source, "anew") == sealed
+    assert is_whole(sealed, store)
 
 
 def test_what_would_be_imported_in_place_of_another_or_at_every_start_is_refused():

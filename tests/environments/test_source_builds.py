@@ -83,8 +83,9 @@ async def test_a_source_is_built_without_a_door_with_what_it_requires(tmp_path):
             refused = await world.run("python", "1", environment="narrow")
             assert refused.error.type == "package_not_allowed", "what a build needs has to be allowed, too"
             world.engine.environments.store.remove(tree)
-            for path in (world.engine.environments.store.root / "wheels").iterdir():
-                path.unlink()
+            for place in ("wheels", "unpacked"):
+                for path in (world.engine.environments.store.root / place).iterdir():
+                    path.unlink()
         async with opened(tmp_path / "state", index, environments=named) as world:
             gone = await world.run("python", "1", environment="one")
             assert "gloveport env lock" in gone.hint, gone

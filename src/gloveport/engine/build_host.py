@@ -15,9 +15,10 @@ from gloveport.egress.outbound_session import Gateway
 from gloveport.engine.build_progress import OnProgress
 from gloveport.engine.build_sandboxes import BuildSandboxes
 from gloveport.engine.reach import Reach
-from gloveport.environments.environment_store import BuiltTree, EnvironmentStore, LockRequest, open_left
+from gloveport.environments.environment_store import BuiltTree, EnvironmentStore, LockRequest
 from gloveport.environments.locks import MOST_LOCK_BYTES, Lock
 from gloveport.environments.seal import TreeBounds
+from gloveport.environments.wheel_store import open_left
 from gloveport.errors import Denied
 from gloveport.guard import Guard
 from gloveport.model import MIB, Grant, Limits, Mount, Program
@@ -29,8 +30,6 @@ from gloveport.policy.hosts.authorities import find, parse_pattern
 from gloveport.sandbox.launch.spawn import Bubblewrap
 from gloveport.sandbox.plan import System, make_plan
 from gloveport.sandbox.pool import zygote_process
-
-"""Takes a few words on what is being done now. Must not wait."""
 
 RefuseBuilds: TypeAlias = Callable[[str, Lock], Awaitable[None]]
 """Refuses to build something, named as ``NAME==VERSION``, if it may not be, with all whose code runs meanwhile."""
@@ -44,7 +43,7 @@ LIMITS: Final = Limits(
     open_files=1024,
     file_bytes=ByteSize(4096 * MIB),
     scratch_bytes=ByteSize(64 * MIB),
-    out_bytes=ByteSize(MIB),
+    out_bytes=ByteSize(512 * MIB),
 )
 """Of each of the programs of a build."""
 
@@ -119,25 +118,34 @@ class BuildHost(Struct, frozen=True, kw_only=True):
 
     @contextlib.asynccontextmanager
     async def open_sandboxes(
-        self, grant: Grant, binds: Sequence[Mount], env: Mapping[str, str], *, reserved_bytes: int = 0
+        self,
+        grant: Grant,
+        binds: Sequence[Mount],
+        env: Mapping[str, str],
+        *,
+        reserved_bytes: int = 0,
+        is_shared: bool = True,
     ) -> AsyncIterator[BuildSandboxes]:
-        """Sandboxes that write into one directory; on leaving, all of it is gone.
+        """Sandboxes that see one directory; on leaving, all of it is gone.
 
         Args:
             grant: See ``grant``.
             binds: What their programs need of the host.
             env: What they are told.
             reserved_bytes: See ``Program``.
+            is_shared: Whether they write there: what one has left the next one finds, whoever has taken it over.
         """
         reach = Reach(grant.egress, self.gateway.authority.certificate, {}, Sampling())
-        program = Program(name="build", binds=tuple(binds), env=env, reserved_bytes=reserved_bytes)
         system = self.system.model_copy(update={"packages": (), "env": {}})
         stack = contextlib.ExitStack()
         work = stack.enter_context(self.store.open_work()) / "build"
         try:
             work.mkdir(mode=0o700)
-            writable = Mount(source=str(work), target=PACKAGES)
-            plan = make_plan(program, grant.model_copy(update={"writable": (writable,)}), system, reach.way_out)
+            seen = (Mount(source=str(work), target=PACKAGES),)
+            shown = tuple(binds) if is_shared else (*binds, *seen)
+            program = Program(name="build", binds=shown, env=env, reserved_bytes=reserved_bytes)
+            writing = grant.model_copy(update={"writable": seen if is_shared else ()})
+            plan = make_plan(program, writing, system, reach.way_out)
             async with zygote_process.start(self.backend, plan) as zygote:
                 yield BuildSandboxes(work=work, zygote=zygote, gateway=self.gateway, reach=reach, bounds=self.bounds)
         finally:

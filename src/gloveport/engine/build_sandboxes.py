@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +14,7 @@ from msgspec import Struct
 from gloveport import door
 from gloveport.egress.outbound_session import EgressSession, Gateway, RequestJournal
 from gloveport.engine.reach import Reach
-from gloveport.environments.seal import TreeBounds, measure_tree
+from gloveport.environments.seal import TOO_MUCH, TreeBounds, measure_tree
 from gloveport.errors import Denied, SandboxError
 from gloveport.guard import Guard
 from gloveport.late_module import late_module
@@ -38,8 +38,6 @@ _SAID_CHARACTERS: Final = 1200
 _NO_VALUE_BYTES: Final = 256
 _PLACES: Final = 3
 """How often a file of a tree may be on the disk while it is installed: packed, unpacked, and in its place."""
-
-_TOO_MUCH: Final = "leave out the package that is so large, or raise packages.environment_bytes and environment_files"
 
 
 class ProgramEnding(Struct, frozen=True, kw_only=True):
@@ -68,8 +66,16 @@ class BuildSandboxes(Struct, frozen=True, kw_only=True):
     reach: Reach
     bounds: TreeBounds
 
-    async def run(self, argv: tuple[str, ...], guard: Guard | None) -> ProgramEnding:
-        """Run a program to its end. Without a guard nobody answers on its doors.
+    async def run(
+        self, argv: tuple[str, ...], guard: Guard | None, take: Callable[[int], None] | None = None
+    ) -> ProgramEnding:
+        """Run a program to its end.
+
+        Args:
+            argv: The program.
+            guard: Answers on its doors; without one nobody does.
+            take: If it has ended well, takes what it has left at ``OUT``, of which it is given a descriptor: in a
+                thread, when all of its processes are dead.
 
         Raises:
             Denied: What it has written is too much.
@@ -82,9 +88,12 @@ class BuildSandboxes(Struct, frozen=True, kw_only=True):
             tasks.start_soon(self._watch, tasks.cancel_scope)
             async with self.zygote.fork() as child, self._open_doors(child.doors, guard, journal):
                 outcome = await child.run(program, value_bytes=_NO_VALUE_BYTES, stdout=said, stderr=said)
+                if take is not None and outcome.exit_code == 0:
+                    await child.wait_dead()
+                    await to_thread.run_sync(take, child.directories.out)
             tasks.cancel_scope.cancel()
         if too_much := await self._measure():
-            raise Denied("environment_refused", f"What was installed is refused: {too_much}.", hint=_TOO_MUCH)
+            raise Denied("environment_refused", f"What was installed is refused: {too_much}.", hint=TOO_MUCH)
         if outcome is None:
             raise SandboxError("a build was interrupted", hint="build it again")
         refused = next((f"{one.url}: {one.reason}" for one in journal.listed if one.reason), "")

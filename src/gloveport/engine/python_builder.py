@@ -1,14 +1,19 @@
-"""Resolves and builds environments of Python in sandboxes: three programs, of which the last has no way out.
+"""Resolves and builds environments of Python in sandboxes.
 
-    resolve   uv makes a lock from requirements       the index is its only door
-    fetch     a program of ours gets what it names    the same door
-    install   uv unpacks and compiles                 no door is answered
+    resolve   uv makes a lock from requirements         the index is its only door
+    fetch     a program of ours gets what it names      the same door
+    install   uv unpacks and compiles one wheel         there is no door
 
-All of them write into one directory, whose size is watched. When they are dead, this process looks at what they have
-left, and makes the tree of it (``environments/seal.py``). What may be built from source is built before
-(``source_builder``).
+Each writes into a directory of its own, whose size is watched. When it is dead, this process looks at what it has left
+and takes it over. What was installed of a wheel is kept (``environments/wheel_store.py``), so that of the next
+environment that has it no program runs. What may be built from source is built before (``source_builder``).
 """
 
+import contextlib
+import functools
+import os
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from typing import Final
 
 from anyio import to_thread
@@ -16,13 +21,17 @@ from msgspec import Struct
 
 from gloveport.engine.build_host import RefuseBuilds, write_input
 from gloveport.engine.build_progress import OnProgress
+from gloveport.engine.build_sandboxes import BuildSandboxes
 from gloveport.engine.source_builder import SourceBuilder
 from gloveport.engine.uv_sandboxes import COMMON, UV, UvSandboxes
 from gloveport.environments.environment_store import BuiltTree, LockRequest
-from gloveport.environments.locks import BuiltWheel, Lock, add_built, read_lock
+from gloveport.environments.locks import BuiltWheel, Lock, Pin, add_built, read_lock
+from gloveport.environments.seal import SealedTree
+from gloveport.errors import Denied
 from gloveport.guard import Guard
-from gloveport.model import Grant
+from gloveport.model import GUEST, OUT, Grant
 from gloveport.model.packages import PACKAGES
+from gloveport.task_group import run_all
 
 
 class PythonBuilder(Struct, frozen=True, kw_only=True):
@@ -49,22 +58,75 @@ class PythonBuilder(Struct, frozen=True, kw_only=True):
 
     async def build(self, lock: Lock, guard: Guard, on_progress: OnProgress) -> BuiltTree:
         """See ``Builder``."""
-        host, python = self.uv.host, self.uv.python
-        named = read_lock(lock.text.encode(), python.version)
-        async with self.uv.open(self.grant) as build:
-            await self.uv.fetch(build, (one.wheel for one in named.pins), guard, on_progress)
-            on_progress(f"installing {len(named.pins)} packages")
-            write_input(build.work / "requirements.txt", named.requirements())
+        store, interpreter = self.uv.host.store, self.uv.python.extension
+        pins = read_lock(lock.text.encode(), self.uv.python.version).pins
+
+        def load_unpacked() -> dict[str, SealedTree]:
+            found = ((pin.name, store.wheels.load_unpacked(pin.wheel, interpreter)) for pin in pins)
+            return {name: part for name, part in found if part is not None}
+
+        parts = await to_thread.run_sync(load_unpacked)
+        lacking = [pin for pin in pins if pin.name not in parts]
+        await self.uv.fetch([pin.wheel for pin in lacking], guard, on_progress)
+        there = len(parts)
+
+        async def install(build: BuildSandboxes, pin: Pin, place: str) -> None:
+            parts[pin.name] = await self._install(build, pin, place)
+            on_progress(f"installing packages: {len(parts) - there} of {len(lacking)}")
+
+        small = [pin for pin in lacking if store.wheels.size_of(pin.wheel) <= _IN_MEMORY_BYTES]
+        for pin in lacking:
+            if pin not in small:
+                async with self._open([pin], is_shared=True) as build:
+                    await install(build, pin, f"{PACKAGES}/installed")
+        if small:
+            async with self._open(small, is_shared=False) as build:
+                jobs = (functools.partial(install, build, pin, OUT) for pin in small)
+                await run_all(jobs, os.cpu_count() or 1)
+        in_order = [parts[pin.name] for pin in pins]
+        return await to_thread.run_sync(store.join, in_order, lock, interpreter, self.uv.host.bounds)
+
+    @contextlib.asynccontextmanager
+    async def _open(self, pins: Sequence[Pin], *, is_shared: bool) -> AsyncIterator[BuildSandboxes]:
+        """Sandboxes without a door, for some wheels."""
+        async with self.uv.open(self.uv.host.grant(()), is_shared=is_shared) as build:
+            (wheels := build.work / "wheels").mkdir()
             write_input(build.work / "uv.toml", "")
-            where = ("--python", host.system.python, "--target", f"{PACKAGES}/tree/python")
-            which = ("--find-links", f"{PACKAGES}/wheels", "--require-hashes", "-r", f"{PACKAGES}/requirements.txt")
-            said = await build.run((UV, "pip", "install", *COMMON, *_INSTALL, *where, *which), None)
-            if said.outcome.exit_code != 0:
-                raise said.failure("package_refused", "The packages can't be installed")
-            on_progress("checking what was installed")
-            tree = build.work / "tree"
-            tree.mkdir(exist_ok=True)
-            return await to_thread.run_sync(host.store.seal, tree, lock, python.extension, host.bounds)
+            for pin in pins:
+                write_input(build.work / f"{pin.name}.txt", pin.requirement)
+                if not await to_thread.run_sync(self.uv.host.store.wheels.take, pin.wheel, wheels / pin.wheel.file):
+                    raise Denied("package_refused", f"{pin.wheel.file} is gone.", hint="try again")
+            for path in (build.work, *build.work.rglob("*")):  # in a sandbox that only reads, nothing is its own
+                path.chmod(0o755)
+            yield build
+
+    async def _install(self, build: BuildSandboxes, pin: Pin, place: str) -> SealedTree:
+        """Install a wheel where nothing else can be written to, and keep what comes out.
+
+        Args:
+            build: Its sandboxes.
+            pin: What is installed.
+            place: Where it is written, as the sandbox sees it: in memory at ``OUT``, or below the directory of a build
+                that has no other.
+        """
+        host, found = self.uv.host, list[SealedTree]()
+
+        def take(out: int) -> None:
+            root = Path(f"/proc/self/fd/{out}") if place == OUT else build.work / "installed"
+            kept = host.store.wheels.keep_unpacked(pin.wheel, self.uv.python.extension, root / "tree", host.bounds)
+            found.append(kept)
+
+        python, target = host.system.python, f"{place}/tree/python"
+        which = ("--find-links", f"{PACKAGES}/wheels", "--require-hashes", "-r", f"{PACKAGES}/{pin.name}.txt")
+        command = (UV, "pip", "install", *COMMON, f"{place}/cache", *_INSTALL, "--python", python, "--target", target)
+        program = (python, "-I", f"{GUEST}/python/install_wheel.py", target)
+        said = await build.run((*program, *command, *which), None, take)
+        if not found:
+            raise said.failure("package_refused", f"{pin.wheel.file} can't be installed")
+        return found[0]
 
 
-_INSTALL: Final = ("--offline", "--no-index", "--no-deps", "--only-binary", ":all:", "--compile-bytecode", "--quiet")
+_IN_MEMORY_BYTES: Final = 32 << 20
+"""What of a wheel is larger than that is installed on the disk: it may be some ten times as large."""
+
+_INSTALL: Final = ("--offline", "--no-index", "--no-deps", "--only-binary", ":all:", "--quiet")

@@ -9,6 +9,7 @@
 Each has a directory of its own: nothing that the build could write to is seen by anything that has a door.
 """
 
+import functools
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -19,7 +20,7 @@ from msgspec import Struct
 from gloveport.engine.build_host import RefuseBuilds, read_lock_file, write_input
 from gloveport.engine.build_progress import OnProgress
 from gloveport.engine.build_sandboxes import BuildSandboxes
-from gloveport.engine.uv_sandboxes import COMMON, LYING, UV, UvSandboxes
+from gloveport.engine.uv_sandboxes import CACHE, COMMON, LYING, UV, UvSandboxes
 from gloveport.environments.locks import BuiltWheel, Lock, PythonLock, Wheel, refuse_young
 from gloveport.errors import Denied
 from gloveport.guard import Guard
@@ -65,8 +66,7 @@ class SourceBuilder(Struct, frozen=True, kw_only=True):
         lock = await self.uv.resolve(requires, former, guard)
         runs = sorted((package, *lock.packages), key=lambda one: one.name)
         await refuse_builds(pinned, Lock(text=lock.text, packages=tuple(runs)))
-        async with self.uv.open(self.uv.grant) as build:
-            await self.uv.fetch(build, (one.wheel for one in lock.pins), guard, on_progress)
+        await self.uv.fetch((one.wheel for one in lock.pins), guard, on_progress)
         on_progress(f"building {pinned}")
         wheel = await self._build(package, source, lock)
         return BuiltWheel(
@@ -85,14 +85,15 @@ class SourceBuilder(Struct, frozen=True, kw_only=True):
             if not source.url.startswith("file:"):  # what lies on the operator's disk has no age
                 refuse_young([package], self.uv.host.cutoff)
             await self.uv.fetch_files(build, [source], guard)
-            if not await to_thread.run_sync(self.uv.host.store.keep_wheel, source, build.work / "wheels" / source.file):
+            kept = functools.partial(self.uv.host.store.wheels.keep, source, build.work / "wheels" / source.file)
+            if not await to_thread.run_sync(kept):
                 raise Denied("package_refused", f"{source.file} is another than the index says.", hint=LYING)
             read = (self.uv.host.system.python, "-I", f"{GUEST}/python/read_build_system.py")
-            place = "pyproject.toml"
-            said = await build.run((*read, f"{PACKAGES}/wheels/{source.file}", f"{PACKAGES}/{place}"), None)
+            said = await build.run((*read, f"{PACKAGES}/wheels/{source.file}", f"{PACKAGES}/pyproject.toml"), None)
             if said.outcome.exit_code != 0:
                 raise said.failure("package_refused", f"The source of {pinned} can't be read")
-            text = read_lock_file(build.work / place) if (build.work / place).exists() else None
+            project = build.work / "pyproject.toml"
+            text = read_lock_file(project) if project.exists() else None
         return package, source, source_distributions.read_build_requirements(text)
 
     async def _find(self, build: BuildSandboxes, pinned: str, guard: Guard) -> tuple[LockedPackage, Wheel]:
@@ -116,12 +117,12 @@ class SourceBuilder(Struct, frozen=True, kw_only=True):
 
     async def _build(self, package: LockedPackage, source: Wheel, lock: PythonLock) -> Wheel:
         """Run its code, where it can reach nobody, and keep what it has made."""
-        store, pinned = self.uv.host.store, f"{package.name} {package.version}"
+        store, pinned = self.uv.host.store.wheels, f"{package.name} {package.version}"
         async with self.uv.open(self.uv.host.grant(()), *find_headers()) as build:
             wheels = build.work / "wheels"
             wheels.mkdir()
             for one in (source, *(pin.wheel for pin in lock.pins)):
-                if not await to_thread.run_sync(store.take_wheel, one, wheels / one.file):
+                if not await to_thread.run_sync(store.take, one, wheels / one.file):
                     raise Denied("package_refused", f"{one.file} is gone.", hint="try again")
             (wheels / source.file).rename(build.work / source.file)
             write_input(build.work / "requirements.txt", lock.requirements())
@@ -129,7 +130,7 @@ class SourceBuilder(Struct, frozen=True, kw_only=True):
             hashes = ("--build-constraints", f"{PACKAGES}/requirements.txt", "--require-hashes")
             which = ("--python", self.uv.host.system.python, *hashes, "--find-links", f"{PACKAGES}/wheels")
             what = ("--wheel", f"{PACKAGES}/{source.file}", "-o", f"{PACKAGES}/out")
-            said = await build.run((UV, "build", *COMMON, *_BUILD, *which, *what), None)
+            said = await build.run((UV, "build", *COMMON, CACHE, *_BUILD, *which, *what), None)
             if said.outcome.exit_code != 0:
                 failure = said.failure("package_refused", f"{pinned} can't be built")
                 lacking = (name for pattern, name in _LACKING if re.search(pattern, said.text, re.MULTILINE))
@@ -137,11 +138,11 @@ class SourceBuilder(Struct, frozen=True, kw_only=True):
                     failure.hint = f"install {name} on this host, and build again"
                 raise failure
             wheel = source_distributions.read_built(build.work / "out", package, self.uv.host.bounds.bytes)
-            if not await to_thread.run_sync(store.keep_wheel, wheel, build.work / "out" / wheel.file):
+            if not await to_thread.run_sync(store.keep, wheel, build.work / "out" / wheel.file):
                 raise Denied("package_refused", f"The wheel of {pinned} has changed.", hint="try again")
         async with self.uv.open(self.uv.host.grant(())) as build:  # nothing of the build is here
             (build.work / "wheels").mkdir()
-            await to_thread.run_sync(store.take_wheel, wheel, build.work / "wheels" / wheel.file)
+            await to_thread.run_sync(store.take, wheel, build.work / "wheels" / wheel.file)
             await self.uv.fetch_files(build, [wheel], None)
         return wheel
 

@@ -30,7 +30,10 @@ else:
 
 UV: Final = "/opt/uv/uv"
 INDEX: Final = "/opt/index"
-COMMON: Final = ("--config-file", f"{PACKAGES}/uv.toml", "--cache-dir", f"{PACKAGES}/cache", "--no-progress")
+COMMON: Final = ("--config-file", f"{PACKAGES}/uv.toml", "--no-progress", "--cache-dir")
+"""What each command of uv has, and then a directory for its cache."""
+
+CACHE: Final = f"{PACKAGES}/cache"
 _BUILT: Final = "built"
 _PLACE_OF_BUILT: Final = f"file://{PACKAGES}/{_BUILT}/"
 
@@ -61,17 +64,23 @@ class UvSandboxes(Struct, frozen=True, kw_only=True):
         return [f"file://{INDEX}/{next(directories)}" if url.startswith("file:") else url for url in self.indexes.urls]
 
     @contextlib.asynccontextmanager
-    async def open(self, grant: Grant, *more: Mount) -> AsyncIterator[BuildSandboxes]:
-        """Sandboxes of a grant: that of builds, or one without a way out. ``more``: what they are shown besides."""
+    async def open(self, grant: Grant, *more: Mount, is_shared: bool = True) -> AsyncIterator[BuildSandboxes]:
+        """Sandboxes of a grant: that of builds, or one without a way out.
+
+        Args:
+            grant: The grant.
+            more: What they are shown besides.
+            is_shared: See ``BuildHost.open_sandboxes``.
+        """
         binds = (
             *more,
             Mount(source=self.uv, target=UV),
             *(Mount(source=path, target=f"{INDEX}/{number}") for number, path in enumerate(self.indexes.directories)),
         )
-        env = {"PYC_INVALIDATION_MODE": "UNCHECKED_HASH", "UV_PYTHON_DOWNLOADS": "never"}
+        env = {"UV_PYTHON_DOWNLOADS": "never"}
         if grant.egress.apis:  # else the sandbox has no certificates, without which uv does not start
             env["UV_SYSTEM_CERTS"] = "1"
-        async with self.host.open_sandboxes(grant, binds, env) as build:
+        async with self.host.open_sandboxes(grant, binds, env, is_shared=is_shared) as build:
             yield build
 
     async def resolve(self, requirements: Sequence[str], built: Sequence[BuiltWheel], guard: Guard) -> PythonLock:
@@ -84,13 +93,13 @@ class UvSandboxes(Struct, frozen=True, kw_only=True):
             for one in built:
                 wheel = Wheel(url="", file=one.file, sha256=one.wheel_sha256)
                 place = source_distributions.write_directory_index(build.work / _BUILT, one)
-                await to_thread.run_sync(self.host.store.take_wheel, wheel, place)
+                await to_thread.run_sync(self.host.store.wheels.take, wheel, place)
             write_input(build.work / "requirements.in", "\n".join(requirements) + "\n")
             write_input(build.work / "uv.toml", self._settings(built))
             which = ("--python", self.host.system.python, "--no-build")
             how = ("--format", "pylock.toml", "--no-header", "--quiet")
             files = ("-o", f"{PACKAGES}/pylock.toml", f"{PACKAGES}/requirements.in")
-            said = await build.run((UV, "pip", "compile", *COMMON, *which, *how, *files), guard)
+            said = await build.run((UV, "pip", "compile", *COMMON, CACHE, *which, *how, *files), guard)
             if said.outcome.exit_code != 0:
                 raise self._resolution_failure(said)
             lock = read_lock(read_lock_file(build.work / "pylock.toml"), self.python.version)
@@ -101,31 +110,27 @@ class UvSandboxes(Struct, frozen=True, kw_only=True):
         refuse_young(select_aged(lock, ageless), self.host.cutoff)
         return lock
 
-    async def fetch(
-        self, build: BuildSandboxes, wheels: Iterable[Wheel], guard: Guard, on_progress: OnProgress
-    ) -> None:
-        """Put wheels into ``wheels`` below the directory of a build.
+    async def fetch(self, wheels: Iterable[Wheel], guard: Guard, on_progress: OnProgress) -> None:
+        """Have wheels in the store.
 
         Raises:
             Denied: One can't be had, is another than its digest says, or holds what none may.
         """
-        directory, wanted = build.work / "wheels", {one.file: one for one in wheels}
-        directory.mkdir()
-
-        def take_all() -> list[str]:
-            return [file for file, one in wanted.items() if self.host.store.take_wheel(one, directory / file)]
-
-        here = await to_thread.run_sync(take_all)
-        on_progress(f"fetching {len(wanted) - len(here)} packages, {len(here)} are here")
-        for file, one in wanted.items():
-            if file not in here and one.url.startswith(_PLACE_OF_BUILT):
-                reason = f"{file} was built from source, and is here no more."
+        store = self.host.store.wheels
+        lacking = await to_thread.run_sync(lambda: [one for one in wheels if not store.has(one)])
+        if not lacking:  # what is here was looked at when it came
+            return
+        on_progress(f"fetching {len(lacking)} packages")
+        for one in lacking:
+            if one.url.startswith(_PLACE_OF_BUILT):
+                reason = f"{one.file} was built from source, and is here no more."
                 raise Denied("package_refused", reason, hint="build it again: gloveport env lock")
-        if len(here) < len(wanted):  # what is here was looked at when it came
-            await self.fetch_files(build, wanted.values(), guard)
-        for file, one in wanted.items():
-            if file not in here and not await to_thread.run_sync(self.host.store.keep_wheel, one, directory / file):
-                raise Denied("package_refused", f"{file} is another than the lock says.", hint=LYING)
+        async with self.open(self.grant) as build:
+            (directory := build.work / "wheels").mkdir()
+            await self.fetch_files(build, lacking, guard)
+            for one in lacking:
+                if not await to_thread.run_sync(store.keep, one, directory / one.file):
+                    raise Denied("package_refused", f"{one.file} is another than the lock says.", hint=LYING)
 
     async def fetch_files(self, build: BuildSandboxes, files: Iterable[Wheel], guard: Guard | None) -> None:
         """Fetch what is not in ``wheels`` yet, and look at what is in wheels. A file without a digest is a page.

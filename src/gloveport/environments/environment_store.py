@@ -3,6 +3,7 @@
     locks/WANTED.toml   what a set of requirements was resolved to; WANTED is a digest of all that it depends on. Of npm
                         it is JSON
     wheels/SHA256       files from an index, for the next build that has the same
+    unpacked/…          what was installed of a wheel, each file with its digest: see ``wheel_store``
     files/              each content of a tree once
     trees/ADDRESS-…     sealed, read-only; ADDRESS is a digest of the lock, the interpreter and the platform. Each build
                         has a path of its own: what has mounted one that was removed never passes for the next
@@ -25,15 +26,24 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from io import BufferedReader
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
 from gloveport.atomic_file import replace_file
-from gloveport.environments.locks import MOST_LOCK_BYTES, Lock, Wheel
-from gloveport.environments.seal import SealedTree, TreeBounds, refuse_shadows, seal_tree, verify_tree
+from gloveport.environments.lock_files import hold_lock
+from gloveport.environments.locks import MOST_LOCK_BYTES, Lock
+from gloveport.environments.seal import (
+    SealedTree,
+    TreeBounds,
+    join_trees,
+    keep_contents,
+    link_tree,
+    refuse_shadows,
+    verify_tree,
+)
+from gloveport.environments.wheel_store import WheelStore
 from gloveport.model.packages import LockedPackage
 from gloveport.model.reading import WrongShapeError, read_value
 from gloveport.model.value import Value
@@ -125,8 +135,13 @@ class EnvironmentStore(Struct, frozen=True):
             OSError: They can't be made.
         """
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for name in ("locks", "wheels", "files", "trees", "installed", "work"):
+        for name in ("locks", "wheels", "unpacked", "files", "trees", "installed", "work"):
             (self.root / name).mkdir(mode=0o700, exist_ok=True)
+
+    @property
+    def wheels(self) -> WheelStore:
+        """Files from an index, and what was installed of them."""
+        return WheelStore(self.root)
 
     # -- Locks
 
@@ -172,9 +187,7 @@ class EnvironmentStore(Struct, frozen=True):
         """When it was used last, in seconds since the epoch."""
         return self._record_path(tree.address).stat().st_mtime
 
-    def seal(
-        self, source: Path, lock: Lock, interpreter: str, bounds: TreeBounds, names: Iterable[str] = ()
-    ) -> BuiltTree:
+    def seal(self, source: Path, lock: Lock, interpreter: str, bounds: TreeBounds, names: Iterable[str]) -> BuiltTree:
         """Check what a sandbox has left at ``source``, and make the tree of a lock of it.
 
         Args:
@@ -182,16 +195,26 @@ class EnvironmentStore(Struct, frozen=True):
             lock: What it was installed from.
             interpreter: What it is for.
             bounds: How much it may hold.
-            names: What programs can import of it, where that are no modules of Python.
+            names: What programs can import of it, besides modules of Python.
 
         Raises:
             Denied: There is something in it that no environment may hold.
             OSError: It can't be written.
         """
+        with self.hold("files"):
+            return self._make_tree(keep_contents(source, self.root / "files", bounds), lock, interpreter, names)
+
+    def join(self, parts: Iterable[SealedTree], lock: Lock, interpreter: str, bounds: TreeBounds) -> BuiltTree:
+        """Make the tree of a lock of what was installed of each of its wheels. The rest is as for ``seal``."""
+        joined = join_trees(parts, bounds)
+        with self.hold("files"):
+            return self._make_tree(joined, lock, interpreter, ())
+
+    def _make_tree(self, sealed: SealedTree, lock: Lock, interpreter: str, names: Iterable[str]) -> BuiltTree:
+        refuse_shadows(sealed.modules)
         address = self.address_of(lock.sha256, interpreter)
-        with self.open_work() as work, self.hold("files"):
-            sealed = seal_tree(source, work / "tree", self.root / "files", bounds)
-            refuse_shadows(sealed.modules)
+        with self.open_work() as work:
+            link_tree(sealed, work / "tree", self.root / "files")
             tree = BuiltTree(
                 address=address,
                 lock_sha256=lock.sha256,
@@ -261,48 +284,15 @@ class EnvironmentStore(Struct, frozen=True):
                     if unused:
                         remove_directory(path)
         with self.hold("files"):  # what is being sealed is not linked yet
+            unpacked = self.wheels.collect(unused_seconds)
             freed = 0
             for path in [*(self.root / "files").glob("*/*"), *(self.root / "wheels").iterdir()]:
                 status = path.stat()
                 old = now - status.st_mtime >= unused_seconds
-                if status.st_nlink == 1 and (old or path.parent.name != "wheels"):
+                if status.st_nlink == 1 and path.name not in unpacked and (old or path.parent.name != "wheels"):
                     path.unlink()
                     freed += status.st_size
         return removed, freed
-
-    # -- Wheels
-
-    def take_wheel(self, wheel: Wheel, place: Path) -> bool:
-        """Put a wheel that is here already at ``place``; whether it was, and is what its digest says."""
-        kept = self.root / "wheels" / wheel.sha256
-        try:
-            shutil.copyfile(kept, place)
-        except FileNotFoundError:
-            return False
-        if _digest_of(place) == wheel.sha256:
-            os.utime(kept)
-            return True
-        kept.unlink(missing_ok=True)
-        place.unlink()
-        return False
-
-    def keep_wheel(self, wheel: Wheel, place: Path) -> bool:
-        """Keep a wheel that a sandbox has fetched; whether it is what its digest says."""
-        kept = self.root / "wheels" / wheel.sha256
-        part = kept.with_name(f"{kept.name}.{secrets.token_hex(4)}.part")
-        try:
-            source = open_left(place)
-        except OSError:
-            return False
-        try:
-            with source, part.open("wb") as copy:
-                shutil.copyfileobj(source, copy, 1 << 20)
-            if _digest_of(part) != wheel.sha256:
-                return False
-            part.replace(kept)
-        finally:
-            part.unlink(missing_ok=True)
-        return True
 
     # -- Work
 
@@ -312,24 +302,24 @@ class EnvironmentStore(Struct, frozen=True):
         with contextlib.ExitStack() as stack:
             with self.hold("work"):  # between a directory and its lock nobody takes it for one that was left
                 for path in (self.root / "work").glob("build-*"):
-                    with contextlib.suppress(OSError), _hold_lock(path / _HELD, wait=False) as ours:
+                    with contextlib.suppress(OSError), hold_lock(path / _HELD, wait=False) as ours:
                         if ours:
                             remove_directory(path)
                 place = Path(tempfile.mkdtemp(prefix="build-", dir=self.root / "work"))
                 stack.callback(remove_directory, place)
-                stack.enter_context(_hold_lock(place / _HELD, wait=True))
+                stack.enter_context(hold_lock(place / _HELD, wait=True))
             yield place
 
     @contextlib.contextmanager
     def keep_installed(self, address: str) -> Iterator[None]:
         """Until it is left, a tree of what is installed is in use, however long that began before: see ``collect``."""
-        with _hold_lock(self.root / "work" / f"{address}.installed.lock", wait=False, kind=fcntl.LOCK_SH):
+        with hold_lock(self.root / "work" / f"{address}.installed.lock", wait=False, kind=fcntl.LOCK_SH):
             yield
 
     @contextlib.contextmanager
     def hold(self, name: str, *, wait: bool = True) -> Iterator[bool]:
         """Be the only one, of all processes of this host, who makes what is called so; whether that is us."""
-        with _hold_lock(self.root / "work" / f"{name}.lock", wait=wait) as ours:
+        with hold_lock(self.root / "work" / f"{name}.lock", wait=wait) as ours:
             yield ours
 
     def _record_path(self, address: str) -> Path:
@@ -370,42 +360,9 @@ def remove_directory(path: Path) -> None:
     shutil.rmtree(path, ignore_errors=True)
 
 
-@contextlib.contextmanager
-def _hold_lock(path: Path, *, wait: bool, kind: int = fcntl.LOCK_EX) -> Iterator[bool]:
-    """Hold a lock file, alone or, with ``LOCK_SH``, together; whether it is ours, which it is where we wait."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        try:
-            fcntl.flock(descriptor, kind if wait else kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
-    finally:
-        os.close(descriptor)
-
-
 def _texts(told: object) -> Mapping[str, str]:
     return {str(name): str(text) for name, text in told.items()} if isinstance(told, dict) else {}
 
 
 def _digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:_DIGEST_CHARACTERS]
-
-
-def open_left(path: Path) -> BufferedReader:
-    """Open a file that a sandbox has left, through no link, and without a wait for whoever writes to a FIFO.
-
-    Raises:
-        OSError: There is none; a directory lies there.
-    """
-    return open(path, "rb", opener=_open_as_it_is)
-
-
-def _open_as_it_is(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
-
-
-def _digest_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

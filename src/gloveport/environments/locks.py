@@ -54,6 +54,11 @@ class Pin(LockedPackage):
 
     wheel: Wheel
 
+    @property
+    def requirement(self) -> str:
+        """As a line that ``pip install --require-hashes`` reads."""
+        return f"{self.name}=={self.version} --hash=sha256:{self.wheel.sha256}\n"
+
 
 class BuiltWheel(LockedPackage):
     """A package of a lock that was built from its source distribution."""
@@ -90,7 +95,7 @@ class PythonLock(Lock):
 
     def requirements(self) -> str:
         """As ``pip install --require-hashes`` reads them."""
-        return "".join(f"{one.name}=={one.version} --hash=sha256:{one.wheel.sha256}\n" for one in self.pins)
+        return "".join(one.requirement for one in self.pins)
 
 
 def add_built(text: str, built: Sequence[BuiltWheel]) -> str:

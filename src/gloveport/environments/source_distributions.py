@@ -18,8 +18,8 @@ from urllib.parse import unquote, urldefrag, urljoin
 from packaging import utils
 from packaging.version import Version
 
-from gloveport.environments.environment_store import open_left
 from gloveport.environments.locks import SHA256, URL, BuiltWheel, Wheel, read_time
+from gloveport.environments.wheel_store import open_left
 from gloveport.errors import Denied
 from gloveport.model.packages import LockedPackage
 from gloveport.policy.npm_requests import MOST_REQUIREMENTS, MetadataError

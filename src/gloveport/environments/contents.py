@@ -1,0 +1,145 @@
+"""A store of contents: each is there once, under its digest, and nobody but this process writes it.
+
+A content comes from a file that a sandbox has left, which may be an attack, and may still be open somewhere.
+"""
+
+import functools
+import hashlib
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from io import FileIO
+from pathlib import Path
+from typing import Final
+
+from gloveport.errors import Denied
+
+_CHUNK: Final = 1 << 20
+_EXECUTABLE: Final = ".x"
+
+
+def path_of(name: str, store: Path) -> str:
+    """Where a store has the content of a name."""
+    return f"{store}/{name[:2]}/{name}"
+
+
+def keep_file(path: str, directory: int, entry: os.stat_result, store: Path) -> str:
+    """Have the content of a file in a store; its name there: its digest, and ``.x`` where it can be executed.
+
+    Args:
+        path: Of the file, as a refusal names it.
+        directory: The open directory that it lies in.
+        entry: What it was when it was found.
+        store: The store.
+
+    Raises:
+        Denied: Another lies there by now, or it changes.
+        OSError: It can't be read or written.
+    """
+    mode = 0o555 if entry.st_mode & 0o100 else 0o444
+    content: bytes | None = None
+    if entry.st_size <= _CHUNK:  # as most are: read once, and what was read is what is digested and kept
+        content = b"".join(_read(path, directory, entry))
+        digest = hashlib.sha256(content).hexdigest()
+        chunks = functools.partial(iter, (content,))
+    else:
+        digest = digest_entry(path, directory, entry)
+        chunks = functools.partial(_read, path, directory, entry)
+    name = f"{digest}{_EXECUTABLE if mode & 0o100 else ''}"
+    kept = path_of(name, store)
+    if not _is_kept(kept, entry.st_size, digest, content):
+        with suppress(FileExistsError):
+            os.mkdir(os.path.dirname(kept), mode=0o700)  # noqa: PTH102, PTH120 - many, and pathlib takes its time
+        _write_copy(path, chunks(), kept, mode, digest)
+    return name
+
+
+def _is_kept(kept: str, size: int, digest: str, content: bytes | None) -> bool:
+    """Whether the store has this content, and nobody has changed it there. To compare is quicker than to digest."""
+    with suppress(OSError), open(kept, "rb", buffering=0) as file:  # noqa: PTH123 - as above
+        if content is not None:
+            return file.read(size + 1) == content
+        return os.fstat(file.fileno()).st_size == size and hashlib.file_digest(file, "sha256").hexdigest() == digest
+    return False
+
+
+def _write_copy(path: str, chunks: Iterable[bytes], place: str, mode: int, digest: str) -> None:
+    """Write a file whose digest is known. The copy has that digest, or is not there."""
+    part = f"{place}.{os.getpid()}.part"
+    told = hashlib.sha256()
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        with open(descriptor, "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor, not a path
+            for chunk in chunks:
+                told.update(chunk)
+                _write_all(file, chunk)
+            os.fchmod(descriptor, mode)
+        _refuse_change(path, digest, told.hexdigest())
+        os.replace(part, place)  # noqa: PTH105 - as above
+    except BaseException:
+        os.unlink(part)  # noqa: PTH108 - as above
+        raise
+
+
+def _refuse_change(path: str, digest: str, now: str) -> None:
+    if now != digest:
+        raise refusal(path, "changes while it is read")
+
+
+def _write_all(file: FileIO, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[file.write(view) :]
+
+
+def digest_in(name: str) -> str:
+    """The digest that the name of a content has."""
+    return name.removesuffix(_EXECUTABLE)
+
+
+def is_whole(name: str, store: Path) -> bool:
+    """Whether a store has the content of a name, and nobody has changed it there."""
+    told = hashlib.sha256()
+    with suppress(OSError), open(path_of(name, store), "rb", buffering=0) as file:  # noqa: PTH123 - as above
+        while chunk := file.read(_CHUNK):
+            told.update(chunk)
+        return told.hexdigest() == digest_in(name)
+    return False
+
+
+def digest_entry(path: str, directory: int, entry: os.stat_result) -> str:
+    """Digest of a file that was found in a directory.
+
+    Raises:
+        Denied: Another lies there by now, or it grows.
+    """
+    told = hashlib.sha256()
+    for chunk in _read(path, directory, entry):
+        told.update(chunk)
+    return told.hexdigest()
+
+
+def _read(path: str, directory: int, entry: os.stat_result) -> Iterator[bytes]:
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    descriptor = os.open(name_of(path), flags, dir_fd=directory)
+    with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor, not a path
+        found = os.fstat(descriptor)
+        if (found.st_dev, found.st_ino) != (entry.st_dev, entry.st_ino) or not stat.S_ISREG(found.st_mode):
+            raise refusal(path, "is another by now")
+        left = entry.st_size
+        while chunk := file.read(_CHUNK):
+            left -= len(chunk)
+            if left < 0:
+                raise refusal(path, "grows while it is read")
+            yield chunk
+
+
+def name_of(path: str) -> str:
+    """The last part of a path."""
+    return path.rpartition("/")[2]
+
+
+def refusal(path: str, why: str, hint: str = "leave out the package that brings it, and tell its makers") -> Denied:
+    """The refusal of a tree, for what is found at a path of it."""
+    return Denied("environment_refused", f"What was installed is refused: {path} {why}.", hint=hint)

@@ -1,0 +1,22 @@
+"""Holds lock files: what makes or removes something on disk is the only one of this host that does."""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+
+@contextlib.contextmanager
+def hold_lock(path: Path, *, wait: bool, kind: int = fcntl.LOCK_EX) -> Iterator[bool]:
+    """Hold a lock file, alone or, with ``LOCK_SH``, together; whether it is ours, which it is where we wait."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, kind if wait else kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(descriptor)
