@@ -48,17 +48,21 @@ class Gloveport:
 
     def start(self, *arguments: str, **options) -> subprocess.Popen:
         """As ``subprocess.Popen`` with these options."""
-        return _Forked([self.place, "gloveport", *map(str, arguments)], **options)
+        return self.start_script("gloveport", *arguments, **options)
 
-    def start_script(self, script: Path, *arguments: str, **options) -> subprocess.Popen:
+    def start_script(self, script: Path | str, *arguments: str, **options) -> subprocess.Popen:
         """As ``subprocess.Popen`` of an interpreter with this script."""
-        return _Forked([self.place, str(script), *arguments], **options)
+        return _Forked([self.place, str(script), *map(str, arguments)], **options)
 
-    def run(self, *arguments: str, timeout=30, **options) -> subprocess.CompletedProcess:
+    def run(self, *arguments: str, **options) -> subprocess.CompletedProcess:
         """As ``subprocess.run`` with these options; output is captured as text, and there is no input but ``input``."""
+        return self.run_script("gloveport", *arguments, **options)
+
+    def run_script(self, script: Path | str, *arguments: str, timeout=30, **options) -> subprocess.CompletedProcess:
+        """The same of an interpreter with this script."""
         given, pipe = options.pop("input", None), subprocess.PIPE
         options |= {"stdin": subprocess.DEVNULL if given is None else pipe, "text": True}
-        with self.start(*arguments, stdout=pipe, stderr=pipe, **options) as process:
+        with self.start_script(script, *arguments, stdout=pipe, stderr=pipe, **options) as process:
             try:
                 stdout, stderr = process.communicate(given, timeout=timeout)
             except BaseException:
@@ -192,6 +196,7 @@ if __name__ == "__main__":
         importlib.import_module(name)
     python._query = functools.cache(python._query)
     remembered.share_packages(Path(sys.argv[1]))
+    remembered.leave_heap()
     python.find(None)
     gc.freeze()  # else what is shared would be copied when it is looked through
     if _serve(*(socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[2:])):

@@ -1,6 +1,7 @@
 """Remembers what does not change between tests of one process, and takes longer to make than all else of an engine."""
 
 import atexit
+import contextlib
 import copy
 import functools
 import inspect
@@ -8,18 +9,23 @@ import os
 import shutil
 import ssl
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpcore2
 from mcp.server.mcpserver.tools import Tool
 
-from gloveport.bootstrap import host_setup
+from gloveport.atomic_file import replace_file
+from gloveport.bootstrap import host_setup, huge_pages
+from gloveport.environments.environment_store import EnvironmentStore
 from gloveport.runtimes import python
 
 _PACKAGES = "TESTS_PACKAGES"
 """Variable of the environment with a directory that is there already."""
+
+_FOUND = "host.json"
+"""Where in its state directory a server keeps what it has found of this host."""
 
 _make_context = functools.cache(lambda trust_env, *_: _default_ssl_context(_trust_env=trust_env))
 _default_ssl_context = httpcore2.default_ssl_context
@@ -32,6 +38,8 @@ def remember() -> None:
     """Do so from now on."""
     python._query = functools.cache(python._query)  # what an interpreter says of itself
     share_packages(packages_state())
+    leave_heap()
+    os.environ.setdefault("SSL_CERT_FILE", os.devnull)  # no test believes an authority of this host, and each is read
     httpcore2.default_ssl_context = _share_context
     Tool.from_function = _describe
 
@@ -47,6 +55,29 @@ def packages_state() -> Path:
     os.environ[_PACKAGES] = state = tempfile.mkdtemp(prefix="gloveport-packages-")
     atexit.register(shutil.rmtree, state, ignore_errors=True)
     return Path(state)
+
+
+def leave_heap() -> None:
+    """Move no heap into huge pages: that of a process that runs tests is large, and forks copy what has moved."""
+    huge_pages._MOMENTS = ()
+
+
+@contextlib.contextmanager
+def lent(state: Path) -> Iterator[None]:
+    """Give them to servers that are executed with this state directory, and what others have found of this host.
+
+    To copy the ones and to look for the other takes each server a second.
+    """
+    (state / "environments").mkdir(mode=0o700, parents=True)
+    state.chmod(0o700)
+    shared = packages_state()
+    EnvironmentStore(shared / "environments").create()
+    (state / "environments/installed").symlink_to(shared / "environments/installed")
+    with contextlib.suppress(FileNotFoundError):
+        replace_file(state / _FOUND, (shared / _FOUND).read_bytes())
+    yield
+    with contextlib.suppress(FileNotFoundError):  # of a server that did not come to it
+        replace_file(shared / _FOUND, (state / _FOUND).read_bytes())
 
 
 def share_packages(state: Path) -> None:

@@ -49,7 +49,9 @@ def start(gloveport, told, tmp_path, terminal):
 def test_a_program_has_a_terminal_of_this_size_and_is_told_of_another(start, terminal):
     """E12."""
     terminal.resize(31, 97)
-    process = start("tty; stty size; trap 'stty size; exit 0' WINCH; echo ready; while :; do sleep 0.05; done")
+    # Waits for the signal itself: a shell that starts one process after the other looks at it when it pleases.
+    waits = "from signal import *; pthread_sigmask(0, {28}); print('ready', flush=True); sigwait({28})"
+    process = start(f'tty; stty size; python3 -c "{waits}"; stty size')
     terminal.see("/dev/pts/0\r\n31 97\r\n")
     terminal.see("ready")
     terminal.resize(50, 132)

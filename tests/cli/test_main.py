@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests import remembered
 
 from gloveport.cli import direct
 
@@ -156,6 +157,12 @@ def test_a_wrong_configuration_is_one_message_and_exit_code_2(gloveport, tmp_pat
         assert "policy.language" in ended.stderr
         assert "hint: " in ended.stderr
         assert "Traceback" not in ended.stderr
+
+
+@pytest.fixture
+def environ(environ):
+    with remembered.lent(Path(environ["GLOVEPORT_STATE"])):
+        yield environ
 
 
 def test_serve_on_a_terminal_says_what_it_waits_for(gloveport, environ):

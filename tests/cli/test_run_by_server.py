@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests import remembered
 
 from gloveport.cli import run_client, run_protocol
 
@@ -18,7 +19,9 @@ PIPE = subprocess.PIPE
 
 @pytest.fixture(scope="module")
 def state(tmp_path_factory):
-    return tmp_path_factory.mktemp("served") / "state"
+    state = tmp_path_factory.mktemp("served") / "state"
+    with remembered.lent(state):
+        yield state
 
 
 @pytest.fixture(scope="module")
@@ -236,7 +239,8 @@ def test_who_asks_for_more_than_the_command_line_has_does_not_get_it(start, stat
 
 
 def test_a_server_that_is_killed_loses_the_program_and_its_client_says_so(gloveport, config, tmp_path):
-    server = serving(gloveport, config, tmp_path / "state")
+    with remembered.lent(tmp_path / "state"):
+        server = serving(gloveport, config, tmp_path / "state")
     environ = {**os.environ, "GLOVEPORT_STATE": str(tmp_path / "state")}
     words = ("run", "--config", str(config), "-c", "import time\nprint('begun', flush=True)\ntime.sleep(60)")
     with gloveport.start(*words, env=environ, stdin=subprocess.DEVNULL, stdout=PIPE, stderr=PIPE, text=True) as client:

@@ -1,6 +1,5 @@
 """Real servers as processes of their own, and what is needed to speak to them byte by byte."""
 
-import contextlib
 import json
 import os
 import signal
@@ -10,9 +9,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests import remembered
 from tests.forked import Gloveport
-
-from gloveport.atomic_file import replace_file
 
 INITIALIZE = {
     "protocolVersion": "2025-11-25",
@@ -95,29 +93,10 @@ def nothing_waits(tmp_path_factory) -> str:
     return str(path)
 
 
-@pytest.fixture(scope="session")
-def known_host(tmp_path_factory):
-    """Let the servers of a state directory know what others have found of this host: to look takes each a second."""
-    own = tmp_path_factory.getbasetemp()
-    known = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "host.json"
-
-    @contextlib.contextmanager
-    def sharing(state: Path):
-        with contextlib.suppress(FileNotFoundError):
-            found = known.read_bytes()
-            state.mkdir(mode=0o700)
-            replace_file(state / known.name, found)
-        yield
-        with contextlib.suppress(FileNotFoundError):  # of a server that did not come to it
-            replace_file(known, (state / known.name).read_bytes())
-
-    return sharing
-
-
 @pytest.fixture
-def environ(environ, nothing_waits, known_host):
+def environ(environ, nothing_waits):
     """The environment of a server for which nothing waits."""
-    with known_host(Path(environ["GLOVEPORT_STATE"])):
+    with remembered.lent(Path(environ["GLOVEPORT_STATE"])):
         yield {**environ, "GLOVEPORT_CONFIG": nothing_waits}
 
 

@@ -16,6 +16,7 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
+from tests import remembered
 
 from .conftest import INITIALIZE, Served
 
@@ -29,10 +30,10 @@ MODERN_CALL = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call",
 
 
 @pytest.fixture(scope="module")
-def shared(gloveport, nothing_waits, known_host, tmp_path_factory):
+def shared(gloveport, nothing_waits, tmp_path_factory):
     """A server for all who leave it as it was."""
     state = tmp_path_factory.mktemp("shared") / "state"
-    with known_host(state):
+    with remembered.lent(state):
         server = Served(gloveport, {"GLOVEPORT_STATE": str(state), "GLOVEPORT_CONFIG": nothing_waits})
         yield server
         server.process.kill()

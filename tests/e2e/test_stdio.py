@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from mcp import Client, StdioServerParameters
-from tests import forked
+from tests import forked, remembered
 from tests.e2e.conftest import INITIALIZE, Stdio
 
 CLIENT = {"name": "mcp", "version": "1"}
@@ -45,10 +45,10 @@ anyio.run(main)
 
 
 @pytest.fixture(scope="module")
-def shared(gloveport, nothing_waits, known_host, tmp_path_factory):
+def shared(gloveport, nothing_waits, tmp_path_factory):
     """A server for all who leave it as it was, and have read all that it has said; with a state of its own."""
     state = tmp_path_factory.mktemp("shared") / "state"
-    with known_host(state):
+    with remembered.lent(state):
         environ = {"GLOVEPORT_STATE": str(state), "GLOVEPORT_CONFIG": nothing_waits}
         server = Stdio(partial(gloveport.start, "serve"), environ)
         server.shake_hands()

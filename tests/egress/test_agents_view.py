@@ -8,6 +8,7 @@ from urllib.parse import parse_qs
 
 import pytest
 from mcp import Client, StdioServerParameters
+from tests import remembered
 from tests.egress.world import BEARER, SECRET
 from tests.far_side.listening import HOST
 from tests.far_side.web import web
@@ -134,9 +135,10 @@ auth = [{{ kind = "bearer", secret = "env:ALPHA_KEY" }}]
     command = str(Path(sys.executable).with_name("gloveport"))
     server = StdioServerParameters(command=command, args=["serve"], env=environ)
     code = f"curl -sS https://alpha.test:{port}/echo; curl -sS https://nowhere.test/; env; cat /proc/*/environ"
-    async with Client(server) as client:
-        told = (await client.call_tool("list_apis", {})).content[0].text
-        result = await client.call_tool("execute_code", {"language": "shell", "code": code})
+    with remembered.lent(state):
+        async with Client(server) as client:
+            told = (await client.call_tool("list_apis", {})).content[0].text
+            result = await client.call_tool("execute_code", {"language": "shell", "code": code})
     assert told.startswith("alpha: Items of the shop.")
     text = result.content[0].text
     assert "Bearer [secret alpha.bearer]" in text

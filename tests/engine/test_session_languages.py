@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 
 import anyio
 import pytest
@@ -198,9 +197,10 @@ anyio.run(main)
 """
 
 
-async def test_a_killed_server_leaves_nothing_of_its_sessions(tmp_path, is_running, eventually):
+async def test_a_killed_server_leaves_nothing_of_its_sessions(gloveport, tmp_path, is_running, eventually):
     word = f"9{os.getpid()}"  # no other server's sleep for so long
-    server = subprocess.Popen([sys.executable, "-c", SERVER, str(tmp_path / "state"), word], stdout=subprocess.PIPE)
+    (script := tmp_path / "server.py").write_text(SERVER)
+    server = gloveport.start_script(script, tmp_path / "state", word, stdout=subprocess.PIPE)
     with server.stdout:
         assert server.stdout.readline() == b"running\n"
         assert is_running(f"{word}1")

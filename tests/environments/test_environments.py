@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import sys
 from pathlib import Path
 
 import anyio
@@ -21,8 +20,6 @@ from gloveport.model import Request
 from gloveport.model.reading import read_value
 
 pytestmark = pytest.mark.anyio
-
-_GLOVEPORT = "import sys; from gloveport.cli.main import main; sys.argv[0] = 'gloveport'; main()"
 
 
 @contextlib.asynccontextmanager
@@ -289,7 +286,7 @@ async def test_environments_with_the_same_wheel_have_its_files_once_and_none_of_
         assert [len([*(store.root / place).rglob("*.*")]) for place in ("unpacked", "trees")] == [0, 0]
 
 
-async def test_two_builds_at_once_make_one_and_a_killed_one_leaves_nothing_that_is_used(index, tmp_path):
+async def test_two_builds_at_once_make_one_and_a_killed_one_leaves_nothing_that_is_used(gloveport, index, tmp_path):
     """P44."""
     config, state = tmp_path / "gloveport.toml", tmp_path / "state"
     name = f"http://index0.test:{index.port}"
@@ -297,11 +294,11 @@ async def test_two_builds_at_once_make_one_and_a_killed_one_leaves_nothing_that_
         f'packages.indexes = ["{name}/simple"]\nenvironments.one.python = ["helper"]\n'
         f'api.index = {{ hosts = ["{name}"], addresses = ["127.0.0.1"] }}\n'
     )
-    command = (sys.executable, "-c", _GLOVEPORT, "env", "build", "--config", str(config))
     index.hold.clear()
     index.held.clear()
     try:
-        async with await anyio.open_process(command, env={**os.environ, "GLOVEPORT_STATE": str(state)}) as process:
+        environ = {**os.environ, "GLOVEPORT_STATE": str(state)}
+        with gloveport.start("env", "build", "--config", str(config), env=environ) as process:
             assert await anyio.to_thread.run_sync(index.held.wait, 60)
             process.kill()
     finally:

@@ -215,9 +215,10 @@ anyio.run(main)
 """
 
 
-def test_a_killed_server_takes_its_sandboxes_with_it(tmp_path):
+def test_a_killed_server_takes_its_sandboxes_with_it(gloveport, tmp_path):
     """E5, P9: nothing outlives its owner, though it had no time to say good-bye."""
-    with subprocess.Popen([sys.executable, "-c", OWNER, tmp_path / "state"], stdout=subprocess.PIPE) as owner:
+    (script := tmp_path / "owner.py").write_text(OWNER)
+    with gloveport.start_script(script, tmp_path / "state", stdout=subprocess.PIPE) as owner:
         assert owner.stdout.readline() == b"up\n"
         below = []
         for pid in descendants(owner.pid):

@@ -1,17 +1,14 @@
 """P8, P12: what one program does to the descriptors of its uid keeps no other from being run."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+SCRIPT = Path(__file__).with_name("under_few_descriptors.py")
 
 
-def test_descriptors_on_their_way_end_no_fork_server(tmp_path):
+def test_descriptors_on_their_way_end_no_fork_server(gloveport, tmp_path):
     """E4: under a hard limit below what programs are to have."""
-    command = [sys.executable, "-m", "tests.sandbox.under_few_descriptors", str(tmp_path), "1024"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    done = gloveport.run_script(SCRIPT, str(tmp_path), "1024", timeout=60)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == ["well\n"] * 3, done.stderr
     assert "ETOOMANYREFS" in done.stderr

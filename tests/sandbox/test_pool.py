@@ -334,10 +334,10 @@ def test_by_default_some_wait():
     assert 1 <= defaults.booted <= defaults.forked <= 16
 
 
-def test_one_program_from_the_command_line_starts_no_fork_server(environ, eventually):
+def test_one_program_from_the_command_line_starts_no_fork_server(gloveport, environ, eventually):
     """The one program there is would not wait for it."""
-    command = [Path(sys.executable).with_name("gloveport"), "run", "--language", "shell", "--code", "echo up; sleep 99"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, **environ}) as running:
+    words = ("run", "--language", "shell", "--code", "echo up; sleep 99")
+    with gloveport.start(*words, stdout=subprocess.PIPE, env={**os.environ, **environ}) as running:
         assert running.stdout.readline() == b"up\n"
         eventually(lambda: "sleep\n" in names(descendants(running.pid)))
         words = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in descendants(running.pid)]

@@ -1,8 +1,6 @@
 """Where no process inside bubblewrap can make namespaces, the walls are the same, and starts are slower."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,14 +12,13 @@ from gloveport.model.reading import read_value
 from gloveport.sandbox.detection import host
 from gloveport.sandbox.launch import apparmor
 
-ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = Path(__file__).with_name("without_forks.py")
 
 
 @pytest.fixture(scope="module")
-def refused(tmp_path_factory):
+def refused(gloveport, tmp_path_factory):
     """What is found there, and what is logged."""
-    command = [sys.executable, "-m", "tests.sandbox.without_forks", str(tmp_path_factory.mktemp("refused"))]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    done = gloveport.run_script(SCRIPT, str(tmp_path_factory.mktemp("refused")), timeout=100)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout) | {"log": done.stderr}
 

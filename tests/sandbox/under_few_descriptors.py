@@ -1,6 +1,6 @@
 """Runs programs under a low hard limit of descriptors, which nobody can raise again:
 
-    python -m tests.sandbox.under_few_descriptors STATE-DIRECTORY LIMIT
+    python under_few_descriptors.py STATE-DIRECTORY LIMIT
 
 The first ones put as many descriptors in flight as they may, and keep them there. Meanwhile others are run; what they
 print is printed as JSON, what the first ones found goes to standard error.

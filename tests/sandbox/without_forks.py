@@ -1,6 +1,6 @@
 """What is left where no process inside bubblewrap can make namespaces, as under Ubuntu's AppArmor profile for it:
 
-    python -m tests.sandbox.without_forks DIRECTORY
+    python without_forks.py DIRECTORY
 
 A system call filter of this process and all below it makes the kernel refuse what that profile makes it refuse: new
 namespaces without a new user namespace. What is found is printed as JSON.

@@ -10,7 +10,7 @@ import mcp_types as wire
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
-from tests import forked
+from tests import forked, remembered
 from tests.server.eras import both_eras
 from tests.server.shop import DECLINE, DISMISS, FAR_SIDE, NO, YES, Dialogs, accept, execute, said, serving
 
@@ -393,16 +393,17 @@ async def test_a_server_whose_client_closes_its_end_leaves_no_question(tmp_path,
     command, *words = forked.command("gloveport", "serve")
     serve = StdioServerParameters(command=command, args=words, env=environ)
     dialogs = Dialogs([YES], held=anyio.Event())
-    async with anyio.create_task_group() as group:
+    with remembered.lent(tmp_path / "state"):
+        async with anyio.create_task_group() as group:
 
-        async def call():
-            async with Client(serve, mode="legacy", elicitation_callback=dialogs) as client:
-                await execute(client, DESTROY.format("roof"))
+            async def call():
+                async with Client(serve, mode="legacy", elicitation_callback=dialogs) as client:
+                    await execute(client, DESTROY.format("roof"))
 
-        group.start_soon(call)
-        await dialogs.opened.wait()
-        assert is_running(str(tmp_path / word))
-        group.cancel_scope.cancel()
+            group.start_soon(call)
+            await dialogs.opened.wait()
+            assert is_running(str(tmp_path / word))
+            group.cancel_scope.cancel()
     await anyio.to_thread.run_sync(eventually, lambda: not is_running(str(tmp_path / word)))
     (entry,) = Store(tmp_path / "state" / "approvals").entries()
     assert entry.status == "cancelled"

@@ -16,6 +16,7 @@ from pathlib import Path
 import anyio
 import pytest
 from mcp import Client
+from tests import remembered
 from tests.server.workspace.served import OWNER, git, opened, owned
 from tests.server.workspace.test_commands import begun
 
@@ -545,7 +546,7 @@ def test_nothing_outlives_its_server(gloveport, tmp_path, is_running, eventually
     told = tmp_path / "gloveport.toml"
     told.write_text(f'pool = {{forked = 0, booted = 0}}\nworkspace = {{root = "{root}", toolsets = ["workspace"]}}\n')
     server = gloveport.start("serve", "--config", told, env=environ, stdin=-1, stdout=-1)
-    with server:
+    with remembered.lent(tmp_path / "state"), server:
         call = {"name": "exec_command", "arguments": {"cmd": HIDE.format(word) + "sleep 60", "yield_time_ms": 0}}
         hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
         for number, (method, params) in enumerate((("initialize", hello), ("tools/call", call)), 1):
