@@ -4,7 +4,8 @@ Both servers are asked by a real MCP client, each about a copy of the same proje
 ``bench.turns_task`` says, and every answer is looked at; both copies must end in the same commit. A turn is one message
 of the model, which may hold several calls that need no answer of each other. Tokens are those of o200k: what the model
 is told of the tools (names, descriptions, parameters), what it writes in its calls, and what its client shows it of the
-answers. ``sent`` is what goes to the model in all turns, where each has again what came before.
+answers. ``counted`` is what a provider counts: what goes to the model in all turns, where each has again what came
+before, and what it writes. The goal is of that; ``once`` has each token once, however many turns it is sent in.
 """
 
 import json
@@ -59,9 +60,15 @@ class Count(Struct, frozen=True):
     written: int
     read: int
     sent: int
+    """What goes to the model in all turns."""
 
     @property
-    def tokens(self) -> int:
+    def counted(self) -> int:
+        """What a provider counts."""
+        return self.sent + self.written
+
+    @property
+    def once(self) -> int:
         """All of them, each once."""
         return self.told + self.written + self.read
 
@@ -187,8 +194,8 @@ async def compare(way: str, program: str, source: Path) -> tuple[Dialogue, Dialo
 async def main() -> None:
     """See the module."""
     program = await installed(*THEIRS, THEIRS[0])
-    row = "{:26}{:>6}{:>6}{:>7}{:>9}{:>7}{:>8}{:>8}"
-    print(row.format("", "turns", "calls", "told", "written", "read", "tokens", "sent"))
+    row = "{:26}{:>6}{:>6}{:>7}{:>9}{:>7}{:>8}{:>9}"
+    print(row.format("", "turns", "calls", "told", "written", "read", "once", "counted"))
     with tempfile.TemporaryDirectory(prefix="gloveport-turns-") as directory:
         source = fetch(Path(directory))
         for way in SCRIPTS:
@@ -197,10 +204,11 @@ async def main() -> None:
                 print(f"{way}, as {agent} shows it")
                 ours, theirs = (count(dialogue, agent) for dialogue in dialogues)
                 for who, one in (("Gloveport", ours), (" ".join(THEIRS), theirs)):
-                    used = (one.turns, one.calls, one.told, one.written, one.read, one.tokens, one.sent)
+                    used = (one.turns, one.calls, one.told, one.written, one.read, one.once, one.counted)
                     print(row.format(f"  {who}", *used))
-                ratios = (ours.turns / theirs.turns, ours.tokens / theirs.tokens, ours.sent / theirs.sent)
-                print("  turns {:.2f}, tokens {:.2f}, sent {:.2f}; wanted: {}".format(*ratios, GOAL), flush=True)
+                ratios = (ours.turns / theirs.turns, ours.counted / theirs.counted, ours.once / theirs.once)
+                text = "  turns {:.2f}, tokens {:.2f} (wanted: {}); each once {:.2f}"
+                print(text.format(*ratios[:2], GOAL, ratios[2]), flush=True)
 
 
 if __name__ == "__main__":
