@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from gloveport.approvals.question import Verdict
 from gloveport.cli.env import app
 from gloveport.config import Config
+from gloveport.engine import python_builder
 from gloveport.engine.run_context import RunContext
 from gloveport.model import Request
 from gloveport.model.reading import read_value
@@ -132,6 +133,7 @@ async def test_what_an_index_may_try_builds_nothing(tmp_path):
         "young": {"uploaded": YOUNG},
         "ageless": {"uploaded": None},
         "lying": {},
+        "deep": {"files": {"d/" * 70 + "deep.py": ""}},
     }
     with serve(Index()) as index:
         for name, how in attacks.items():
@@ -156,6 +158,7 @@ async def test_what_an_index_may_try_builds_nothing(tmp_path):
         "young": "no version",
         "ageless": "PEP 700",
         "lying": "the lock has",
+        "deep": "lies too deep",
         "source": "no usable wheels",
     }
     assert {name: text for name, text in told.items() if said[name] not in text} == {}
@@ -197,10 +200,16 @@ async def test_sandboxes_wait_for_an_environment_and_its_code_runs_in_none_that_
                 await anyio.sleep(0.1)
 
 
-async def test_what_runs_at_the_start_of_python_is_left_out(tmp_path):
+async def test_what_runs_at_the_start_of_python_is_left_out(tmp_path, monkeypatch):
+    """Also of a wheel that is so large that it is installed on the disk."""
+    monkeypatch.setattr(python_builder, "_IN_MEMORY_BYTES", 0)
     with serve(Index()) as index:
         index.add("startling", extra=[("startling.pth", b"import os; os.environ['RAN'] = '1'\n")])
-        async with opened(tmp_path / "state", index, environments={"one": {"python": ["startling"]}}) as world:
+        index.add("deep", files={"d/" * 70 + "deep.py": ""})
+        named = {"one": {"python": ["startling"]}, "two": {"python": ["deep"]}}
+        async with opened(tmp_path / "state", index, environments=named) as world:
+            refused = await world.run("python", "1", environment="two")
+            assert "lies too deep" in refused.error.message, refused
             code = """
                 import os, startling, subprocess, sys
                 asked = [sys.executable, "-c", "import os; print(os.environ.get('RAN'))"]

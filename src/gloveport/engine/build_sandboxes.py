@@ -22,6 +22,7 @@ from gloveport.model import Program
 from gloveport.model.packages import PACKAGES
 from gloveport.sandbox.base import Outcome
 from gloveport.sandbox.pool.zygote_process import ZygoteProcess
+from gloveport.task_group import open_task_group
 from gloveport.untrusted_text import one_line
 
 if TYPE_CHECKING:
@@ -84,14 +85,13 @@ class BuildSandboxes(Struct, frozen=True, kw_only=True):
         said, journal = _Tail(), RequestJournal()
         program = Program(name="build", argv=argv, directory=PACKAGES)
         outcome: Outcome | None = None
-        async with anyio.create_task_group() as tasks:
+        async with open_task_group() as tasks:
             tasks.start_soon(self._watch, tasks.cancel_scope)
             async with self.zygote.fork() as child, self._open_doors(child.doors, guard, journal):
                 outcome = await child.run(program, value_bytes=_NO_VALUE_BYTES, stdout=said, stderr=said)
                 if take is not None and outcome.exit_code == 0:
                     await child.wait_dead()
                     await to_thread.run_sync(take, child.directories.out)
-            tasks.cancel_scope.cancel()
         if too_much := await self._measure():
             raise Denied("environment_refused", f"What was installed is refused: {too_much}.", hint=TOO_MUCH)
         if outcome is None:
