@@ -11,7 +11,7 @@ import gloveport
 
 ROOT = Path(gloveport.__file__).parent
 LAYERS = [
-    {"late_module"},
+    {"late_module", "late_pattern"},
     {"model"},
     {
         "ascii_json",

@@ -14,15 +14,20 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import anyio
-import pydantic_core
 
 from gloveport.errors import Denied, GuestError, UpstreamError
 from gloveport.fairness import compute
+from gloveport.late_module import late_module
 from gloveport.limits.untrusted_json import has_many_values
 from gloveport.model.json_value import JsonValue
+
+if TYPE_CHECKING:
+    import pydantic_core
+else:
+    pydantic_core = late_module("pydantic_core")
 
 Asked: TypeAlias = Mapping[str, JsonValue]
 Handler: TypeAlias = Callable[[Asked], Awaitable[JsonValue]]

@@ -4,7 +4,6 @@
 """
 
 import os
-import re
 import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gloveport.errors import ConfigError
 from gloveport.late_module import late_module
+from gloveport.late_pattern import late_pattern
 from gloveport.untrusted_text import quote
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ else:  # root has no need of it
 FILE_NAME = "gloveport.toml"
 
 # Control characters would forge lines in logs and error texts; "." and ".." would give one place two spellings.
-_CANONICAL = re.compile(r"(?:/(?!\.{1,2}(?:/|\Z))[^/\x00-\x1f\x7f]+)+")
+_CANONICAL = late_pattern(r"(?:/(?!\.{1,2}(?:/|\Z))[^/\x00-\x1f\x7f]+)+")
 
 
 def is_canonical(path: str) -> bool:

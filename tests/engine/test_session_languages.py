@@ -8,7 +8,7 @@ import anyio
 import pytest
 from tests import shared_host
 
-from gloveport.bootstrap.build import reach_of
+from gloveport.bootstrap.operator_reach import reach_of
 from gloveport.config import Config
 from gloveport.config.schema import PoolSettings
 from gloveport.model import Narrowing, Policy, Request
@@ -173,7 +173,7 @@ async def test_what_the_configuration_takes_back_the_answers_name(environ):
 SERVER = """
 import anyio, sys
 from gloveport.bootstrap import app
-from gloveport.bootstrap.build import reach_of
+from gloveport.bootstrap.operator_reach import reach_of
 from gloveport.config import Config
 from gloveport.config.schema import PoolSettings
 from gloveport.model import Request

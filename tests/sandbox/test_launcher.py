@@ -35,7 +35,7 @@ async def main():
                 (directory / "run-used").mkdir()
         left = [(await start(launcher, script, stack))[1].readline().decode() for script in sys.argv[1:]]
         print(*launcher._places, sep="\\n")
-        print(launcher._process.pid, *map(int, left), flush=True)
+        print(launcher._reaper.process.pid, *map(int, left), flush=True)
         await anyio.sleep_forever()
 anyio.run(main)
 """
@@ -117,7 +117,7 @@ async def test_what_is_blocked_in_the_server_is_blocked_in_nothing_that_it_start
 async def test_a_reaper_that_was_killed_is_replaced(launcher, stack):
     launched, output = await start(launcher, STAYS, stack)
     output.readline()
-    os.kill(launcher._process.pid, signal.SIGKILL)
+    os.kill(launcher._reaper.process.pid, signal.SIGKILL)
     await launched.wait()
     assert launched.code is None
     again, output = await start(launcher, "echo $$", stack)

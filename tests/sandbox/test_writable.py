@@ -10,7 +10,7 @@ from io import FileIO
 import anyio
 import pytest
 
-from gloveport.bootstrap import build, host_setup
+from gloveport.bootstrap import host_setup, operator_reach
 from gloveport.config import Config
 from gloveport.errors import SandboxError
 from gloveport.model import Mount, Program
@@ -84,7 +84,7 @@ async def server(root):
             host_setup.system_of(host_setup.init_of(config), tree),
         )
         shares = (Mount(source=str(root), target=INSIDE),)
-        grant = build.whole_grant(config).model_copy(update={"writable": shares})
+        grant = operator_reach.whole_grant(config).model_copy(update={"writable": shares})
         plan = make_plan(Program(name="command"), grant, system)
         async with zygote_process.start(backend, plan) as running:
             yield running

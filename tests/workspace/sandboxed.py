@@ -8,7 +8,7 @@ from typing import Final
 
 import anyio
 
-from gloveport.bootstrap import build, host_setup
+from gloveport.bootstrap import host_setup, operator_reach
 from gloveport.config import Config
 from gloveport.model import Mount, Program
 from gloveport.sandbox.launch.launcher import Launcher
@@ -35,7 +35,7 @@ async def fork_server(root: Path):
             host_setup.system_of(host_setup.init_of(config), tree),
         )
         shares = (Mount(source=str(root), target=WORKSPACE),)
-        grant = build.whole_grant(config).model_copy(update={"writable": shares})
+        grant = operator_reach.whole_grant(config).model_copy(update={"writable": shares})
         async with zygote_process.start(backend, make_plan(Program(name="command"), grant, system)) as server:
             yield server
 

@@ -6,13 +6,19 @@ file systems too. The directory is this user's alone, so is the file: who can wr
 
 import contextlib
 import os
-import sqlite3
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from gloveport.errors import ConfigError
+from gloveport.late_module import late_module
+
+if TYPE_CHECKING:
+    import sqlite3
+else:
+    sqlite3 = late_module("sqlite3")
 
 FILE_NAME = "queue.sqlite"
 
@@ -73,7 +79,7 @@ def create(directory: Path) -> None:
 
 
 @contextlib.contextmanager
-def transaction(directory: Path) -> Iterator[sqlite3.Connection]:
+def transaction(directory: Path) -> "Iterator[sqlite3.Connection]":
     """Read and write inside the context; all of it happens, or none. No other process writes meanwhile.
 
     Raises:
@@ -109,12 +115,12 @@ def transaction(directory: Path) -> Iterator[sqlite3.Connection]:
         ) from error
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _connect(path: Path) -> "sqlite3.Connection":
     place = f"file:{quote(str(path))}?mode=rw"
     return sqlite3.connect(place, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
 
 
-def _require_ours(database: sqlite3.Connection, path: Path) -> None:
+def _require_ours(database: "sqlite3.Connection", path: Path) -> None:
     """Refuse a database that is something else's, or that a newer version has made.
 
     Raises:
@@ -125,7 +131,7 @@ def _require_ours(database: sqlite3.Connection, path: Path) -> None:
         raise ConfigError(f"{path} was not made by this version of Gloveport", hint=_BEGIN_ANEW)
 
 
-def _is_empty(database: sqlite3.Connection) -> bool:
+def _is_empty(database: "sqlite3.Connection") -> bool:
     return database.execute("SELECT 1 FROM sqlite_schema").fetchone() is None
 
 
@@ -133,7 +139,7 @@ def _damage_error(path: Path, error: Exception) -> ConfigError:
     return ConfigError(f"{path} is damaged: {error}", hint=_BEGIN_ANEW)
 
 
-def _number(database: sqlite3.Connection, pragma: str) -> int:
+def _number(database: "sqlite3.Connection", pragma: str) -> int:
     number: int = database.execute(f"PRAGMA {pragma}").fetchone()[0]
     return number
 

@@ -7,10 +7,11 @@ Where a pattern is about a command or a change of files, ``*`` stands for less t
 import re
 from typing import Final
 
+from gloveport.late_pattern import late_pattern
 from gloveport.policy.decisions.subjects import is_about
 from gloveport.policy.wildcards import matches
 
-_JOINS: Final = re.compile(
+_JOINS: Final = late_pattern(
     r"((?:%24|\$)(?:%28|%7B|%5B|[({\[])"  # `$(`, and what evaluates a text as well: `${x@P}`, `$[x]`
     r"|%(?:0A|23|26|3B|3C|3E|60|7C)|[\n#&;<>`|]"  # an end of a line, and #&;<>`|
     r"|!)",  # the digest of a text that is not shown: anything may be in it
@@ -18,8 +19,8 @@ _JOINS: Final = re.compile(
 )
 """What ends a command or adds one, as subjects write it and plainly."""
 
-_COMMA: Final = re.compile("(,)")
-_WRITE: Final = re.compile(r"((?:permit \S+ )?write )(\S+)(.*)", re.DOTALL)
+_COMMA: Final = late_pattern("(,)")
+_WRITE: Final = late_pattern(r"((?:permit \S+ )?write )(\S+)(.*)", re.DOTALL)
 _OF_THE_SHELL: Final = frozenset({"permit", "command"})
 
 

@@ -9,8 +9,7 @@ import os
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from sqlite3 import Connection
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -23,6 +22,9 @@ from gloveport.model import Value
 from gloveport.model.constraints import AwareDatetime
 from gloveport.model.reading import read_json
 from gloveport.policy.wording import quote_sent
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
 
 Status: TypeAlias = Literal["pending", "allowed", "denied", "expired", "cancelled", "gone"]
 """``gone``: its server has died before anybody answered."""
@@ -226,7 +228,7 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _entry(database: Connection, question_id: str) -> QueuedQuestion | None:
+def _entry(database: "Connection", question_id: str) -> QueuedQuestion | None:
     row = database.execute(f"SELECT {_COLUMNS} FROM questions WHERE id = ?", [question_id]).fetchone()  # noqa: S608
     return None if row is None else _read(row)
 
@@ -252,7 +254,7 @@ def _read(row: tuple[Any, ...]) -> QueuedQuestion:
     )
 
 
-def _decide(database: Connection, question_id: str, status: Status, verdict: Verdict, person: Person) -> None:
+def _decide(database: "Connection", question_id: str, status: Status, verdict: Verdict, person: Person) -> None:
     now = _now().isoformat()
     database.execute(
         "UPDATE questions SET status = ?, verdict = ?, decided = ?, uid = ?, tty = ?"

@@ -7,7 +7,6 @@ room, the oldest of the same owner go first, then the oldest of whoever has the 
 
 import hashlib
 import os
-import re
 import tempfile
 import time
 from collections.abc import Sequence
@@ -18,10 +17,11 @@ from msgspec import Struct, field
 
 from gloveport.artifacts.media_types import HEAD_BYTES, find_type
 from gloveport.image_header import read_size
+from gloveport.late_pattern import late_pattern
 from gloveport.model.artifact import Artifact
 
 PREFIX: Final = "artifact://"
-_URI: Final = re.compile(rf"{PREFIX}([0-9a-f]{{32}})/([0-9]{{1,3}})")
+_URI: Final = late_pattern(rf"{PREFIX}([0-9a-f]{{32}})/([0-9]{{1,3}})")
 _IN_MEMORY_BYTES: Final = 1 << 16
 _ID_BYTES: Final = 16
 

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from gloveport.audit.record import GENESIS, MAX_LINE_BYTES
 from gloveport.errors import AuditError
+from gloveport.late_pattern import late_pattern
 
 HEAD_NAME = "head"
 HEAD_BYTES = 256
@@ -29,7 +30,7 @@ LOCK_SECONDS = 5.0
 SAFE = os.O_NOFOLLOW | os.O_CLOEXEC
 VERIFY_HINT = "run `gloveport audit verify`; to begin a new log, move the directory away and keep it as evidence"
 
-_FILE = re.compile(r"audit-([0-9]{6,18})\.jsonl")
+_FILE = late_pattern(r"audit-([0-9]{6,18})\.jsonl")
 
 
 class Head(NamedTuple):

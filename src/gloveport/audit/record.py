@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from gloveport.ascii_json import encode_json
 from gloveport.errors import AuditError
+from gloveport.late_pattern import late_pattern
 from gloveport.model.json_value import JsonValue
 
 GENESIS = "0" * 64
@@ -32,11 +33,11 @@ RESERVED = frozenset({"seq", "time", "kind", "prev", "hash"})
 _match_kind = functools.lru_cache(256)(re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*").fullmatch)
 """There are few kinds, and two records on the way of each run."""
 
-_LINE = re.compile(
+_LINE = late_pattern(
     rb'\{"seq":([1-9][0-9]{0,17}),"time":"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z)",'
     rb'"kind":"[a-z0-9_.]+"(?:,.*)?,"prev":"([0-9a-f]{64})","hash":"([0-9a-f]{64})"\}'
 )
-_CLAIM = re.compile(rb'\{"seq":([1-9][0-9]{0,17}),')
+_CLAIM = late_pattern(rb'\{"seq":([1-9][0-9]{0,17}),')
 _HASH_MEMBER = len(',"hash":""}') + 64
 _FRAME = len('{"seq":,"time":"2000-01-01T00:00:00.000000Z","kind":"","prev":""}\n') + 18 + 64 + _HASH_MEMBER
 

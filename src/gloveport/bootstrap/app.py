@@ -11,10 +11,10 @@ from gloveport.approvals.desk import Desk
 from gloveport.approvals.store import Store
 from gloveport.artifacts.artifact_store import ArtifactBounds, ArtifactStore
 from gloveport.audit.log import AuditLog
-from gloveport.bootstrap.build import audit_bounds, open_gateway, reach_of, rules_of, stock_of, stocks
+from gloveport.bootstrap.build import audit_bounds, open_gateway, rules_of, stock_of, stocks
 from gloveport.bootstrap.host_setup import Host, keep_packages, open_host
 from gloveport.bootstrap.huge_pages import huge_pages
-from gloveport.bootstrap.skill_places import open_library
+from gloveport.bootstrap.operator_reach import reach_of
 from gloveport.config import Config, audit_directory, state_directory
 from gloveport.egress.outbound_session import Gateway
 from gloveport.egress.sandbox_network import leads_out
@@ -31,7 +31,7 @@ from gloveport.sandbox.pool.pool import Pool
 from gloveport.sandbox.run.capture import Archive
 
 if TYPE_CHECKING:
-    from gloveport.bootstrap import environment_setup
+    from gloveport.bootstrap import environment_setup, skill_places
     from gloveport.engine.run_environments import Environments
     from gloveport.hub import hub as upstream_hub
     from gloveport.hub import pins
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from gloveport.sampling.provider import Provider
 else:
     environment_setup = late_module("gloveport.bootstrap.environment_setup")
+    skill_places = late_module("gloveport.bootstrap.skill_places")
     pins = late_module("gloveport.hub.pins")
     upstream_hub = late_module("gloveport.hub.hub")
     model_provider = late_module("gloveport.sampling.provider")
@@ -122,9 +123,9 @@ async def assemble_on(
             store = Store(state / "approvals")
             store.create()
             desk = Desk(store, config.approvals.timeout_seconds, frozenset(config.approvals.channels))
-            skills = open_library(config, environ)
+            open_skills = functools.cache(lambda: skill_places.open_library(config, environ))
             calls_skills = "skills" in config.workspace.toolsets
-            reach = reach_of(config, gateway, skills=calls_skills and not skills.is_empty)
+            reach = reach_of(config, gateway, skills=calls_skills and not open_skills().is_empty)
             waiting = stocks(config, host.backend, host.system, host.runtimes, reach.network)
             pool = Pool(cold=host.backend, stocks=waiting)
 
@@ -163,7 +164,7 @@ async def assemble_on(
                     admission=AdmissionQueue(**dict(config.admission.items())),
                     archive=archive,
                     artifacts=artifacts,
-                    skills=skills,
+                    open_skills=open_skills,
                     calls_skills=calls_skills,
                 )
                 engine.restock = functools.partial(_restock, engine, config)

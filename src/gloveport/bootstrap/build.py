@@ -4,16 +4,14 @@ import contextlib
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
 from gloveport.audit.retention import RetentionBounds
+from gloveport.bootstrap.operator_reach import whole_grant
 from gloveport.config import Config
 from gloveport.egress.outbound_session import Gateway
-from gloveport.egress.sandbox_network import leads_out
-from gloveport.engine.reach import Reach
 from gloveport.errors import SandboxError
 from gloveport.forward_proxy.forward_proxy import ForwardProxy
-from gloveport.model import LANGUAGES, Grant, Language, Program
+from gloveport.model import LANGUAGES, Language, Program
 from gloveport.model.hub import DOOR
 from gloveport.model.packages import PackageRules
-from gloveport.policy.decisions.tools import toolbox_of
 from gloveport.runtimes import Runtime, python
 from gloveport.runtimes.session_program import prepare_session
 from gloveport.sandbox.launch.spawn import Bubblewrap
@@ -109,21 +107,6 @@ def _make_stock(config: Config, backend: Bubblewrap, plan: Plan, program: Progra
     return Stock(maker=maker, size=size, idle_seconds=settings.idle_seconds)
 
 
-def whole_grant(config: Config) -> Grant:
-    """All that the operator's policy allows anybody."""
-    policy = config.policy
-    return Grant(
-        languages=policy.languages,
-        mounts=policy.mounts,
-        unix_sockets=policy.unix_sockets,
-        ptrace=policy.ptrace,
-        limits=policy.limits,
-        egress=config.way_out,
-        toolbox=toolbox_of(config.servers),
-        sampling=config.sampling,
-    )
-
-
 @contextlib.asynccontextmanager
 async def open_gateway(config: Config, environ: Mapping[str, str]) -> AsyncIterator[Gateway]:
     """What all that is run shares on its way out. Until it is left, no log tells a secret that it knows."""
@@ -131,12 +114,6 @@ async def open_gateway(config: Config, environ: Mapping[str, str]) -> AsyncItera
     with scrubbed_logs(vault.clean):
         async with open_task_group() as connections:
             yield Gateway(vault, connections, ForwardProxy(settings=config.proxy, vault=vault))
-
-
-def reach_of(config: Config, gateway: Gateway, *, skills: bool = False) -> Reach:
-    """What programs can reach; ``skills``: whether there are any."""
-    certificate = gateway.authority.certificate if leads_out(config.way_out) else ""
-    return Reach(config.way_out, certificate, config.servers, config.sampling, skills=skills)
 
 
 def audit_bounds(config: Config) -> RetentionBounds:

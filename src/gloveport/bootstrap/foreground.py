@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from anyio import to_thread
 
-from gloveport.bootstrap.build import open_gateway, reach_of
 from gloveport.bootstrap.host_setup import Host
+from gloveport.bootstrap.operator_reach import reach_of
 from gloveport.bootstrap.workspace_options import with_workspace
 from gloveport.bootstrap.workspace_plans import prepare_plans
 from gloveport.config import Config, find_package, find_program, find_toolchains, refuse_as_workspace
 from gloveport.config.schema import ExecProgram, PoolSettings
+from gloveport.egress.sandbox_network import leads_out
 from gloveport.engine.build_progress import OnProgress, no_progress
 from gloveport.errors import ConfigError
 from gloveport.late_module import import_now, late_module
@@ -22,10 +23,11 @@ from gloveport.model import Mount
 from gloveport.task_group import open_task_group
 
 if TYPE_CHECKING:
-    from gloveport.bootstrap import app, workspace_sandboxes
+    from gloveport.bootstrap import app, build, workspace_sandboxes
     from gloveport.workspace_service.sandboxes import WorkspaceSandboxes
 else:
     app = late_module("gloveport.bootstrap.app")
+    build = late_module("gloveport.bootstrap.build")
     workspace_sandboxes = late_module("gloveport.bootstrap.workspace_sandboxes")
 
 _SYSTEMS_PATH: Final = "/usr/bin:/bin"
@@ -101,7 +103,9 @@ async def open_foreground(
         }
     )
     home = Path(command).name if program_settings(config, command).home else ""
-    async with open_gateway(alone, environ) as gateway, open_task_group() as tasks:
+    # Of what leads out of the sandbox no more than its certificate is in the plan.
+    certified = build.open_gateway(alone, environ) if leads_out(alone.way_out) else contextlib.nullcontext()
+    async with certified as gateway, open_task_group() as tasks:
         plans = prepare_plans(host.system, reach_of(alone, gateway).way_out, alone, root, environ, home)
         server = plans.start_server(host.backend, tasks) if alone.workspace.environment is None else None
         await to_thread.run_sync(import_now, *_LATER)
@@ -126,14 +130,13 @@ def _find_owners(
     Raises:
         ConfigError: It can't be shown.
     """
-    toolchains = find_toolchains(config, environ)
-    if shutil.which(command, path=":".join([*map(str, toolchains.path), _SYSTEMS_PATH])):
-        program = Path(command).resolve() if command.startswith("/") else None
-    else:
-        program = find_program(command, environ)
+    program = Path(command).resolve() if command.startswith("/") else None
+    if not shutil.which(command, path=_SYSTEMS_PATH):
+        path = find_toolchains(config, environ).path
+        program = program if shutil.which(command, path=":".join(map(str, path))) else find_program(command, environ)
     if program is None or any(program.is_relative_to(one) for one in shown):
         return None, None
-    return program, find_package(program, config, environ, toolchains.shown)
+    return program, find_package(program, config, environ, find_toolchains(config, environ).shown)
 
 
 def _inside(program: Path, mounts: Sequence[Mount]) -> str:

@@ -4,7 +4,7 @@ import contextlib
 import os
 import pwd
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from gloveport.sandbox.detection import host
 from gloveport.sandbox.launch.launcher import Launcher
 from gloveport.sandbox.launch.spawn import Bubblewrap, UidRange
 from gloveport.sandbox.plan import System
+from gloveport.sandbox.reaper.reaper_process import ReaperProcess
 
 if TYPE_CHECKING:
     from gloveport.environments import environment_store, installed_tree
@@ -65,13 +66,9 @@ def find_interpreters(config: Config, environ: Mapping[str, str]) -> Interpreter
     return Interpreters(init=init, runtimes=runtimes, missing=missing)
 
 
-def find_for_commands(config: Config, environ: Mapping[str, str]) -> Interpreters:  # noqa: ARG001 - as above
-    """As ``find_interpreters``, of a host where no programs but a person's own are run.
-
-    Raises:
-        ConfigError: None runs the init process of sandboxes.
-    """
-    return Interpreters(init=python.find(_path_text(config.runtimes.python), with_data=False), runtimes={}, missing={})
+def find_init_alone(asked: "Future[python.Python]") -> Callable[[Config, Mapping[str, str]], Interpreters]:
+    """As ``find_interpreters``, of a host where no programs but a person's own are run. ``asked``: ``python.find``."""
+    return lambda _config, _environ: Interpreters(init=asked.result(), runtimes={}, missing={})
 
 
 @contextlib.contextmanager
@@ -80,6 +77,7 @@ def open_host(
     environ: Mapping[str, str],
     meanwhile: Callable[[], object] = bool,
     find: Callable[[Config, Mapping[str, str]], Interpreters] = find_interpreters,
+    started: ReaperProcess | None = None,
 ) -> Iterator[Host]:
     """Find it, as configured; on leaving, nothing is left of what it has started.
 
@@ -88,23 +86,26 @@ def open_host(
         environ: Says where the state directory is.
         meanwhile: Is called while the reaper starts and the interpreters are asked: something to import.
         find: Asks them.
+        started: The reaper, where it was started before.
 
     Raises:
         ConfigError: The configuration names something that is not there.
         SandboxError: This host lacks a layer that the configuration demands.
     """
-    with open_launcher(config) as (launcher, tree):
+    with open_launcher(config, started) as (launcher, tree):
         yield make_host(config, launcher, tree, find_beside(meanwhile, config, environ, find))
 
 
 @contextlib.contextmanager
-def open_launcher(config: Config) -> Iterator[tuple[Launcher, cgroup.CgroupTree | None]]:
-    """What starts sandboxes, and where their cgroups are made. The reaper begins to start.
+def open_launcher(
+    config: Config, started: ReaperProcess | None = None
+) -> Iterator[tuple[Launcher, cgroup.CgroupTree | None]]:
+    """What starts sandboxes, and where their cgroups are made. The reaper begins to start, if it was not ``started``.
 
     Raises:
         SandboxError: There are no cgroups, and the configuration demands them.
     """
-    with Launcher.open() as launcher:
+    with Launcher.open(started) as launcher:
         tree = cgroups(config, launcher)
         launcher.prepare()
         yield launcher, tree

@@ -13,8 +13,8 @@ import anyio.to_thread
 from msgspec.structs import asdict
 
 from gloveport.audit.log import AuditLog
-from gloveport.bootstrap.build import reach_of, whole_grant
 from gloveport.bootstrap.host_setup import Host, bubblewrap, cgroups, find_interpreters, system_of
+from gloveport.bootstrap.operator_reach import reach_of, whole_grant
 from gloveport.config import Config, audit_directory
 from gloveport.egress.outbound_session import Gateway
 from gloveport.egress.sandbox_network import leads_out

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 
 from gloveport.late_module import late_module
+from gloveport.late_pattern import late_pattern
 from gloveport.untrusted_text import is_visible
 from gloveport.workspace.protected import config_text
 
@@ -25,7 +26,7 @@ else:
     registries = late_module("gloveport.environments.registries")
 
 _GO_VARIABLES: Final = ("GOPROXY", "GOPRIVATE", "GONOPROXY", "GONOSUMDB", "GOSUMDB")
-_CARGO_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_CARGO_NAME: Final = late_pattern(r"[A-Za-z0-9_-]{1,64}")
 _MOST_BYTES: Final = 1 << 18
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from gloveport.atomic_file import replace_file
-from gloveport.bootstrap.build import whole_grant
 from gloveport.bootstrap.host_setup import Host
+from gloveport.bootstrap.operator_reach import whole_grant
 from gloveport.config import Config, state_directory
 from gloveport.model import Value
 from gloveport.model.reading import WrongShapeError, read_json, read_value

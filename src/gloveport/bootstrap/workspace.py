@@ -9,7 +9,7 @@ from pathlib import Path
 
 from anyio import to_thread
 
-from gloveport.bootstrap.build import whole_grant
+from gloveport.bootstrap.operator_reach import whole_grant
 from gloveport.bootstrap.workspace_plans import ELSEWHERE, prepare_plans
 from gloveport.bootstrap.workspace_sandboxes import open_sandboxes
 from gloveport.config import Config, refuse_as_workspace

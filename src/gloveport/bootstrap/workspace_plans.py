@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from gloveport import patch_text
-from gloveport.bootstrap.build import whole_grant
+from gloveport.bootstrap.operator_reach import whole_grant
 from gloveport.bootstrap.owner_registries import find_owner_registries
 from gloveport.config import Config, find_toolchains, state_directory
 from gloveport.errors import SandboxError

@@ -4,6 +4,7 @@ import contextlib
 import os
 import socket
 import sys
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from gloveport.cli.terminal.destination import Destination
     from gloveport.cli.terminal.relay import Relay
     from gloveport.config import Config, Loaded
+    from gloveport.runtimes.python import Python
     from gloveport.sandbox.base import Outcome
+    from gloveport.sandbox.reaper.reaper_process import ReaperProcess
     from gloveport.workspace_service.foreground import ForegroundProgram
     from gloveport.workspace_service.sandboxes import WorkspaceSandboxes
 
@@ -50,26 +53,44 @@ def run_in_foreground(options: ExecOptions) -> int:
         GloveportError: The configuration is wrong, or it can't be run here.
     """
     from gloveport.cli.terminal.front import fork_engine
-    from gloveport.event_loop import run
 
     if options.apis and options.no_network:
         raise UsageError("give --api or --no-network, not both")
     terminal = 0 if os.isatty(0) and os.isatty(1) else None
     # Before anything is imported that has threads, and while little memory is held.
     front = fork_engine(terminal)
+    # What takes its own time is started before the rest is imported.
+    from gloveport.sandbox.reaper.reaper_process import start_reaper
+
+    reaper = start_reaper()
     loaded = load_with_origins(options.config)
-    return run(_execute, front, loaded, options, terminal)
+    with ThreadPoolExecutor(1) as beside:
+        init = None
+        if options.environment is None and loaded.config.workspace.environment is None:
+            from gloveport.runtimes import python
+
+            path = loaded.config.runtimes.python
+            init = beside.submit(python.find, None if path is None else str(path), with_data=False)
+        from gloveport.event_loop import run
+
+        return run(_execute, front, reaper, init, loaded, options, terminal)
 
 
-async def _execute(front: socket.socket, loaded: "Loaded", options: ExecOptions, terminal: int | None) -> int:
+async def _execute(
+    front: socket.socket,
+    reaper: "ReaperProcess",
+    init: "Future[Python] | None",
+    loaded: "Loaded",
+    options: ExecOptions,
+    terminal: int | None,
+) -> int:
     """Run the program; tell the exit code."""
-    from gloveport.bootstrap.host_setup import find_for_commands, find_interpreters, open_host
+    from gloveport.bootstrap.host_setup import find_init_alone, find_interpreters, open_host
     from gloveport.late_module import import_now
 
     needed = "gloveport.bootstrap.foreground", "gloveport.cli.terminal.relay"
-    is_plain = options.environment is None and loaded.config.workspace.environment is None
-    find = find_for_commands if is_plain else find_interpreters
-    with open_host(loaded.config, os.environ, lambda: import_now(*needed), find) as host:
+    find = find_interpreters if init is None else find_init_alone(init)
+    with open_host(loaded.config, os.environ, lambda: import_now(*needed), find, reaper) as host:
         return await _execute_on(host, front, loaded, options, terminal)
 
 

@@ -4,7 +4,6 @@ Text that comes from a file is never shown raw: it could move the cursor, forge 
 """
 
 import json
-import re
 import shlex
 import sys
 from collections.abc import Mapping
@@ -13,10 +12,11 @@ from pathlib import Path
 
 from gloveport import untrusted_text
 from gloveport.config.schema import KeyPath
+from gloveport.late_pattern import late_pattern
 from gloveport.model import Value
 from gloveport.model.byte_size import ByteSize
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_BARE = late_pattern(r"[A-Za-z0-9_-]+")
 _UNITS = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 
 

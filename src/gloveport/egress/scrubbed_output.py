@@ -1,11 +1,17 @@
 """Scrubs a program's output and its report once more: it may have put together what came in pieces."""
 
-import pydantic_core
+from typing import TYPE_CHECKING
 
+from gloveport.late_module import late_module
 from gloveport.model.json_value import JsonValue
 from gloveport.sandbox.base import Sink
 from gloveport.secrets.scrub import Scrubber, scrub
 from gloveport.secrets.vault import Vault
+
+if TYPE_CHECKING:
+    import pydantic_core
+else:
+    pydantic_core = late_module("pydantic_core")
 
 
 class ScrubbedSink:

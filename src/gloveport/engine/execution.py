@@ -54,7 +54,6 @@ from gloveport.sandbox.launch.spawn import Bubblewrap
 from gloveport.sandbox.plan import Plan, System
 from gloveport.sandbox.pool.pool import Stock, StockedSandbox
 from gloveport.sandbox.run.capture import Archive
-from gloveport.skills.skill_library import SkillLibrary
 
 if TYPE_CHECKING:
     from gloveport.engine import hints, skill_calls, skill_requests
@@ -64,6 +63,7 @@ if TYPE_CHECKING:
     from gloveport.hub.calls import LookUp
     from gloveport.hub.hub import Hub
     from gloveport.sampling.provider import Provider
+    from gloveport.skills.skill_library import SkillLibrary
     from gloveport.workspace.patch.out_directory import OutDirectory
 else:
     hints = late_module("gloveport.engine.hints")
@@ -97,7 +97,7 @@ class Engine:
         spool: Host directory for the nameless files of large output.
         artifacts: Files that programs have left.
         out_directory: Of the workspace, where it has one for files that programs have left.
-        skills: Programs that are kept under names.
+        open_skills: Opens the programs that are kept under names.
         calls_skills: Whether programs may call them.
         restock: Has other sandboxes wait, when ``reach`` is another.
         recent: Programs that ran and succeeded, of which skills are saved.
@@ -125,7 +125,7 @@ class Engine:
     admission: AdmissionQueue
     archive: Archive
     artifacts: ArtifactStore
-    skills: SkillLibrary
+    open_skills: "Callable[[], SkillLibrary]"
     calls_skills: bool = True
     restock: Callable[[], None] = lambda: None
     recent: RecentRuns = field(default_factory=RecentRuns)
@@ -140,6 +140,11 @@ class Engine:
         """Let programs write to this mount of the policy, in sandboxes that come from here. Before the first run."""
         self.sandbox = sandbox
         self._granted = self._make_cache(mount)
+
+    @property
+    def skills(self) -> "SkillLibrary":
+        """Programs that are kept under names. Opened when something first asks for it."""
+        return self.open_skills()
 
     @property
     def environments(self) -> "Environments":

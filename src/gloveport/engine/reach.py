@@ -2,14 +2,20 @@
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from gloveport.egress.sandbox_network import names_of, network_of
 from gloveport.hub.network import with_hub
+from gloveport.late_module import late_module
 from gloveport.model.egress import Egress
 from gloveport.model.hub import Sampling, Server, Toolbox
 from gloveport.policy.decisions.tools import toolbox_of
 from gloveport.sandbox.plan import Network
-from gloveport.secrets.scrub import Needles
+
+if TYPE_CHECKING:
+    from gloveport.secrets import scrub
+else:
+    scrub = late_module("gloveport.secrets.scrub")
 
 
 class Reach:
@@ -58,9 +64,9 @@ class Reach:
         return names_of(self.egress)
 
     @cached_property
-    def redactions(self) -> Needles:
+    def redactions(self) -> "scrub.Needles":
         """What leaves in no request."""
-        return Needles.literal(self.egress.redact, "REDACTED")
+        return scrub.Needles.literal(self.egress.redact, "REDACTED")
 
     @cached_property
     def has_secrets(self) -> bool:

@@ -4,8 +4,6 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
-import pydantic_core
-
 from gloveport.egress.outbound_session import RequestJournal
 from gloveport.errors import Denied
 from gloveport.hub.ledger import Ledger
@@ -19,8 +17,11 @@ from gloveport.sandbox.run.capture import plain
 from gloveport.sandbox.run.verdict import judge
 
 if TYPE_CHECKING:
+    import pydantic_core
+
     from gloveport.engine import hints
 else:
+    pydantic_core = late_module("pydantic_core")
     hints = late_module("gloveport.engine.hints")
 
 Stream: TypeAlias = Literal["stdout", "stderr"]

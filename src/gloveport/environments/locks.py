@@ -7,7 +7,6 @@ resolver that was told to leave out what is too young has read what an index sen
 import hashlib
 import itertools
 import json
-import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from gloveport.errors import Denied
 from gloveport.late_module import late_module
+from gloveport.late_pattern import late_pattern
 from gloveport.model.constraints import Constraints
 from gloveport.model.packages import LockedPackage
 from gloveport.model.reading import CheckedValue, WrongShapeError, read_value
@@ -30,10 +30,10 @@ else:
 
 MOST_LOCK_BYTES: Final = 8 << 20
 MOST_PACKAGES: Final = 1000
-_NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,98}[a-z0-9])?")
-_VERSION: Final = re.compile(r"[A-Za-z0-9.!+_-]{1,80}")
-URL: Final = re.compile(r"(?:https?|file)://[^\s\x00-\x1f\x7f?#\\@]{1,2000}")
-SHA256: Final = re.compile(r"[0-9a-f]{64}")
+_NAME: Final = late_pattern(r"[a-z0-9](?:[a-z0-9-]{0,98}[a-z0-9])?")
+_VERSION: Final = late_pattern(r"[A-Za-z0-9.!+_-]{1,80}")
+URL: Final = late_pattern(r"(?:https?|file)://[^\s\x00-\x1f\x7f?#\\@]{1,2000}")
+SHA256: Final = late_pattern(r"[0-9a-f]{64}")
 
 
 class Wheel(CheckedValue):

@@ -6,22 +6,22 @@ which the first is what Deno installs from, and refuses where a file has another
 """
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from gloveport.environments.locks import MOST_PACKAGES, Lock, read_time, unreadable_lock
 from gloveport.errors import Denied
+from gloveport.late_pattern import late_pattern
 from gloveport.model.packages import LockedPackage
 from gloveport.model.value import Value
 
-_ID: Final = re.compile(
+_ID: Final = late_pattern(
     r"(?P<name>(?:@[A-Za-z0-9~-][A-Za-z0-9._~-]{0,99}/)?[A-Za-z0-9~-][A-Za-z0-9._~-]{0,127})"
     r"@(?P<version>[0-9][0-9A-Za-z.+-]{0,99})(?:_[A-Za-z0-9@._~+/-]{1,2000})?"
 )
 """Name and version, and behind them what peers it was resolved with."""
 
-_INTEGRITY: Final = re.compile(r"sha512-[A-Za-z0-9+/]{86}==")
+_INTEGRITY: Final = late_pattern(r"sha512-[A-Za-z0-9+/]{86}==")
 _KEYS: Final = frozenset({"version", "specifiers", "npm", "workspace"})
 _VERSION: Final = "5"
 

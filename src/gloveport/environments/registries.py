@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from gloveport.late_pattern import late_pattern
 from gloveport.model.value import Value
 
 PUBLIC_REGISTRY: Final = "https://registry.npmjs.org"
-_SCOPE: Final = re.compile(r"(@[a-z0-9~-][a-z0-9._~-]{0,99}):registry")
-_TOKEN: Final = re.compile(r"//(?P<host>[^/:]+(?::\d+)?)/.*:(?:_authToken|_auth|_password)", re.DOTALL)
+_SCOPE: Final = late_pattern(r"(@[a-z0-9~-][a-z0-9._~-]{0,99}):registry")
+_TOKEN: Final = late_pattern(r"//(?P<host>[^/:]+(?::\d+)?)/.*:(?:_authToken|_auth|_password)", re.DOTALL)
 
 
 class Registries(Value):

@@ -6,9 +6,8 @@ foreground of the terminal. Each time that the program is stopped, it writes a b
 the end. What the program does to this process ends the sandbox, and nothing else.
 """
 
-import contextlib
+import _signal as signal  # as ``zygote.py``: enumerations and ``contextlib`` take longer than the start of a program
 import os
-import signal
 
 PASSED = frozenset({signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP, signal.SIGCONT})
 WAITED = PASSED | {signal.SIGCHLD, signal.SIGTTIN, signal.SIGTTOU}
@@ -27,8 +26,10 @@ def lead(execute, program, inputs, notices):
             os.environ.pop("NO_COLOR", None)  # a person reads it
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         execute(program, inputs)
-    with contextlib.suppress(OSError):  # it has done so itself, and is another program by now
+    try:
         os.setpgid(job, job)
+    except OSError:  # it has done so itself, and is another program by now
+        pass
     let_go(inputs, has_terminal)
     while True:
         number = signal.sigwait(WAITED)
@@ -46,10 +47,12 @@ def lead(execute, program, inputs, notices):
 
 def pass_on(job, number, has_terminal):
     """Send the program's group a signal. One that goes on gets the terminal back."""
-    with contextlib.suppress(OSError):
+    try:
         if number == signal.SIGCONT and has_terminal:
             os.tcsetpgrp(INPUT, job)
         os.killpg(job, number)
+    except OSError:  # it has ended
+        pass
 
 
 def let_go(inputs, has_terminal):

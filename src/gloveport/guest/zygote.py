@@ -38,7 +38,6 @@ import _signal as signal  # without enumerations, of which three quarters of a s
 import _socket as socket
 import _struct as struct
 import binascii
-import contextlib
 import ctypes
 import errno
 import gc
@@ -113,6 +112,14 @@ def clone(flags):
     if pid < 0:
         raise last_error("clone")
     return pid
+
+
+def try_to(call, *arguments):
+    """Make a call that may fail. ``contextlib`` would be a fifth of all that is imported here."""
+    try:
+        call(*arguments)
+    except OSError:
+        return
 
 
 def last_error(what):
@@ -393,9 +400,11 @@ def preload(modules):
     os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
     done = []
     for name in modules:
-        with contextlib.suppress(Exception):
+        try:
             __import__(name)
             done.append(name)
+        except Exception:  # it is not there, or broken: programs hear of it
+            continue
     os.environ.clear()
     os.environ.update(environment)
     alive = os.listdir("/proc/self/task")
@@ -426,23 +435,29 @@ def renew():
         sys.modules["numpy.random"].seed([*os.urandom(32)])  # by itself it would touch 100 pages to gather entropy
 
 
-def find_refusal(init):
+def start_trial(init):
+    """Fork a process that tries to make a child's namespaces; its number, or the negative one of the error."""
+    try:
+        pid = clone(NAMESPACES | CLONE_NEWPID)
+    except OSError as error:
+        return -error.errno
+    if pid == 0:
+        try:
+            init.perform([(_libc.mount, (b"none", b"/", None, MS_REC | MS_PRIVATE, None))])
+            init.perform([(_libc.unshare, (CLONE_NEWUSER,))])
+            os._exit(0)
+        except OSError as error:
+            os._exit(error.errno)
+    return pid
+
+
+def find_refusal(trial):
     """What forbids us to make a child's namespaces, as ``{"error", "apparmor"}``; None where nothing does.
 
     It has to be tried: AppArmor may have a profile that takes every capability from whatever bubblewrap starts, and
     /proc shows them all the same. An error that may pass, such as a lack of memory, is left for a child to meet.
     """
-    try:
-        if (pid := clone(NAMESPACES | CLONE_NEWPID)) == 0:
-            try:
-                init.perform([(_libc.mount, (b"none", b"/", None, MS_REC | MS_PRIVATE, None))])
-                init.perform([(_libc.unshare, (CLONE_NEWUSER,))])
-                os._exit(0)
-            except OSError as error:
-                os._exit(error.errno)
-        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    except OSError as error:
-        code = error.errno
+    code = -trial if trial < 0 else os.waitstatus_to_exitcode(os.waitpid(trial, 0)[1])
     return {"error": code, "apparmor": read_apparmor_label()} if code in (errno.EPERM, errno.EACCES) else None
 
 
@@ -553,25 +568,26 @@ class Zygote:
 
     def reap(self):
         """End what dead children have left behind, and tell how they ended. Whoever else is ours to reap is reaped."""
-        with contextlib.suppress(ChildProcessError):  # when none is left
+        try:
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 if ended[0] not in self.children:  # no child of ours: but a zombie would keep its namespace from ending
                     continue
                 child, teller, keeper = self.children.pop(ended[0])
                 left = 0 if ended[1] == signal.SIGKILL else count_orphans(keeper)  # it was killed with all that it had
-                with contextlib.suppress(OSError):
-                    teller.send(struct.pack("ii", ended[1], left))  # first: somebody waits for it
+                try_to(teller.send, struct.pack("ii", ended[1], left))  # first: somebody waits for it
                 teller.close()
                 self.events.unregister(child)
                 os.close(child)
-                with contextlib.suppress(ProcessLookupError):
-                    signal.pidfd_send_signal(keeper, signal.SIGKILL)
+                try_to(signal.pidfd_send_signal, keeper, signal.SIGKILL)
                 os.close(keeper)
+        except ChildProcessError:  # none is left
+            return
 
 
 def main():
     """See the module."""
     init = load_init()
+    trial = start_trial(init)
     init.import_rest()
     host = init.open_channel(int(sys.argv[1]))
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -583,7 +599,7 @@ def main():
         pass
     message, groups = init.receive(host)
     profile = message["zygote"]
-    if refusal := find_refusal(init):
+    if refusal := find_refusal(trial):
         init.send(host, {"refused": refusal})
         return
     profile["filter"] = pack_filter(binascii.a2b_base64(profile["filter"]))

@@ -9,7 +9,6 @@ The words asked for are only ever words: none of the query language of the index
 import heapq
 import json
 import math
-import re
 import sqlite3
 import threading
 import weakref
@@ -18,6 +17,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from gloveport.hub.definition import Definition
+from gloveport.late_pattern import late_pattern
 
 _QUERY_CHARACTERS = 400
 _QUERY_WORDS = 24
@@ -46,8 +46,8 @@ _SAYS_NOTHING: Final = frozenset(
     ("a", "an", "and", "at", "by", "for", "from", "in", "is", "of", "on", "the", "to", "with")
 )
 
-_WORD = re.compile(r"[^\W_]+")
-_BREAK = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
+_WORD = late_pattern(r"[^\W_]+")
+_BREAK = late_pattern(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
 
 
 class Catalog:

@@ -16,11 +16,11 @@ import anyio
 
 from gloveport.errors import ConfigError, Denied, UpstreamError
 from gloveport.fairness import compute
-from gloveport.hub.catalog import Catalog
 from gloveport.hub.definition import Definition
 from gloveport.hub.names import exposed_names
 from gloveport.hub.pins import Pins, compare, identity_of
 from gloveport.hub.server_state import Clean, Connect, Record, ServerState
+from gloveport.late_module import late_module
 from gloveport.limits.bucket import Bucket
 from gloveport.model.hub import Server
 from gloveport.model.json_value import JsonValue
@@ -30,6 +30,10 @@ from gloveport.task_group import open_task_group
 
 if TYPE_CHECKING:
     import mcp_types as wire
+
+    from gloveport.hub import catalog
+else:
+    catalog = late_module("gloveport.hub.catalog")
 
 _MINUTE_SECONDS = 60.0
 _LEAVING_SECONDS = 8.0
@@ -51,8 +55,14 @@ class Hub:
         clean: A server may put a secret of its own into what it says of its tools, which is kept and shown.
         """
         self.states = states
-        self.catalog = Catalog()
+        if states:  # before any thread asks for it
+            self.catalog  # noqa: B018
         self._pins, self._record, self._clean = pins, record, clean
+
+    @cached_property
+    def catalog(self) -> "catalog.Catalog":
+        """All tools of all servers, to be searched."""
+        return catalog.Catalog()
 
     @cached_property
     def names(self) -> Mapping[str, str]:

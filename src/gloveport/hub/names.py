@@ -12,16 +12,17 @@ Names are cut after 100 characters.
 """
 
 import keyword
-import re
 from collections.abc import Iterable
 from typing import Final
+
+from gloveport.late_pattern import late_pattern
 
 _NAME_CHARACTERS = 100
 _LEGACY_PREFIX: Final = "mcp__"
 _LEGACY_CHARACTERS = 512
 
-_OTHER = re.compile(r"[^A-Za-z0-9_]")
-_UNDERSCORES = re.compile(r"^_+")
+_OTHER = late_pattern(r"[^A-Za-z0-9_]")
+_UNDERSCORES = late_pattern(r"^_+")
 
 
 def exposed_names(originals: Iterable[str]) -> dict[str, str]:

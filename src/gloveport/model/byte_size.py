@@ -1,9 +1,9 @@
 """``ByteSize``: a number of bytes, which a person may write with its unit."""
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 from gloveport.late_module import late_module
+from gloveport.late_pattern import late_pattern
 
 if TYPE_CHECKING:
     import pydantic
@@ -13,7 +13,7 @@ else:
     pydantic, pydantic_core = late_module("pydantic"), late_module("pydantic_core")
     core_schema = late_module("pydantic_core.core_schema")
 
-_WRITTEN: Final = re.compile(r"\s*(\d*\.?\d+)\s*(\w+)?\s*")
+_WRITTEN: Final = late_pattern(r"\s*(\d*\.?\d+)\s*(\w+)?\s*")
 _UNITS: Final = {
     f"{letter}{binary}{unit}": (1024 if binary else 1000) ** power * share
     for power, letter in enumerate(("", *"kmgtpe"))

@@ -10,6 +10,8 @@ names is taken. Whoever hides an import from this finds no package, for what is 
 import re
 from typing import Final
 
+from gloveport.late_pattern import late_pattern
+
 NPM: Final = "npm:"
 """Stands before each name of npm, so that it is no name of a package of Python."""
 
@@ -17,15 +19,15 @@ OF_JSR: Final = f"{NPM}@jsr/"
 """Begins the name in npm of each package of JSR."""
 
 MOST_REQUIREMENTS: Final = 64
-SPECIFIER: Final = re.compile(
+SPECIFIER: Final = late_pattern(
     r"(?P<package>npm:(?:@[a-z0-9~-][a-z0-9._~-]*/)?[a-z0-9~-][a-z0-9._~-]*)"
     r"(?:@(?P<range>[0-9A-Za-z.*^~<>=| +-]{1,100}))?"
 )
 """A requirement in the spelling that it has here: ``npm:zod``, ``npm:@scope/name@^1.2``."""
 
-_JSR: Final = re.compile(r"jsr:/?@(?P<scope>[a-z0-9-]{1,40})/(?P<name>[a-z0-9-]{1,60})(?=[@/]|$)")
+_JSR: Final = late_pattern(r"jsr:/?@(?P<scope>[a-z0-9-]{1,40})/(?P<name>[a-z0-9-]{1,60})(?=[@/]|$)")
 _MOST_CHARACTERS: Final = 200
-_TOKEN: Final = re.compile(
+_TOKEN: Final = late_pattern(
     r"""//[^\n]*+|/\*(?:.*?\*/|.*)"""
     r"""|\b(?:from|import)\s*+(?:\(\s*+)?(?P<quote>["'])(?P<specifier>(?:npm|jsr):[^"'\\\n]*+)(?P=quote)"""
     r"""|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*"?|'[^'\\\n]*+(?:\\.[^'\\\n]*+)*'?|`[^`\\]*+(?:\\.[^`\\]*+)*`?""",

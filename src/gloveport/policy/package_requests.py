@@ -10,10 +10,10 @@ import re
 import tomllib
 from collections.abc import Iterable, Sequence
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Final
 
 from gloveport.late_module import late_module
+from gloveport.late_pattern import late_pattern
 from gloveport.model import Allow, Ask, Decision, Deny
 from gloveport.model.packages import Install, LockedPackage, PackagePattern, PackageRules
 from gloveport.policy.npm_requests import MOST_REQUIREMENTS, NPM, SPECIFIER, MetadataError
@@ -21,16 +21,19 @@ from gloveport.policy.wildcards import matches
 from gloveport.policy.wording import FINAL, join_listed, quote_sent
 
 if TYPE_CHECKING:
+    from importlib import resources
+
     from packaging import requirements, specifiers, version
 else:
+    resources = late_module("importlib.resources")
     requirements = late_module("packaging.requirements")
     specifiers = late_module("packaging.specifiers")
     version = late_module("packaging.version")
 
-_BLOCK: Final = re.compile(r"(?m)^# /// (?P<type>[a-zA-Z0-9-]+)$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
+_BLOCK: Final = late_pattern(r"(?m)^# /// (?P<type>[a-zA-Z0-9-]+)$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
 """As PEP 723 has it."""
 
-_PATTERN: Final = re.compile(r"((?:npm:)?[A-Za-z0-9@*._/-]+)(.*)", re.DOTALL)
+_PATTERN: Final = late_pattern(r"((?:npm:)?[A-Za-z0-9@*._/-]+)(.*)", re.DOTALL)
 _MOST_CHARACTERS: Final = 200
 _PACKAGES: Final = {
     "Crypto": "pycryptodome",

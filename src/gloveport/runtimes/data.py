@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gloveport.late_module import late_module
+from gloveport.late_pattern import late_pattern
 from gloveport.model import PRIVATE, Mount, Value
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ _SETTINGS = {
     # Else a thread for each processor of the host, which limits count; and what has threads can't be forked.
     "OPENBLAS_NUM_THREADS": "1",
 }
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_NAME = late_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _INSTALL = "pip install 'gloveport[data]'"
 
 

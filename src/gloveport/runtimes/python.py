@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gloveport.errors import ConfigError
+from gloveport.late_pattern import late_pattern
 from gloveport.model import OUT, OUT_LINKS, SCRATCH, Grant, Mount, Program, Value
 from gloveport.model.json_value import JsonValue
 from gloveport.runtimes import data
@@ -18,6 +18,7 @@ from gloveport.runtimes.data import Data
 
 LIGHT = (
     "collections",
+    "contextlib",
     "copy",
     "csv",
     "datetime",
@@ -67,8 +68,8 @@ if kept != (int(os.stat(source).st_mtime) & 0xFFFF_FFFF).to_bytes(4, "little") a
     import compileall
     compileall.compile_dir(sys.argv[1], quiet=2)
 """
-_DATA_WORD = re.compile(rf"\b(?:{'|'.join(data.NAMES)})\b")
-_COMMON_WORD = re.compile(rf"\b(?:await|{'|'.join(name.partition('.')[0] for name in COMMON[len(LIGHT) :])})\b")
+_DATA_WORD = late_pattern(rf"\b(?:{'|'.join(data.NAMES)})\b")
+_COMMON_WORD = late_pattern(rf"\b(?:await|{'|'.join(name.partition('.')[0] for name in COMMON[len(LIGHT) :])})\b")
 _ANSWER_SECONDS = 20
 _MOST_NAMED = 12
 

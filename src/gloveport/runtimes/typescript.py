@@ -3,17 +3,21 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
-
-from deno import find_deno_bin
+from typing import TYPE_CHECKING, Literal
 
 from gloveport.errors import ConfigError
+from gloveport.late_module import late_module
 from gloveport.model import GUEST, MIB, OUT, OUT_LINKS, PRIVATE, SCRATCH, Grant, Mount, Program, SessionSetup, Value
 from gloveport.model.egress import Placeholder
 from gloveport.model.hub import DOOR
 from gloveport.model.json_value import JsonValue
 from gloveport.model.packages import NPM_PACKAGES
 from gloveport.model.value import fields_of
+
+if TYPE_CHECKING:
+    import deno as deno_package
+else:
+    deno_package = late_module("deno")
 
 DENO = "/opt/deno/deno"
 """Its place in a sandbox."""
@@ -186,7 +190,7 @@ def find(configured: str | None, language: Literal["typescript", "javascript"]) 
         ConfigError: There is none.
     """
     try:
-        path = Path(configured or find_deno_bin()).resolve(strict=True)
+        path = Path(configured or deno_package.find_deno_bin()).resolve(strict=True)
     except OSError as error:
         raise ConfigError(
             f"runtimes.deno: {error}", hint="`pip install deno` brings a binary, or set runtimes.deno"

@@ -3,22 +3,23 @@
 To compare them one by one would let whoever repeats what hundreds of forms begin with stop the server.
 """
 
-import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from gloveport.late_pattern import late_pattern
+
 MOST_INDENT = 16
 """Blanks that a line of base64 may be indented by, as in YAML."""
 
 FOLDS = (b"\n", b"\r\n", b"\\n", b"\\r\\n")
-FOLD = re.compile(rb"(?:\r?\n|(?:\\r)?\\n)[ \t]{0,%d}" % MOST_INDENT)
+FOLD = late_pattern(rb"(?:\r?\n|(?:\\r)?\\n)[ \t]{0,%d}" % MOST_INDENT)
 RUN_BYTES = 8
 RUN = rb"[A-Za-z0-9+/=_-]{%d}" % RUN_BYTES
 """What a fold stands behind: whether a line may be folded is told by what stands in it, not by what is looked for."""
 
-_RUN = re.compile(RUN)
+_RUN = late_pattern(RUN)
 _STEP = 32
 _MOST_BEFORES = 8
 """Compared one after the other. More forms end alike only where they differ in how few characters are escaped."""

@@ -12,14 +12,15 @@ from itertools import product
 from typing import Self
 from urllib.parse import quote_from_bytes
 
+from gloveport.late_pattern import late_pattern
 from gloveport.secrets.strength import LEAST_BITS, guess_bits, is_guessable
 
 MIN_FORM_BYTES = 8
 _BOUNDARY = "-----"  # RFC 7468
 
-PLAIN_IN_JSON = re.compile(r"[A-Za-z0-9 _.:;,*!?#%()@$^~|{}\[\]-]*")
-PLAIN_IN_URLS = re.compile(rb"[A-Za-z0-9_.-]*")
-BEYOND_ASCII = re.compile(r"[^\x00-~]")
+PLAIN_IN_JSON = late_pattern(r"[A-Za-z0-9 _.:;,*!?#%()@$^~|{}\[\]-]*")
+PLAIN_IN_URLS = late_pattern(rb"[A-Za-z0-9_.-]*")
+BEYOND_ASCII = late_pattern(r"[^\x00-~]")
 
 JSON_SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 # What is written as \\uXXXX though it need not be: nothing; by Go, Flask, Gson, .NET.
@@ -52,7 +53,7 @@ BYTES_WRITTEN = ("{}", "{}:", "{} ", "{}-", "\\x{}", "%{}", "%25{}", "0x{}, ", "
 DECIMAL_JOINTS = (",", ", ", " ")
 # Of the characters that mean something: those in the middle of words, most, all.
 MARKDOWN = tuple(map(re.compile, (r"[_*]", r"[\\`*_{}\[\]<>~|]", r"[!-/:-@\[-`{-~]")))
-QUOTED_PRINTABLE = re.compile(rb"[^\t\x20-<>-~]")
+QUOTED_PRINTABLE = late_pattern(rb"[^\t\x20-<>-~]")
 UNITS_WRITTEN = ("\\u{:04x}", "\\u{:04X}", "&#{};", "&#x{:x};", "&#x{:X};")
 
 

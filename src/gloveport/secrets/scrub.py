@@ -10,13 +10,13 @@ An automaton finds heads, the first bytes of forms; where one is, the forms are 
 secrets.
 """
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self, TypeAlias
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
+from gloveport.late_pattern import late_pattern
 from gloveport.model.json_value import JsonValue
 from gloveport.secrets.form_tree import FOLDS, MOST_INDENT, RUN, RUN_BYTES, FormTree, Needle
 from gloveport.secrets.forms import Forms, spellings
@@ -27,8 +27,8 @@ MIN_HOLD_BYTES = 512
 HEAD_BYTES = 8
 
 _BETWEEN_TEXTS = "\n\x00\n"
-NAME = re.compile(r"[A-Za-z0-9._-]+")
-LINE_END = re.compile(rb"(?<!%b)(?<!%b\r)\n" % (RUN, RUN))  # that is no fold, so no form goes on behind it
+NAME = late_pattern(r"[A-Za-z0-9._-]+")
+LINE_END = late_pattern(rb"(?<!%b)(?<!%b\r)\n" % (RUN, RUN))  # that is no fold, so no form goes on behind it
 _LONGEST_FOLD = max(map(len, FOLDS)) + MOST_INDENT
 _FAST_HEADS = 1024  # more are slower to build into the fast automaton than they are worth
 

@@ -5,17 +5,17 @@ Nothing here says what a file holds. The errors name no file: whoever asks knows
 
 import json
 import os
-import re
 import stat
 from pathlib import Path
 from typing import BinaryIO
 
 from gloveport.atomic_file import take_place, temporary_file
 from gloveport.errors import ConfigError
+from gloveport.late_pattern import late_pattern
 
 MOST_BYTES = 1 << 16
 
-_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
+_INDEX = late_pattern(r"0|[1-9][0-9]{0,8}")
 _NO_MEMBER = object()
 
 

@@ -4,7 +4,6 @@ A value is fetched when it is needed and kept for a moment, so a rotated one is 
 a secret on the wire is refused. No message holds a value, or anything that a file or a command said.
 """
 
-import re
 from collections.abc import Mapping
 
 import anyio
@@ -12,6 +11,7 @@ from anyio import to_thread
 from msgspec import Struct, field
 
 from gloveport.errors import ConfigError
+from gloveport.late_pattern import late_pattern
 from gloveport.model.egress import Secret
 from gloveport.secrets import secret_commands, secret_files
 
@@ -28,8 +28,8 @@ _FETCH_SECONDS = 10.0
 
 LONGEST_SECRET = 8192  # all its forms have to be looked for
 _ENVIRONMENT = "env:"
-_LINE_BREAK = re.compile(r"[\t\n\r]")
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_LINE_BREAK = late_pattern(r"[\t\n\r]")
+_CONTROL = late_pattern(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 class _Kept(Struct, eq=False):

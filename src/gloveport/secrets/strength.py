@@ -8,12 +8,14 @@ import math
 import re
 from string import ascii_lowercase, ascii_uppercase, digits
 
+from gloveport.late_pattern import late_pattern
+
 LEAST_BITS = 50.0
 """What nobody can try one by one."""
 
-_LETTERS = re.compile(r"[A-Za-z]{4,}")
-_LIKE_A_WORD = re.compile(r"[A-Z]?[a-z]+")
-_VOWEL, _CONSONANTS = re.compile(r"[aeiouy]", re.IGNORECASE), re.compile(r"[^aeiouy]{5}", re.IGNORECASE)
+_LETTERS = late_pattern(r"[A-Za-z]{4,}")
+_LIKE_A_WORD = late_pattern(r"[A-Z]?[a-z]+")
+_VOWEL, _CONSONANTS = late_pattern(r"[aeiouy]", re.IGNORECASE), late_pattern(r"[^aeiouy]{5}", re.IGNORECASE)
 _VOWELS = (0.2, 0.7)
 """Their share of the letters of a word."""
 _BITS_OF_A_LETTER = 1.5

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from gloveport.errors import Denied
 from gloveport.late_module import late_module
+from gloveport.late_pattern import late_pattern
 from gloveport.model.reading import read_value
 from gloveport.model.value import Value
 from gloveport.policy.wording import join_listed, quote_sent
@@ -27,9 +28,9 @@ MOST_BYTES: Final = 64 * 1024
 _HEAD_CHARACTERS: Final = 16 * 1024
 _MOST_EVENTS: Final = 2000
 _LONGEST: Final = {"name": 64, "description": 1024, "compatibility": 500, "license": 500, "allowed-tools": 2000}
-_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_HEAD: Final = re.compile(r"---[ \t]*\n(.*?\n)---[ \t]*(?:\n|\Z)(.*)", re.DOTALL)
-_BARE: Final = re.compile(rf"^({'|'.join(FIELDS[:-1])}):[ \t]+([^\"'>|\[{{&*!\n][^\n]*)$", re.MULTILINE)
+_NAME: Final = late_pattern(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_HEAD: Final = late_pattern(r"---[ \t]*\n(.*?\n)---[ \t]*(?:\n|\Z)(.*)", re.DOTALL)
+_BARE: Final = late_pattern(rf"^({'|'.join(FIELDS[:-1])}):[ \t]+([^\"'>|\[{{&*!\n][^\n]*)$", re.MULTILINE)
 
 
 class Frontmatter(Value):

@@ -1,12 +1,12 @@
 """Finds characters of a text that nobody sees: an instruction for a model can be written in them."""
 
-import re
 import unicodedata
 from typing import Final
 
+from gloveport.late_pattern import late_pattern
 from gloveport.untrusted_text import UNSEEN
 
-_HIDDEN: Final = re.compile(rf"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|{UNSEEN.pattern}")
+_HIDDEN: Final = late_pattern(rf"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|{UNSEEN.pattern}")
 _JOINER, _EMOJI_STYLE, _TEXT_STYLE = "\u200d", "\ufe0f", "\ufe0e"
 
 

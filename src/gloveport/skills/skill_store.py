@@ -8,7 +8,6 @@ cleared away by the next.
 import contextlib
 import fcntl
 import os
-import re
 import secrets
 import shutil
 import stat
@@ -21,6 +20,7 @@ from msgspec import Struct
 
 from gloveport.atomic_file import EXCHANGE, NOREPLACE, rename
 from gloveport.errors import ConfigError, Denied
+from gloveport.late_pattern import late_pattern
 from gloveport.openat2 import closing, open_beneath
 from gloveport.skills.frontmatter import FILE, check_name
 from gloveport.skills.snapshot import (
@@ -42,8 +42,8 @@ MOST_STORED_BYTES: Final = 1 << 30
 _MOST_ENTRIES: Final = 4 * MOST_SKILLS
 _LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_LEFT: Final = re.compile(r"\.gloveport-[0-9a-f]{16}")
+_NAME: Final = late_pattern(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_LEFT: Final = late_pattern(r"\.gloveport-[0-9a-f]{16}")
 
 
 class SkillStore(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,6 @@ looked at twice. A link, a device or a FIFO anywhere in it makes it no skill.
 import errno
 import hashlib
 import os
-import re
 import stat
 import time
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from gloveport.errors import Denied
+from gloveport.late_pattern import late_pattern
 from gloveport.openat2 import closing, open_beneath
 from gloveport.skills.frontmatter import bad_skill
 from gloveport.skills.hidden_text import find_hidden
@@ -29,7 +29,7 @@ MOST_BYTES: Final = 4 << 20
 Fingerprint: TypeAlias = tuple[tuple[str, int, int, int], ...]
 """Path, inode, size and time of the last change of each file and directory."""
 
-_CONTROL: Final = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+_CONTROL: Final = late_pattern(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 _SETTLED_NS: Final = 2_000_000_000
 _DEPTH: Final = 6
 _NAME_BYTES: Final = 200

@@ -2,19 +2,22 @@
 
 import functools
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from anyio import to_thread
 from msgspec import Struct
 
 from gloveport.engine.build_progress import OnProgress, no_progress
 from gloveport.engine.execution import Engine
-from gloveport.engine.run_environments import RunEnvironment
 from gloveport.errors import Denied, SandboxError
 from gloveport.guard import Guard
 from gloveport.sandbox.plan import Plan
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace_service.command_types import CommandEnvironment
 from gloveport.workspace_service.fork_servers import ForkServers
+
+if TYPE_CHECKING:
+    from gloveport.engine.run_environments import RunEnvironment
 
 
 class CommandEnvironments(Struct, frozen=True, kw_only=True):
@@ -28,7 +31,7 @@ class CommandEnvironments(Struct, frozen=True, kw_only=True):
 
     engine: Engine
     default: CommandEnvironment
-    plan_with: Callable[[RunEnvironment], Plan]
+    plan_with: "Callable[[RunEnvironment], Plan]"
     servers: ForkServers
 
     async def open_named(

@@ -9,9 +9,10 @@ import shutil
 from pathlib import Path
 from typing import Final
 
+from gloveport.late_pattern import late_pattern
 from gloveport.untrusted_text import one_line
 
-_NOT_FOUND: Final = re.compile(
+_NOT_FOUND: Final = late_pattern(
     r"(?:^|[:\s])(?P<name>[\w.+/-]{1,256}): (?:command not found|not found|No such file or directory)\s*$", re.MULTILINE
 )
 _TOOLS: Final = frozenset({"apply_patch", "edit_file"})

@@ -13,11 +13,11 @@ import secrets
 import shutil
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct, field
 
 from gloveport.errors import SandboxError
 from gloveport.model import GUEST, LimitName, Program
@@ -45,8 +45,7 @@ Make: TypeAlias = Callable[[tuple[Kept, ...]], AbstractAsyncContextManager[Confi
 """Makes a sandbox that keeps what it is told to."""
 
 
-@dataclass(eq=False, kw_only=True)
-class _JobOutput:
+class _JobOutput(Struct, eq=False, kw_only=True):
     """A ``sandbox.base.Sink`` for one stream of a worker: what the program at hand says, up to the mark.
 
     Attributes:
@@ -54,7 +53,7 @@ class _JobOutput:
         exit_code: What comes with it.
     """
 
-    notify: Callable[[], None]
+    notify: Callable[[], object] = bool
     mark: bytes = b""
     most: int = 0
     data: bytearray = field(default_factory=bytearray)
@@ -78,8 +77,7 @@ class _JobOutput:
         return len(self.data) > self.most + _END_BYTES
 
 
-@dataclass(eq=False, kw_only=True)
-class _Worker:
+class _Worker(Struct, eq=False, kw_only=True):
     """One sandbox, from its first program to its last.
 
     Attributes:
@@ -96,13 +94,13 @@ class _Worker:
     killed_by: LimitName | None = None
     failure: Exception | None = None
     is_gone: bool = False
-    stdout: _JobOutput = field(init=False)
-    stderr: _JobOutput = field(init=False)
+    stdout: _JobOutput = field(default_factory=_JobOutput)
+    stderr: _JobOutput = field(default_factory=_JobOutput)
     _console: Console | None = None
     _changed: anyio.Event = field(default_factory=anyio.Event)
 
     def __post_init__(self) -> None:
-        self.stdout, self.stderr = _JobOutput(notify=self._notify), _JobOutput(notify=self._notify)
+        self.stdout.notify = self.stderr.notify = self._notify
 
     async def live(self, make: Make, kept: tuple[Kept, ...]) -> None:
         """Be there until the scope ends, or the sandbox does."""
@@ -170,8 +168,7 @@ class _Worker:
             await self._changed.wait()
 
 
-@dataclass(eq=False, kw_only=True)
-class ReadonlyWorkers:
+class ReadonlyWorkers(Struct, eq=False, kw_only=True):
     """Runs programs that only read.
 
     Attributes:

@@ -4,10 +4,10 @@ import contextlib
 import os
 import select
 import stat
-from dataclasses import dataclass, field
 from typing import Final
 
 import anyio
+from msgspec import Struct, field
 
 from gloveport.cli.terminal.output_filter import OutputFilter
 from gloveport.secrets.scrub import Scrubber
@@ -17,8 +17,7 @@ _RETURN: Final = b"\r\n"
 _BELL: Final = b"\x07"
 
 
-@dataclass(eq=False, kw_only=True)
-class Destination:
+class Destination(Struct, eq=False, kw_only=True):
     """Where output goes, without the secrets that we know of.
 
     Attributes:
@@ -34,7 +33,7 @@ class Destination:
     is_holding: bool = False
     _scrubber: Scrubber | None = None
     _turn: anyio.Lock = field(default_factory=anyio.Lock)
-    _own: int = field(init=False)
+    _own: int = -1
 
     def __post_init__(self) -> None:
         self._own = reopen(self.descriptor, os.O_WRONLY)

@@ -11,16 +11,18 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct, field
 
+from gloveport.late_pattern import late_pattern
+
 Verdict: TypeAlias = Literal["pass", "drop", "more"]
 
 # What is text: all but escapes, the question for the answerback, and the eight-bit forms of escapes.
-_TEXT: Final = re.compile(r"[^\x1b\x05\x80-\x9f]+")
-_CONTROL: Final = re.compile(r"\x1b\[([0-?]*)([ -/]*)([@-~])")
-_ESCAPE: Final = re.compile(r"\x1b([ -/]*)([0-~])")
-_UNFINISHED: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[ -/]*)\Z")
-_STRING: Final = re.compile(r"\x1b([\]PX^_k])")
-_STRING_TEXT: Final = re.compile(r"[^\x00-\x1f\x80-\x9f]+")
-_NUMBERS: Final = re.compile(r"[0-9;:]*")
+_TEXT: Final = late_pattern(r"[^\x1b\x05\x80-\x9f]+")
+_CONTROL: Final = late_pattern(r"\x1b\[([0-?]*)([ -/]*)([@-~])")
+_ESCAPE: Final = late_pattern(r"\x1b([ -/]*)([0-~])")
+_UNFINISHED: Final = late_pattern(r"\x1b(?:\[[0-?]*[ -/]*|[ -/]*)\Z")
+_STRING: Final = late_pattern(r"\x1b([\]PX^_k])")
+_STRING_TEXT: Final = late_pattern(r"[^\x00-\x1f\x80-\x9f]+")
+_NUMBERS: Final = late_pattern(r"[0-9;:]*")
 _LONGEST: Final = 256
 _LONGEST_HEAD: Final = 512
 _LONGEST_STRING: Final = 8192
@@ -30,7 +32,7 @@ _PUSH_TITLE, _POP_TITLE = "\x1b[22;0t", "\x1b[23;0t"
 
 # Designations of character sets, alignment, keypad, cursor, tabs, reset. Not ESC % and ESC blank: they change how bytes
 # are read, and what we take for a letter would be an escape.
-_ESCAPES: Final = re.compile(r"[()*+./-][0-~]|#[3-8]|[78DEHMNOZc=>no|}~\\]")
+_ESCAPES: Final = late_pattern(r"[()*+./-][0-~]|#[3-8]|[78DEHMNOZc=>no|}~\\]")
 _WINDOW: Final = frozenset({14, 16, 18, 19, 22, 23})
 """Of CSI t: how large it is, and to keep and restore its title. Not to move it, nor to type its title."""
 
@@ -38,9 +40,9 @@ _TITLES: Final = frozenset({"0", "1", "2"})
 _COLOURS: Final = frozenset(map(str, (4, 5, *range(10, 20), 104, 105, *range(110, 120))))
 _MARKS: Final = frozenset({"8", "133", "633"})  # links, and where prompts and commands begin
 _CLIPBOARD: Final = "52"
-_DEVICE: Final = re.compile(r"\+q|[0-9;]*q|=[12]s")  # what terminfo says, sixel pictures, one screen at a time
-_DEVICE_HEAD: Final = re.compile(r"[0-9;]*|\+|=[12]?")
-_GRAPHICS_FROM_FILES: Final = re.compile(r"(?:^G|,)t=[^d]")
+_DEVICE: Final = late_pattern(r"\+q|[0-9;]*q|=[12]s")  # what terminfo says, sixel pictures, one screen at a time
+_DEVICE_HEAD: Final = late_pattern(r"[0-9;]*|\+|=[12]?")
+_GRAPHICS_FROM_FILES: Final = late_pattern(r"(?:^G|,)t=[^d]")
 
 _USUAL: Final = {
     **{("?", number): True for number in (7, 8, 25)},

@@ -3,7 +3,6 @@
 A credential has one place to go to. What could send it elsewhere, unencrypted, or beside another is a fault.
 """
 
-import re
 import ssl
 from collections.abc import Iterator
 from ipaddress import ip_address
@@ -16,6 +15,7 @@ from gloveport.config.toml_text import as_toml, printable, spell_key
 from gloveport.config.validation.faults import Fault
 from gloveport.config.validation.sound_parts import Parts, parts_of
 from gloveport.errors import ConfigError
+from gloveport.late_pattern import late_pattern
 from gloveport.model.egress import (
     Auth,
     Basic,
@@ -44,7 +44,7 @@ _HOSTNAME = "gloveport"
 _LOOPBACK = "127.0.0.1"
 
 # What loaders, shells, interpreters and clients obey. A placeholder there is no secret, and breaks or redirects them.
-_OBEYED = re.compile(
+_OBEYED = late_pattern(
     r"(?:LD|DYLD|DENO|NODE|NPM_CONFIG|SSL|SSH|GIT|CURL|REQUESTS|GLOVEPORT|LC|XDG|MALLOC)_.*"
     r"|(?:GRPC|PIP)_.*|(?:PYTHON|BASH|PERL5|RUBY|GCONV).*|.*(?:_PROXY|_CA_BUNDLE|CAINFO)"
     r"|GLIBC_TUNABLES|PATH|HOME|SHELL|ENV|IFS|PWD|OLDPWD|USER|LOGNAME|LANG|LANGUAGE|TZ|TERM|TMPDIR|TMP|TEMP"

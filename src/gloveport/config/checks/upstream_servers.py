@@ -16,6 +16,7 @@ from gloveport.config.sources.layers import Table
 from gloveport.config.toml_text import as_toml, printable, spell_key
 from gloveport.config.validation.faults import Fault
 from gloveport.config.validation.sound_parts import sound_elements, sound_or_default
+from gloveport.late_pattern import late_pattern
 from gloveport.model.hub import OAuthLogin, Sampling, Server, ServerAuth
 from gloveport.model.value import fields_of
 from gloveport.policy.hosts.authorities import canonical_host, is_confidential
@@ -24,9 +25,9 @@ from gloveport.policy.hosts.headers import may_hold_a_credential
 _LOCAL: Final = ("env", "secret_env", "directory")
 _REMOTE: Final = ("transport", "headers", "auth", "ca_file")
 
-_CREDENTIALS = re.compile(r"authorization|cookie|proxy-.*", re.IGNORECASE)
+_CREDENTIALS = late_pattern(r"authorization|cookie|proxy-.*", re.IGNORECASE)
 # They say how a message is read and whose session it belongs to: the client that speaks the protocol sets them.
-_OF_THE_PROTOCOL = re.compile(
+_OF_THE_PROTOCOL = late_pattern(
     r"accept|host|connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect|content-.*|mcp-.*|last-event-id",
     re.IGNORECASE,
 )

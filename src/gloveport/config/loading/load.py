@@ -1,7 +1,7 @@
 """Loads the files that count, and makes one configuration of them or names every fault."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -9,7 +9,7 @@ from msgspec import Struct
 from gloveport.config.api_files.api_directory import read_apis, twice_faults
 from gloveport.config.checks.cross_checks import rule_faults
 from gloveport.config.preset_tables import resolve_hosts
-from gloveport.config.schema import Config, leaves
+from gloveport.config.schema import Config, KeyPath, leaves
 from gloveport.config.sources.layers import Layer, merge, merge_table, nearest, read_layer, where
 from gloveport.config.sources.owned_files import read_own
 from gloveport.config.sources.selection import ConfigSources, sources
@@ -27,12 +27,17 @@ class Loaded(Struct, frozen=True, kw_only=True):
     files: tuple[Path, ...]
     """The files that were read; a later one overrides an earlier one."""
 
-    origins: Mapping[str, str]
-    """For each key of ``leaves(config)``, with dots: ``default``, ``file:line``, or ``file`` where that is no TOML."""
+    find_origin: Callable[[KeyPath], str]
+    """For a key of ``leaves(config)``: ``default``, ``file:line``, or ``file`` where that is no TOML."""
 
     believed: tuple[Path, ...]
     """What counts whatever it says: the operator's file, and the directory of APIs with the files in it. A project file
     is not among them: it counts with the content alone that a person has trusted."""
+
+    @property
+    def origins(self) -> Mapping[str, str]:
+        """What ``find_origin`` says of each key, with dots."""
+        return {spell_key(key): self.find_origin(key) for key, _ in leaves(self.config)}
 
 
 def load(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> Loaded:
@@ -63,7 +68,7 @@ def load(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> Loaded
     return Loaded(
         config=config,
         files=tuple(layer.path for layer in layers[1:]),
-        origins={spell_key(key): where(layers, key) or "default" for key, _ in leaves(config)},
+        find_origin=lambda key: where(layers, key) or "default",
         believed=(found.operator, found.apis, *(layer.path for layer in apis)),
     )
 

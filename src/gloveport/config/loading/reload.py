@@ -42,9 +42,9 @@ def reload(old: Loaded, given: Path | None, *, cwd: Path, environ: Mapping[str, 
     new = load(given, cwd=cwd, environ=environ)
     config = old.config.model_copy(update={name: getattr(new.config, name) for name in _LIVE})
     _refuse_exposed(old.config, config, environ)
-    origins = {spell_key(key): (new if key[0] in _LIVE else old).origins[spell_key(key)] for key, _ in leaves(config)}
+    origins = {key: (new if key[0] in _LIVE else old).find_origin(key) for key, _ in leaves(config)}
     return Reloaded(
-        loaded=Loaded(config=config, files=new.files, origins=origins, believed=new.believed),
+        loaded=Loaded(config=config, files=new.files, find_origin=origins.__getitem__, believed=new.believed),
         postponed=tuple(dict.fromkeys(spell_key(_name_owner(key)) for key in _find_changes(config, new.config))),
     )
 

@@ -15,6 +15,7 @@ from msgspec import Struct
 from gloveport.config.schema import KeyPath
 from gloveport.config.toml_text import printable, spell_key
 from gloveport.errors import ConfigError
+from gloveport.late_pattern import late_pattern
 
 Table: TypeAlias = dict[str, object]
 
@@ -22,7 +23,7 @@ MAX_DEPTH = 32
 
 # What a newline can hide in, and what can hold one open. A multi-line string may end in up to five quotes, of which
 # the last three close it.
-_TOKEN = re.compile(
+_TOKEN = late_pattern(
     r'"""(?:\\.|[^\\])*?"{3,5}'
     r"|'''.*?'{3,5}"
     r'|"(?:\\.|[^"\\])*"'
@@ -31,7 +32,7 @@ _TOKEN = re.compile(
     r"|[\[\]{}\n]",
     re.DOTALL,
 )
-_POSITION = re.compile(r"(.*) \(at line (\d+), column (\d+)\)", re.DOTALL)
+_POSITION = late_pattern(r"(.*) \(at line (\d+), column (\d+)\)", re.DOTALL)
 
 
 class Layer(Struct, frozen=True, kw_only=True):

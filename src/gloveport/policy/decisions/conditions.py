@@ -16,6 +16,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from gloveport.late_module import late_module
+from gloveport.late_pattern import late_pattern
 from gloveport.model.hub import CallTool, Condition
 from gloveport.model.json_value import JsonValue
 from gloveport.policy.hosts.addresses import is_global
@@ -55,11 +56,11 @@ _EXPRESSION_BYTES = 1 << 20
 
 # What resolves to another directory, or may to some servers: `.`, `..` and what other systems take for them, an empty
 # segment, a home directory, another separator, escapes that are decoded too late.
-_ANOTHER_PATH = re.compile(r"/[ .]+(?:[/;]|\Z)|//|/~|[\x00-\x1f\x7f\\]|%(?:2e|2f|5c|25|00)", re.IGNORECASE)
-_ASCII = re.compile(r"[\x00-\x7f]+")
-_FOLDED = re.compile(r"[./\\~%\u2044\u2215\u29f8\u29f9\u2216\u3002]")
+_ANOTHER_PATH = late_pattern(r"/[ .]+(?:[/;]|\Z)|//|/~|[\x00-\x1f\x7f\\]|%(?:2e|2f|5c|25|00)", re.IGNORECASE)
+_ASCII = late_pattern(r"[\x00-\x7f]+")
+_FOLDED = late_pattern(r"[./\\~%\u2044\u2215\u29f8\u29f9\u2216\u3002]")
 # Stricter than the standards, where parsers disagree: nothing but `/` may end the host, no user, no spaces within.
-_URL = re.compile(r"https?://(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?(?:/[^\x00-\x20\x7f\\]*)?")
+_URL = late_pattern(r"https?://(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?(?:/[^\x00-\x20\x7f\\]*)?")
 
 
 def weigh_conditions(conditions: Mapping[str, Condition], action: CallTool, *, unknown: Met = Met.PERHAPS) -> Met:

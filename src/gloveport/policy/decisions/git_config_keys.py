@@ -4,17 +4,17 @@ None names a program, a file, another configuration or an address that was not t
 later ``git push`` or ``git fetch --all`` of the owner would go where the agent has said. Pure.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 from msgspec import Struct
 
+from gloveport.late_pattern import late_pattern
 from gloveport.untrusted_text import is_visible
 
 _MOST_CHARACTERS: Final = 256
-_BRANCH: Final = re.compile(r"(?!-)[^\s\"\\~^:?*\[\]]+")
+_BRANCH: Final = late_pattern(r"(?!-)[^\s\"\\~^:?*\[\]]+")
 _SWITCHES: Final = frozenset({"true", "false"})
 
 

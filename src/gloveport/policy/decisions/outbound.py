@@ -3,9 +3,9 @@
 An API is found by scheme, host and port together, so no rule and no credential ever meets another place's request.
 """
 
-import re
 from collections.abc import Sequence
 
+from gloveport.late_pattern import late_pattern
 from gloveport.model import Allow, Ask, Decision, Deny
 from gloveport.model.egress import Api, Connect, Egress, Fetch, Postgres, Rule
 from gloveport.policy.hosts.authorities import Authority, find, is_address, is_canonical, places_of
@@ -13,7 +13,7 @@ from gloveport.policy.hosts.url_paths import ambiguous, matches
 from gloveport.policy.wording import FINAL, join_listed, quote_sent
 
 # Tokens are case-sensitive, but a server that takes "delete" for DELETE would let it past a rule about DELETE.
-_METHOD = re.compile(r"[A-Z][A-Z0-9_-]{0,31}")
+_METHOD = late_pattern(r"[A-Z][A-Z0-9_-]{0,31}")
 _PUBLIC = frozenset({("https", 443), ("http", 80)})
 _EXCEPTIONS = 120
 """Characters of a hint for what is denied of one rule."""

@@ -16,6 +16,7 @@ a changed description is held back before it comes to this.
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from gloveport.late_pattern import late_pattern
 from gloveport.model import Allow, Ask, Decision, Deny
 from gloveport.model.hub import CallTool, Server, ServerPolicy, Toolbox, ToolRule
 from gloveport.policy.decisions.conditions import Met, hosts_of, in_words, weigh_conditions
@@ -26,7 +27,7 @@ MOST_HOSTS = 32
 """Hosts of one call that are looked up."""
 
 _MARK = "mcp__"
-_NO_WORD = re.compile(r"[^A-Za-z0-9_]")
+_NO_WORD = late_pattern(r"[^A-Za-z0-9_]")
 
 
 def toolbox_of(servers: Mapping[str, Server]) -> Toolbox:

@@ -4,25 +4,29 @@ Whatever compares hosts compares canonical ones. A text that clients and resolve
 interpreted: ``127.1``, ``0x7f.1`` and ``2130706433`` are the loopback address to some and a name to others.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-import idna
-
+from gloveport.late_module import late_module
+from gloveport.late_pattern import late_pattern
 from gloveport.model.egress import Api, ConnectionScheme, Egress, Scheme
+
+if TYPE_CHECKING:
+    import idna
+else:
+    idna = late_module("idna")
 
 PlaceScheme: TypeAlias = Scheme | ConnectionScheme
 
 _LONGEST = 253
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
-_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+_NAME = late_pattern(rf"{_LABEL}(?:\.{_LABEL})*")
 # What ends in a number is an IPv4 address to the URL standard and to inet_aton, however it is written.
-_ENDS_IN_NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
-_PORT = re.compile(r"[1-9][0-9]{0,4}")
-_HOST_AND_PORT = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*)(?::(?P<port>[^:]*))?")
+_ENDS_IN_NUMBER = late_pattern(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
+_PORT = late_pattern(r"[1-9][0-9]{0,4}")
+_HOST_AND_PORT = late_pattern(r"(?P<host>\[[^\]]*\]|[^:]*)(?::(?P<port>[^:]*))?")
 _SCHEMES: tuple[PlaceScheme, ...] = ("https", "http", "tcp", "postgres", "redis")
 DEFAULT_PORTS: Mapping[str, int] = {"https": 443, "http": 80}
 """Of schemes that have one."""

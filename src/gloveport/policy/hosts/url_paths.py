@@ -8,7 +8,9 @@ import re
 from functools import lru_cache
 from urllib.parse import quote, unquote_to_bytes
 
-_AMBIGUOUS = re.compile(
+from gloveport.late_pattern import late_pattern
+
+_AMBIGUOUS = late_pattern(
     r"[^\x21-\x7e]"  # control characters, spaces and what is not ASCII have no place in a request line
     r"|[?#]"  # the path ends before these
     r"|[\\;]|//"  # a separator to some; `;` begins parameters that some servers cut off: /admin;x/ is /admin/
@@ -18,11 +20,11 @@ _AMBIGUOUS = re.compile(
     r"|/(?:\.|%2e){1,2}(?:/|%3b|\Z)",  # dot segments; ..; is one to those that cut parameters off
     re.IGNORECASE | re.ASCII,
 )
-_BEYOND_ASCII = re.compile(r"%[89a-f]", re.IGNORECASE)
-_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
+_BEYOND_ASCII = late_pattern(r"%[89a-f]", re.IGNORECASE)
+_ESCAPE = late_pattern(r"%[0-9A-Fa-f]{2}")
 # What stays escaped: it would mean something else when it is decoded.
 _MEANINGFUL = frozenset("/\\%;?#")
-_TOKEN = re.compile(r"(?P<anything>\*\*+)|(?P<segment>(?<=/)\*(?=/|\Z))|(?P<some>\*)|(?P<text>[^*]+)")
+_TOKEN = late_pattern(r"(?P<anything>\*\*+)|(?P<segment>(?<=/)\*(?=/|\Z))|(?P<some>\*)|(?P<text>[^*]+)")
 _SOME = "[^/]*?"
 _SOME_MORE = "[^/]+?"
 _SEGMENTS = "(?:[^/]*/)*?"

@@ -4,8 +4,6 @@ import contextlib
 import os
 import select
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from io import FileIO
 from pathlib import Path
@@ -16,6 +14,7 @@ from msgspec import Struct, field
 from gloveport.errors import SandboxError
 from gloveport.sandbox.cgroups import cgroup
 from gloveport.sandbox.reaper import reaper
+from gloveport.sandbox.reaper.reaper_process import ReaperProcess, start_reaper
 from gloveport.sandbox.run import frames
 
 _PATIENCE_SECONDS = 5.0
@@ -76,22 +75,21 @@ class Launcher(Struct, kw_only=True):
     Not before it is needed: where cgroups are handed on to us, version 2 demands that nobody else is there.
     """
 
-    _process: "subprocess.Popen[bytes] | None" = None
-    _control: socket.socket = field(default_factory=socket.socket)
-    """To the reaper, where there is one."""
-
+    _reaper: ReaperProcess | None = None
     _places: list[Path] = field(default_factory=list)
     _turn: anyio.Lock = field(default_factory=anyio.Lock)
 
     @classmethod
     @contextlib.contextmanager
-    def open(cls) -> Iterator["Launcher"]:
+    def open(cls, started: ReaperProcess | None = None) -> Iterator["Launcher"]:
         """One; on leaving, all that it has started is dead, and the cgroups it was told of are removed.
+
+        ``started``: its reaper, where that was started before.
 
         Raises:
             SandboxError: A process hangs in the kernel.
         """
-        launcher = cls()
+        launcher = cls(_reaper=started)
         try:
             yield launcher
         finally:
@@ -104,19 +102,19 @@ class Launcher(Struct, kw_only=True):
             OSError: There can be no reaper.
         """
         self._places += places
-        if not self.prepare():
-            self._announce()
+        if self._reaper is None:
+            self._start()
+        else:
+            self._announce(self._reaper)
 
-    def prepare(self) -> bool:
-        """Start the reaper ahead of need, where there is none yet; whether there was none.
+    def prepare(self) -> None:
+        """Start the reaper ahead of need, where there is none yet.
 
         Raises:
             OSError: There can be none.
         """
-        is_missing = self._process is None
-        if is_missing:
+        if self._reaper is None:
             self._start()
-        return is_missing
 
     async def launch(self, descriptors: Sequence[int], held: Sequence[int], stack: contextlib.ExitStack) -> Launched:
         """Start a launch.
@@ -139,45 +137,37 @@ class Launcher(Struct, kw_only=True):
         return Launched(status=ours)
 
     async def _send(self, passed: tuple[int, ...], held: int) -> None:
-        self.prepare()
+        current = self._reaper or self._start()
         try:
-            await frames.send_descriptors(self._control, passed, held)
+            await frames.send_descriptors(current.control, passed, held)
         except (BrokenPipeError, ConnectionResetError):  # somebody has killed it, and with it what it has started
-            self._start()
-            await frames.send_descriptors(self._control, passed, held)
+            await frames.send_descriptors(self._start().control, passed, held)
 
-    def _announce(self) -> None:
+    def _announce(self, current: ReaperProcess) -> None:
         with FileIO(os.memfd_create("gloveport"), "w+") as file:
             file.write("\n".join(map(str, self._places)).encode())
             file.seek(0)
-            socket.send_fds(self._control, [bytes([reaper.PLACES])], [file.fileno()])
+            socket.send_fds(current.control, [bytes([reaper.PLACES])], [file.fileno()])
 
-    def _start(self) -> None:
+    def _start(self) -> ReaperProcess:
         """Start one, in the place of one that is dead, if there was one."""
         self._close()
-        self._control, theirs = socket.socketpair()
-        self._control.settimeout(0)
-        with theirs:
-            self._process = subprocess.Popen(  # noqa: S603 - every word of the command line is ours
-                [sys.executable, "-I", "-S", reaper.__file__, str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                env={},
-                cwd="/",
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-            )
-        self._announce()
+        self._reaper = started = start_reaper()
+        self._announce(started)
+        return started
 
     def _close(self) -> None:
-        self._control.close()
-        if self._process is not None and self._process.returncode is None:
+        if self._reaper is None:
+            return
+        process, control = self._reaper
+        control.close()
+        if process.returncode is None:
             ended = select.poll()  # to wait with a time-out, ``subprocess`` looks now and then
-            with FileIO(os.pidfd_open(self._process.pid)) as process:
-                ended.register(process, select.POLLIN)
+            with FileIO(os.pidfd_open(process.pid)) as descriptor:
+                ended.register(descriptor, select.POLLIN)
                 if not ended.poll(_PATIENCE_SECONDS * 1000):
                     raise SandboxError("a sandbox can't be cleared away: a process hangs in the kernel")
-            self._process.wait()
+            process.wait()
 
     def _end(self) -> None:
         self._close()

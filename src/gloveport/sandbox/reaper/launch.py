@@ -63,10 +63,16 @@ def open_plain(path: str) -> int:
     return descriptor
 
 
-def open_mapped(source: int, uid: int) -> int:
-    """A detached mount of the directory that is open, in which the owner of it is ``uid``, and nobody else anybody."""
-    owner = os.fstat(source)
-    namespace = open_mapping(f"{owner.st_uid} {uid} 1", f"{owner.st_gid} {uid} 1")
+def open_mapped(source: int, uid: int, namespaces: dict[tuple[int, int], int]) -> int:
+    """A detached mount of the directory that is open, in which the owner of it is ``uid``, and nobody else anybody.
+
+    ``namespaces``: those of owners that there were before.
+    """
+    status = os.fstat(source)
+    owner = status.st_uid, status.st_gid
+    if owner not in namespaces:
+        namespaces[owner] = open_mapping(f"{owner[0]} {uid} 1", f"{owner[1]} {uid} 1")
+    namespace = namespaces[owner]
     cloned: int = _libc.syscall(OPEN_TREE, source, b"", AT_EMPTY_PATH | OPEN_TREE_CLONE | os.O_CLOEXEC)
     check(min(cloned, 0), "open_tree")
     attributes = struct.pack("QQQQ", MOUNT_ATTR_IDMAP, 0, 0, namespace)  # struct mount_attr
@@ -74,7 +80,6 @@ def open_mapped(source: int, uid: int) -> int:
         _libc.syscall(MOUNT_SETATTR, cloned, b"", AT_EMPTY_PATH, attributes, len(attributes)),
         "its file system can't show a directory with another owner (mount_setattr)",
     )
-    os.close(namespace)
     return cloned
 
 
@@ -103,7 +108,10 @@ def stage_sources(stage: str, sources: list[str], owned: list[str], uid: int) ->
     check(_libc.unshare(CLONE_NEWNS), "unshare")
     mount(b"none", "/", None, MS_REC | MS_PRIVATE)  # nothing below reaches the host's own mount table
     opened = [open_plain(source) for source in sources]  # before the stage can hide one
-    mapped = {index: open_mapped(opened[index], uid) for index in map(sources.index, owned)}
+    namespaces: dict[tuple[int, int], int] = {}
+    mapped = {index: open_mapped(opened[index], uid, namespaces) for index in map(sources.index, owned)}
+    for namespace in namespaces.values():
+        os.close(namespace)
     mount(b"tmpfs", stage, b"tmpfs", MS_NOSUID | MS_NODEV, b"mode=0755,size=1m")
     for index, descriptor in enumerate(opened):
         target = f"{stage}/{index}"

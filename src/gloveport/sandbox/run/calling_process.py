@@ -8,7 +8,6 @@ import ctypes
 import errno
 import fcntl
 import os
-import re
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from gloveport.late_pattern import late_pattern
 from gloveport.openat2 import IN_ROOT, NO_MAGICLINKS, check, closing, open_beneath
 
 _IS_VALID: Final = 0x40082102  # SECCOMP_IOCTL_NOTIF_ID_VALID
@@ -25,7 +25,7 @@ _PIDFD_GETFD: Final = 438  # of x86-64, as the filter
 _PATH_BYTES: Final = 4096
 _FILE_BYTES: Final = 4096
 _TRIES: Final = 16
-_OCTAL: Final = re.compile(rb"\\([0-3][0-7]{2})")  # how the kernel writes blanks in a path
+_OCTAL: Final = late_pattern(rb"\\([0-3][0-7]{2})")  # how the kernel writes blanks in a path
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = _libc.process_vm_readv.restype = ctypes.c_long

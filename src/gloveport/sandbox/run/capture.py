@@ -6,7 +6,6 @@ a buffer's edge, and terminal escapes are removed unless asked for, since the re
 
 import codecs
 import os
-import re
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from typing import BinaryIO
 
 from msgspec import Struct, field
 
+from gloveport.late_pattern import late_pattern
 from gloveport.model import Output
 
 PAGE_BYTES = 64 * 1024
@@ -29,7 +29,7 @@ _ARCHIVED_BYTES = 256 << 20
 # newline. A carriage return becomes a newline, or it could overwrite what stands before it. Then what is not seen, and
 # turns a line round or carries a message past whoever reads it: overrides of direction, tags, selectors without a
 # letter, spaces of no width. What joins letters stays, for emoji and for the scripts that need it.
-_ESCAPES = re.compile(
+_ESCAPES = late_pattern(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]|\x9b[0-?]*[ -/]*[@-~]"
     r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
     r"|[\u200b\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"

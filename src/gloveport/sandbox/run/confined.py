@@ -15,15 +15,15 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import cached_property
 from io import FileIO
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import anyio
-import pydantic_core
 from msgspec import Struct
 
 from gloveport.ascii_json import encode_json
 from gloveport.errors import GuestError, SandboxError
 from gloveport.event_loop import Selector
+from gloveport.late_module import late_module
 from gloveport.model import Program
 from gloveport.model.json_value import JsonValue
 from gloveport.model.reading import WrongShapeError, read_value
@@ -38,6 +38,11 @@ from gloveport.sandbox.run import frames
 from gloveport.sandbox.run.call_watch import CallWatch
 from gloveport.sandbox.run.limit_watch import LimitWatch
 from gloveport.sandbox.run.supervisor import LOOK_SECONDS, Supervisor, watch_files
+
+if TYPE_CHECKING:
+    import pydantic_core
+else:
+    pydantic_core = late_module("pydantic_core")
 
 _ESCAPED = 6  # most bytes of JSON that one byte of text becomes
 _REPORT_BYTES = 512 * 1024  # most of a report besides its value

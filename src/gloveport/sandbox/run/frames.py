@@ -11,22 +11,29 @@ import stat
 import struct
 from collections.abc import Mapping, Sequence
 from io import FileIO
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import anyio
-import pydantic_core
+import msgspec
 from msgspec import Struct, field
 
 from gloveport.ascii_json import encode_json
 from gloveport.errors import GuestError
+from gloveport.late_module import late_module
 from gloveport.model.json_value import JsonValue
 from gloveport.sandbox.base import Directories
 from gloveport.sandbox.plan import Door
+
+if TYPE_CHECKING:
+    import pydantic_core
+else:
+    pydantic_core = late_module("pydantic_core")
 
 MAX_FRAME_BYTES = 16 << 20
 DIRECT_BYTES = 1 << 16
 """Most that is said at once past a session's supervisor, to its interpreter or by it."""
 
+_PLAIN_DEPTH = 100
 _HEAD_BYTES = 4
 _CHUNK_BYTES = 1 << 16
 _DESCRIPTOR = struct.Struct("i")
@@ -283,8 +290,10 @@ def parse(body: bytes) -> dict[str, JsonValue]:
     Raises:
         GuestError: It is no JSON object.
     """
+    # msgspec, which is imported in any case, knows no bound of depth: what could nest deeply is not for it.
+    is_flat = body.count(b"[") + body.count(b"{") <= _PLAIN_DEPTH
     try:
-        message = pydantic_core.from_json(body, allow_inf_nan=False)
+        message = msgspec.json.decode(body) if is_flat else pydantic_core.from_json(body, allow_inf_nan=False)
     except ValueError as error:
         raise GuestError(f"a frame that is no JSON came out of the sandbox: {error}") from error
     if not isinstance(message, dict):

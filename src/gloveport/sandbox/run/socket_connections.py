@@ -21,8 +21,9 @@ import stat
 import struct
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct
 
 from gloveport.openat2 import check
 from gloveport.sandbox.run.calling_process import CallingProcess, read_mount
@@ -35,8 +36,7 @@ _TIMEOUT: Final = struct.Struct("=qq")  # struct timeval
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-@dataclass(kw_only=True, eq=False)
-class Connection:
+class Connection(Struct, eq=False, kw_only=True):
     """One that a program has asked for, until it is made or refused.
 
     Attributes:
@@ -52,8 +52,8 @@ class Connection:
     target: int | None
     address: bytes
     local: bool
-    deadline: float | None = field(init=False)
-    _waits: bool = field(init=False)
+    deadline: float | None = None
+    _waits: bool = False
 
     def __post_init__(self) -> None:
         self._waits = not fcntl.fcntl(self.descriptor, fcntl.F_GETFL) & os.O_NONBLOCK

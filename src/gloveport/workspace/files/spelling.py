@@ -6,9 +6,9 @@ valid Unicode.
 """
 
 import os
-import re
 from typing import Final
 
+from gloveport.late_pattern import late_pattern
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.tool_types import demand_unicode
 
@@ -21,9 +21,9 @@ MAX_NAME_BYTES: Final = 255
 _SHOWN: Final = 200
 """Characters of a path in a message; ``details`` have all of it."""
 
-_ABSOLUTE: Final = re.compile(r"/|[A-Za-z]:[\\/]")
-_ESCAPE: Final = re.compile(r"\\x(5c|[89a-f][0-9a-f])")
-_LIKE_AN_ESCAPE: Final = re.compile(rb"\\(?=x(?:5c|[89a-f][0-9a-f]))")
+_ABSOLUTE: Final = late_pattern(r"/|[A-Za-z]:[\\/]")
+_ESCAPE: Final = late_pattern(r"\\x(5c|[89a-f][0-9a-f])")
+_LIKE_AN_ESCAPE: Final = late_pattern(rb"\\(?=x(?:5c|[89a-f][0-9a-f]))")
 
 
 def spell_path(name: bytes) -> str:

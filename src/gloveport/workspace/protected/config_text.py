@@ -9,16 +9,17 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct, field
 
+from gloveport.late_pattern import late_pattern
 from gloveport.policy.decisions.git_config_keys import ConfigKey
 
 # What has a choice or a repetition in it is never repeated possessively: Python 3.11.2, Debian's, matches it wrongly.
-_HEADER: Final = re.compile(r'\[([A-Za-z0-9-]+)(?:\.([A-Za-z0-9.-]+)|[ \t]+"([^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*)")?\]')
-_ENTRY: Final = re.compile(
+_HEADER: Final = late_pattern(r'\[([A-Za-z0-9-]+)(?:\.([A-Za-z0-9.-]+)|[ \t]+"([^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*)")?\]')
+_ENTRY: Final = late_pattern(
     r"([A-Za-z][A-Za-z0-9-]*+)[ \t]*+"
     r'(?:=[ \t]*+((?:[^"\\\n#;]++|\\[ntb"\\\n]|"[^"\\\n]*+(?:\\[ntb"\\\n][^"\\\n]*+)*")*)(?:[#;][^\n]*+)?)?(?:\n|\Z)'
 )
-_BLANK: Final = re.compile(r"[ \t\n]*+(?:[#;][^\n]*+[ \t\n]*+)*")
-_PIECE: Final = re.compile(r'\\(.|\n)|"|[^"\\]+')
+_BLANK: Final = late_pattern(r"[ \t\n]*+(?:[#;][^\n]*+[ \t\n]*+)*")
+_PIECE: Final = late_pattern(r'\\(.|\n)|"|[^"\\]+')
 _ESCAPES: Final = {"n": "\n", "t": "\t", "b": "\b", "\n": ""}
 
 Values: TypeAlias = Mapping[ConfigKey, tuple[str | None, ...]]

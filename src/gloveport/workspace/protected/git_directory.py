@@ -12,6 +12,7 @@ from io import FileIO
 from itertools import islice
 from typing import Final
 
+from gloveport.late_pattern import late_pattern
 from gloveport.policy.decisions.protected_names import GIT_DIRECTORIES, GIT_FILES
 from gloveport.workspace.files.descriptors import LIST, READ
 
@@ -24,7 +25,7 @@ MOST_COPIED_BYTES: Final = 1 << 14
 _MOST_BYTES: Final = 1 << 18
 _MOST_NAMED: Final = 64
 _MOST_NAMES: Final = 10_000
-_LINE: Final = re.compile(rb"^[ \t]*(?:\[[^\]\n]*\][ \t]*)?([A-Za-z][A-Za-z0-9-]*)[ \t]*=[ \t]*(.*)$", re.MULTILINE)
+_LINE: Final = late_pattern(rb"^[ \t]*(?:\[[^\]\n]*\][ \t]*)?([A-Za-z][A-Za-z0-9-]*)[ \t]*=[ \t]*(.*)$", re.MULTILINE)
 _PROGRAMS: Final = frozenset(
     {b"askpass", b"clean", b"cmd", b"command", b"driver", b"editor", b"external", b"fsmonitor", b"helper", b"pager"}
     | {b"process", b"program", b"smudge", b"sshcommand", b"textconv"}

@@ -1,0 +1,38 @@
+"""Starts the reaper as a process of its own. Imports next to nothing: it starts while all else is imported."""
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+_HERE = Path(__file__).parent
+_START = _HERE.parents[1] / "guest" / "start.py"
+
+
+class ReaperProcess(NamedTuple):
+    """A reaper that was started; it ends when ``control`` is closed."""
+
+    process: "subprocess.Popen[bytes]"
+    control: socket.socket
+
+
+def start_reaper() -> ReaperProcess:
+    """Start one, from the bytecode that is kept of it.
+
+    Raises:
+        OSError: It can't be started.
+    """
+    control, theirs = socket.socketpair()
+    control.settimeout(0)
+    with theirs:
+        process = subprocess.Popen(  # noqa: S603 - every word of the command line is ours
+            [sys.executable, "-I", "-S", str(_START), str(_HERE / "reaper.py"), str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            env={},
+            cwd="/",
+            pass_fds=(theirs.fileno(),),
+            start_new_session=True,
+        )
+    return ReaperProcess(process, control)
