@@ -45,7 +45,6 @@ def test_what_runs_one_program_does_not_wait_for_libraries_that_other_configurat
         "cryptography",
         "yaml",
         "typer",
-        "watchfiles",
         "packaging",
         "tree_sitter",
         "html",

@@ -5,34 +5,37 @@ between two looks, nor where the kernel is silent: on a network's file system, o
 the place of another.
 """
 
+import ctypes
 import os
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Final, TypeAlias
 
 import anyio
 from anyio import to_thread
-from anyio.lowlevel import checkpoint
 
 from gloveport.config.api_files.api_directory import api_files
 from gloveport.config.sources.selection import ConfigSources, sources
 from gloveport.config.sources.trust import record_path
-from gloveport.late_module import late_module
+from gloveport.openat2 import check
 
-if TYPE_CHECKING:
-    import watchfiles
-else:
-    watchfiles = late_module("watchfiles")
-
-_LOOK_SECONDS = 2.0
+_LOOK_SECONDS: Final = 2.0
 """After so long the files are looked at, whatever the kernel says."""
 
-_QUIET_MS = 50
+_QUIET_SECONDS: Final = 0.05
 """Changes that follow each other so closely are one: some editors empty a file and then write it."""
 
-_DEBOUNCE_MS = 500
+_DEBOUNCE_SECONDS: Final = 0.5
 """Changes that never end are said so often."""
+
+_CHANGES: Final = 0x0FCE
+"""Events of inotify: all but those of what is only opened, read and closed, of which a workspace has thousands."""
+
+_NEWS_BYTES: Final = 1 << 16
+
+_libc = ctypes.CDLL(None, use_errno=True)
 
 _Look: TypeAlias = Mapping[Path, tuple[int, ...] | None]
 
@@ -86,34 +89,31 @@ def _directories(look: _Look) -> set[Path]:
 
 async def _wait_changed(seen: _Look, found: ConfigSources, environ: Mapping[str, str]) -> None:
     """Wait until something happens near the files, or it is time to look anyway."""
-    stop, changed = anyio.Event(), anyio.Event()
     directories = await to_thread.run_sync(_directories, seen)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_listen, directories, stop, changed)
-        try:
-            await checkpoint()  # the kernel is asked for news before the first wait of _listen
-            if await to_thread.run_sync(_look, found, environ) == seen:  # nothing happened before it was asked
-                await changed.wait()
-        finally:
-            # The thread that listens can't be cancelled, but it asks every now and then whether it is to stop.
-            stop.set()
-            tasks.cancel_scope.cancel()
-
-
-async def _listen(directories: set[Path], stop: anyio.Event, changed: anyio.Event) -> None:
-    news = watchfiles.awatch(
-        *directories,
-        watch_filter=None,
-        recursive=False,
-        debounce=_DEBOUNCE_MS,
-        step=_QUIET_MS,
-        rust_timeout=int(_LOOK_SECONDS * 1000),
-        yield_on_timeout=True,
-        stop_event=stop,
-    )
     try:
-        async with aclosing(news):
-            await anext(news, None)
-    except (OSError, RuntimeError):  # a directory has just gone, or this user watches too much already
+        with _open_watch(directories) as news:
+            if await to_thread.run_sync(_look, found, environ) == seen:  # nothing happened before the kernel was asked
+                with anyio.move_on_after(_LOOK_SECONDS):
+                    await anyio.wait_readable(news)
+                    await _wait_quiet(news)
+    except OSError:  # a directory has just gone, or this user watches too much already
         await anyio.sleep(_LOOK_SECONDS)
-    changed.set()
+
+
+async def _wait_quiet(news: FileIO) -> None:
+    with anyio.move_on_after(_DEBOUNCE_SECONDS):
+        while True:
+            news.read(_NEWS_BYTES)
+            with anyio.move_on_after(_QUIET_SECONDS) as quiet:
+                await anyio.wait_readable(news)
+            if quiet.cancelled_caught:
+                return
+
+
+@contextmanager
+def _open_watch(directories: Iterable[Path]) -> Iterator[FileIO]:
+    """What is readable when something in these directories was changed. Raises OSError where that can't be had."""
+    with FileIO(check(_libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))) as news:
+        for directory in directories:
+            check(_libc.inotify_add_watch(news.fileno(), bytes(directory), _CHANGES))
+        yield news
