@@ -136,7 +136,7 @@ SUBPACKAGES = {
         {"proxy"},
     ],
     "sandbox": [
-        {"clock", "console", "plan", "seccomp", "reaper"},
+        {"clock", "connectors", "console", "plan", "seccomp", "reaper"},
         {"base", "cgroups"},
         {"run"},
         {"launch"},

@@ -397,7 +397,7 @@ async def test_the_host_connects_to_what_listens_in_a_sandbox_by_sockets_of_it(s
             await anyio.lowlevel.checkpoint()
 
     async with made.build() as child, anyio.create_task_group() as tasks:
-        (connector,) = child.connectors
+        (connector,) = child.connectors.open()
         assert connector.getsockname()[1] == 0
         ports = SandboxPorts()
         ports.add("it", "a server", child.connectors)

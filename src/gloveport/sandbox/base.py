@@ -10,6 +10,7 @@ from msgspec import Struct
 from gloveport.model import LimitName, Program, Value
 from gloveport.model.json_value import JsonValue
 from gloveport.sandbox.clock import Clock
+from gloveport.sandbox.connectors import Connectors
 from gloveport.sandbox.console import Console
 from gloveport.sandbox.plan import Plan
 
@@ -56,8 +57,10 @@ class Sink(Protocol):
 class IsolationReport(Value):
     """What the first process of a sandbox finds in force, as its kernel tells it, before any program is there."""
 
-    mounts: tuple[tuple[int, int], ...]
-    """Device and inode of what lies at each target of the plan's binds."""
+    mounts: tuple[tuple[int, int], ...] = ()
+    """Device and inode of what lies at each target of the plan's binds. What a fork server forks tells of none: it has
+    those of the fork server, which has told them.
+    """
 
     landlock: int
     """Landlock ABI; 0 where there is none."""
@@ -102,8 +105,8 @@ class Child(Protocol):
         """Sockets that listen at the plan's ``doors``, in that order. They don't block, and close with the child."""
 
     @property
-    def connectors(self) -> tuple[socket.socket, ...]:
-        """Sockets of the plan's ``connectors``, not connected. They don't block, and close with the child."""
+    def connectors(self) -> Connectors:
+        """Sockets of the plan's ``connectors``, which close with the child."""
 
     @property
     def placeholders(self) -> Mapping[str, str]:

@@ -9,14 +9,15 @@ import errno
 import os
 import socket
 import struct
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from functools import cached_property
 from typing import Final
 
 import anyio
 from msgspec import Struct, field
 
-from gloveport.errors import GloveportError
+from gloveport.errors import GloveportError, GuestError
+from gloveport.sandbox.connectors import Connectors
 
 _LOOPBACK: Final = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
 _FREE_SECONDS: Final = 5.0
@@ -56,18 +57,19 @@ class _Reachable(Struct, frozen=True, eq=False, kw_only=True, dict=True):
     """A sandbox, and the sockets that reach it."""
 
     what: str
-    connectors: tuple[socket.socket, ...]
+    connectors: Connectors
 
     @cached_property
     def free(self) -> tuple[tuple[str, _FreeSockets], ...]:
-        """By the address that they connect to. Most commands end before anybody asks."""
-        alike = [(address, [one for one in self.connectors if one.family == family]) for family, address in _LOOPBACK]
+        """By the address that they connect to. Most commands end before anybody asks. Raises GuestError."""
+        every = self.connectors.open()
+        alike = [(address, [one for one in every if one.family == family]) for family, address in _LOOPBACK]
         return tuple((address, _FreeSockets(each, anyio.Semaphore(len(each)))) for address, each in alike if each)
 
     @property
     def is_there(self) -> bool:
         """Whether the sandbox is: its sockets close with it."""
-        return self.connectors[0].fileno() >= 0
+        return not self.connectors.is_closed
 
 
 class SandboxPorts(Struct, eq=False, kw_only=True):
@@ -75,12 +77,11 @@ class SandboxPorts(Struct, eq=False, kw_only=True):
 
     _sandboxes: dict[str, _Reachable] = field(default_factory=dict)
 
-    def add(self, name: str, what: str, connectors: Iterable[socket.socket]) -> None:
+    def add(self, name: str, what: str, connectors: Connectors) -> None:
         """Let the ports of a sandbox be reached for as long as it is there; ``what`` tells people what runs in it."""
-        every = tuple(connectors)
         self._sandboxes = {other: one for other, one in self._sandboxes.items() if one.is_there}
-        if every and name not in self._sandboxes:
-            self._sandboxes[name] = _Reachable(what=what, connectors=every)
+        if connectors.families and name not in self._sandboxes:
+            self._sandboxes[name] = _Reachable(what=what, connectors=connectors)
 
     def remove(self, name: str) -> None:
         """Let no port of a sandbox be reached any more."""
@@ -100,7 +101,11 @@ class SandboxPorts(Struct, eq=False, kw_only=True):
         sandbox = self._sandboxes.get(name)
         if sandbox is None or not sandbox.is_there:
             raise PortError("there is no such command or session any more")
-        for address, free in sandbox.free:
+        try:
+            every = sandbox.free
+        except GuestError as error:
+            raise PortError(f"its ports can't be reached: {error}") from error
+        for address, free in every:
             async with free.take() as connector:
                 if await _is_connected(connector, address, port):
                     yield connector

@@ -22,7 +22,7 @@ from gloveport.errors import ForkRefusedError, GuestError, SandboxError
 from gloveport.model import GUEST, Limits
 from gloveport.model.byte_size import ByteSize
 from gloveport.model.json_value import JsonValue
-from gloveport.sandbox.base import ExitStatus, IsolationReport
+from gloveport.sandbox.base import ExitStatus
 from gloveport.sandbox.cgroups import cgroup
 from gloveport.sandbox.cgroups.kernel_memory import free_leftovers
 from gloveport.sandbox.launch import apparmor, bubblewrap
@@ -102,7 +102,7 @@ class ZygoteProcess(Struct, kw_only=True):
                             watched = [one.target for one in self.plan.writable]
                             stack.enter_context(supervised_calls.serve(listener, watched, self.spawned.uid))
                         ready, pid, directories = await frames.expect_ready(channel, stack)
-                        walls = self._check_ready(ready.get("ready"))
+                        walls = check_ready(ready.get("ready"), landlock_abi=self.backend.landlock_abi)
                         if group is not None and not groups:
                             group.attach(pid)
                         streams = stack.enter_context(Streams.open(self.spawned.uid))
@@ -151,11 +151,6 @@ class ZygoteProcess(Struct, kw_only=True):
                     self._kept = kept
                 await frames.send_descriptors(self.spawned.channel, descriptors)
 
-    @property
-    def shown(self) -> tuple[tuple[int, int], ...]:
-        """Device and inode of what is mounted in it and all its children."""
-        return self.spawned.shown
-
     def is_alive(self) -> bool:
         """Whether it can fork."""
         return not is_dead(self.inner)
@@ -174,13 +169,6 @@ class ZygoteProcess(Struct, kw_only=True):
         while self._children:
             self._child_ended = anyio.Event()
             await self._child_ended.wait()
-
-    def _check_ready(self, ready: JsonValue) -> IsolationReport:
-        """The walls that a child tells of. Its mounts are those of the fork server, which has told them."""
-        told: JsonValue = ready
-        if isinstance(ready, dict):
-            told = {**ready, "mounts": [list(identity) for identity in self.shown]}
-        return check_ready(told, landlock_abi=self.backend.landlock_abi, shown=self.shown)
 
 
 @contextlib.asynccontextmanager

@@ -32,6 +32,7 @@ from gloveport.sandbox.cgroups import cgroup
 from gloveport.sandbox.cgroups.cpu_throttle import CpuThrottle
 from gloveport.sandbox.cgroups.kernel_memory import KernelMemory
 from gloveport.sandbox.clock import Clock
+from gloveport.sandbox.connectors import Connectors
 from gloveport.sandbox.console import Console, close
 from gloveport.sandbox.plan import Kept, Plan
 from gloveport.sandbox.run import frames
@@ -111,7 +112,7 @@ class Confined(Struct, kw_only=True, dict=True):
     group: cgroup.Cgroup | None
     streams: Streams
     doors: tuple[socket.socket, ...]
-    connectors: tuple[socket.socket, ...]
+    connectors: Connectors
     uid: int | None
     directories: Directories
     rlimits: Mapping[str, tuple[int, int]]
@@ -597,13 +598,14 @@ class Confined(Struct, kw_only=True, dict=True):
 _READY = b"R"
 
 
-def check_ready(ready: JsonValue, *, landlock_abi: int, shown: tuple[tuple[int, int], ...]) -> IsolationReport:
+def check_ready(ready: JsonValue, *, landlock_abi: int, shown: tuple[tuple[int, int], ...] = ()) -> IsolationReport:
     """Refuse a sandbox whose first process does not find every inner wall in force, and each mount as it was named.
 
     Args:
         ready: What it said.
         landlock_abi: The least Landlock that is accepted.
-        shown: Device and inode of each bind's source, as found before anything was started.
+        shown: Device and inode of each bind's source, as found before anything was started; none where another process
+            has told what is mounted.
 
     Raises:
         SandboxError: Names the missing wall.

@@ -22,6 +22,7 @@ from gloveport.errors import GuestError
 from gloveport.late_module import late_module
 from gloveport.model.json_value import JsonValue
 from gloveport.sandbox.base import Directories
+from gloveport.sandbox.connectors import Connectors
 from gloveport.sandbox.plan import Door
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ _HEAD_BYTES = 4
 _CHUNK_BYTES = 1 << 16
 _DESCRIPTOR = struct.Struct("i")
 _CREDENTIALS = struct.Struct("iii")
-_KIND_OPTIONS = (socket.SO_DOMAIN, socket.SO_TYPE, socket.SO_ACCEPTCONN)
 _ANCILLARY_BYTES = socket.CMSG_SPACE(_CREDENTIALS.size)
 
 
@@ -237,7 +237,7 @@ class NetworkSockets(NamedTuple):
     """Sockets of a sandbox's network namespace that the host holds: see ``sandbox.base.Child``."""
 
     doors: tuple[socket.socket, ...] = ()
-    connectors: tuple[socket.socket, ...] = ()
+    connectors: Connectors = Connectors((), [])
 
 
 async def receive_network(
@@ -247,27 +247,24 @@ async def receive_network(
     and ``stack`` closes them.
 
     Raises:
-        GuestError: Others come, or none.
+        GuestError: Others listen, or not as many come.
         OSError: What comes is no socket.
     """
-    left = [*await receive_descriptors(channel, len(doors) + len(connectors))]
-    found: list[socket.socket] = []
+    came = await receive_descriptors(channel, len(doors) + len(connectors))
+    unused = Connectors(connectors, [*came[len(doors) :]])
+    stack.callback(unused.close)
+    left, listeners = [*came[: len(doors)]], list[socket.socket]()
     try:
         while left:
-            found.append(stack.enter_context(socket.socket(fileno=left[0])))
+            listeners.append(stack.enter_context(socket.socket(fileno=left[0])))
             del left[0]
     finally:
         _close_all(left)
-    for one in found:
-        one.settimeout(0)
-    sockets = NetworkSockets(tuple(found[: len(doors)]), tuple(found[len(doors) :]))
-    for listener, door in zip(sockets.doors, doors, strict=True):
+    for listener, door in zip(listeners, doors, strict=True):
+        listener.settimeout(0)
         if not _listens_at(listener, door):
             raise GuestError(f"what it sent does not listen at {door[0]}:{door[1]}")
-    for connector, family in zip(sockets.connectors, connectors, strict=True):
-        if not _is_unused(connector, family):
-            raise GuestError("what it sent is no unused socket")
-    return sockets
+    return NetworkSockets(tuple(listeners), unused)
 
 
 def _listens_at(listener: socket.socket, door: Door) -> bool:
@@ -276,12 +273,6 @@ def _listens_at(listener: socket.socket, door: Door) -> bool:
         and listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
         and listener.getsockname() == door
     )
-
-
-def _is_unused(connector: socket.socket, family: int) -> bool:
-    # The kernel is asked again, for there are many: to make a member of an enumeration takes ten times as long.
-    found = [connector.getsockopt(socket.SOL_SOCKET, option) for option in _KIND_OPTIONS]
-    return found == [family, socket.SOCK_STREAM, 0] and connector.getsockname()[1] == 0
 
 
 def parse(body: bytes) -> dict[str, JsonValue]:

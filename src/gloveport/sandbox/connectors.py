@@ -1,0 +1,61 @@
+"""Sockets by which the host connects to what listens in a sandbox: in its network namespace, and nobody's inside."""
+
+import errno
+import os
+import socket
+from collections.abc import Sequence
+
+from msgspec import Struct, field
+
+from gloveport.errors import GuestError
+
+
+class Connectors(Struct, eq=False):
+    """Those of one sandbox. There are many, and most sandboxes end before anybody connects to anything: so what has
+    come is looked at when it is first wanted.
+
+    Attributes:
+        families: What has to have come, in this order.
+        is_closed: Whether the sandbox has gone, or something else has come.
+    """
+
+    families: Sequence[int]
+    _descriptors: list[int]
+    """Of those that were not looked at."""
+
+    _sockets: list[socket.socket] = field(default_factory=list)
+    is_closed: bool = False
+
+    def open(self) -> Sequence[socket.socket]:
+        """All of them, not connected. They don't block, and close with the sandbox.
+
+        Raises:
+            GuestError: Something else has come.
+        """
+        try:
+            while self._descriptors:
+                self._sockets.append(socket.socket(fileno=self._descriptors[0]))
+                del self._descriptors[0]
+                self._sockets[-1].settimeout(0)
+                _require_unused(self._sockets[-1], self.families[len(self._sockets) - 1])
+        except OSError as error:
+            self.close()
+            raise GuestError("what it sent is no unused socket") from error
+        return self._sockets
+
+    def close(self) -> None:
+        """Close them."""
+        self.is_closed = True
+        for number in self._descriptors:
+            os.close(number)
+        for one in self._sockets:
+            one.close()
+        self._descriptors, self._sockets = [], []
+
+
+def _require_unused(connector: socket.socket, family: int) -> None:
+    """Raise OSError where it is of another kind, listens or is bound."""
+    is_listening = connector.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
+    kind = connector.family, connector.type
+    if kind != (family, socket.SOCK_STREAM) or is_listening or connector.getsockname()[1] != 0:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
