@@ -83,31 +83,37 @@ class Jobs(Generic[SomeJob]):
     def __init__(self, tasks: TaskGroup, retention: Retention[SomeJob]) -> None:
         self._tasks = tasks
         self._retention = retention
-        self._jobs: dict[str, SomeJob] = {}
+        self._active: dict[str, SomeJob] = {}
+        self._over: dict[str, tuple[SomeJob, int]] = {}
+        """Those that are remembered, with their sizes, in the order in which they ended."""
+        self._held = 0
 
     def start(self, job: SomeJob, work: Callable[[SomeJob], Awaitable[None]]) -> None:
         """Begin a job. It goes on until its work is done, its scope is cancelled, or the server ends."""
         self.forget_old()
-        self._jobs[job.id] = job
+        self._active[job.id] = job
         self._tasks.start_soon(self._do, job, work)
 
     def find(self, job_id: str, owner: str) -> SomeJob | None:
         """The job of this id, if it was begun for this owner and is remembered."""
         self.forget_old()
-        job = self._jobs.get(job_id)
+        over, _ = self._over.get(job_id, (None, 0))
+        job = self._active.get(job_id, over)
         return job if job is not None and job.owner == owner else None
 
     def drop(self, job: SomeJob) -> None:
         """Forget a job at once: nobody will ask for it."""
-        self._jobs.pop(job.id, None)
+        self._active.pop(job.id, None)
+        _, size = self._over.pop(job.id, (job, 0))
+        self._held -= size
 
     def all(self) -> list[SomeJob]:
-        """Those that go on, and those that are remembered."""
-        return [*self._jobs.values()]
+        """Those that are remembered, and those that go on."""
+        return [*(job for job, _ in self._over.values()), *self.active()]
 
     def active(self) -> list[SomeJob]:
         """Those that go on."""
-        return [job for job in self._jobs.values() if not job.is_over]
+        return [*self._active.values()]
 
     async def end(self) -> None:
         """End those that go on, and wait until they are over."""
@@ -119,12 +125,12 @@ class Jobs(Generic[SomeJob]):
 
     def forget_old(self) -> None:
         """Forget what is over and not to be remembered any more."""
-        now, kept, held = time.monotonic(), self._retention, 0
-        over = sorted((job for job in self._jobs.values() if job.is_over), key=lambda job: -job.ended)
-        for number, job in enumerate(over):
-            held += kept.size(job)
-            if number >= kept.jobs or now - job.ended > kept.seconds or held > kept.bytes:
-                del self._jobs[job.id]
+        kept, latest = self._retention, time.monotonic() - self._retention.seconds
+        while self._over:
+            oldest, _ = next(iter(self._over.values()))
+            if len(self._over) <= kept.jobs and self._held <= kept.bytes and oldest.ended >= latest:
+                break
+            self.drop(oldest)
 
     async def _do(self, job: SomeJob, work: Callable[[SomeJob], Awaitable[None]]) -> None:
         try:
@@ -133,4 +139,8 @@ class Jobs(Generic[SomeJob]):
         except Exception as error:  # noqa: BLE001 - no other job ends with it; who waits for it raises it
             job.failure = error
         finally:
+            if self._active.pop(job.id, None) is not None:  # or it was dropped
+                size = self._retention.size(job)
+                self._over[job.id] = job, size
+                self._held += size
             job.end()
