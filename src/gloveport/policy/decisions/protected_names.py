@@ -71,12 +71,15 @@ GIT_DIRECTORIES: Final = frozenset({"hooks"})
 
 _KINDS: Final[Mapping[str, Kind]] = {
     **dict.fromkeys(FILES, "file"),
-    **dict.fromkeys([*DIRECTORIES, *BELOW], "directory"),
+    **dict.fromkeys(DIRECTORIES, "directory"),
     ".git": "git",
 }
-_ABOVE: Final = frozenset(path.partition("/")[0] for path in BELOW)
+_PARTED: Final = tuple(path.partition("/")[::2] for path in BELOW)
+_KINDS_IN: Final[Mapping[str, Mapping[str, Kind]]] = {
+    above: {**{name: "directory" for first, name in _PARTED if first == above}, **_KINDS} for above, _ in _PARTED
+}
 
-SPELLINGS: Final = tuple(name for name in _KINDS if "/" not in name)
+SPELLINGS: Final = tuple(_KINDS)
 """Each name as it is usually written, for a directory that holds more names than anybody reads."""
 
 
@@ -87,11 +90,12 @@ def kind_of(name: str, above: str = "") -> Kind | None:
         name: Its last part.
         above: The name of the directory that it lies in.
     """
-    last = name.lower() if name.isascii() else fold_name(name)
-    found = _KINDS.get(last)
-    if found is None and above and (first := fold_name(above)) in _ABOVE:
-        return _KINDS.get(f"{first}/{last}")
-    return found
+    return kinds_in(above).get(fold_name(name))
+
+
+def kinds_in(above: str) -> Mapping[str, Kind]:
+    """The same of all that a directory of this name may hold, by names as ``fold_name`` has them."""
+    return _KINDS_IN.get(fold_name(above), _KINDS)
 
 
 def fold_name(name: str) -> str:

@@ -6,7 +6,7 @@ import stat
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
-from gloveport.openat2 import closing, open_beneath
+from gloveport.openat2 import open_beneath
 from gloveport.workspace.files.descriptors import LIST
 
 _LOOK: Final = stat.S_IRUSR | stat.S_IXUSR
@@ -18,13 +18,16 @@ Mark: TypeAlias = tuple[int, int, int, int, int]
 @contextlib.contextmanager
 def descend(above: int | None, path: bytes) -> Iterator[int | None]:
     """A directory below, through no link, that its owner can look into; None where there is none."""
-    with contextlib.ExitStack() as stack:
-        descriptor = None
+    descriptor = found = None
+    try:
         with contextlib.suppress(OSError):
             if above is not None:
-                found = stack.enter_context(closing(open_beneath(above, path or b".", LIST)))
-                descriptor = found if is_open(os.fstat(found)) else None
-        yield descriptor
+                descriptor = open_beneath(above, path or b".", LIST)
+                found = descriptor if is_open(os.fstat(descriptor)) else None
+        yield found
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def is_open(status: os.stat_result) -> bool:

@@ -17,7 +17,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from gloveport.openat2 import closing, open_beneath
-from gloveport.policy.decisions.protected_names import SPELLINGS, Kind, kind_of
+from gloveport.policy.decisions.protected_names import SPELLINGS, Kind, fold_name, kind_of, kinds_in
 from gloveport.workspace.files.descriptors import let_owner_in
 from gloveport.workspace.protected import git_directory
 from gloveport.workspace.protected.descent import Mark, descend, is_open, join_path, mark_of
@@ -98,19 +98,21 @@ class Search(Struct, kw_only=True):
 
     def _look_into(self, directory: int, path: bytes) -> list[bytes]:
         """Protect what a directory holds; return the names of those below it that are worth a look."""
-        above = os.fsdecode(path.rpartition(b"/")[2])
+        kinds = kinds_in(os.fsdecode(path.rpartition(b"/")[2]))
         below: list[bytes] = []
-        left = min(_MOST_NAMES_OF_ONE, self.names_left)
+        left = most = min(_MOST_NAMES_OF_ONE, self.names_left)
         with os.scandir(directory) as entries:
             for entry in entries:
-                left, self.names_left = left - 1, self.names_left - 1
+                left -= 1
                 if left <= 0:
                     break
-                kind = kind_of(entry.name, above)
-                if kind is not None and self._protect(directory, path, os.fsencode(entry.name), kind):
+                name = entry.name
+                kind = kinds.get(fold_name(name))
+                if kind is not None and self._protect(directory, path, os.fsencode(name), kind):
                     continue
-                if entry.name not in _UNINTERESTING and entry.is_dir(follow_symlinks=False):
-                    below.append(os.fsencode(entry.name))
+                if name not in _UNINTERESTING and entry.is_dir(follow_symlinks=False):
+                    below.append(os.fsencode(name))
+        self.names_left -= most - left
         if left <= 0:  # what a command puts in the way of the names that count is no way around them
             self.is_cut = True
             for name in SPELLINGS:
@@ -140,8 +142,10 @@ class Search(Struct, kw_only=True):
 
     def _is_of_worktree(self, path: bytes) -> bool:
         above, _, kind = dirname(path).rpartition(b"/")
+        if kind != b"worktrees":
+            return False
         with descend(self.root, above) as git:
-            return kind == b"worktrees" and git is not None and git_directory.is_git(git)
+            return git is not None and git_directory.is_git(git)
 
     def _protect_parts(self, git: int, path: bytes) -> None:
         self._pin(path)
