@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -103,6 +104,53 @@ def test_both_ways_to_what_runs_a_program_answer_the_same(stdio, tmp_path):
             server.send("tools/call", {"name": name, "arguments": arguments, **meta}, number)
             answers.append(server.answer(number)["result"])
         assert answers[0] == answers[1], (name, arguments)
+
+
+COMMANDS = (
+    {"cmd": "echo one; echo two >&2; exit 3"},
+    {"cmd": "[ -f short.txt ] && cat", "stdin": "read\n", "env": {"A": "b"}, "timeout_ms": "5000"},
+    {"cmd": "cd src", "workdir": "."},
+    {"cmd": "pwd", "workdir": "sub"},
+    {"cmd": "pwd", "cwd": ".", "verbosity": "preview"},
+    {"cmd": "seq 3000", "max_output_bytes": 100},
+    {"cmd": "cat", "keep_stdin": True, "yield_time_ms": 0},
+    {"cmd": "curl https://pypi.org/"},
+    {"cmd": "sudo true"},
+    {"cmd": "true", "cwd": "/etc"},
+    {"cmd": "true", "cwd": "a", "workdir": "b"},
+    {"cmd": "true\0"},
+    {"cmd": "true", "env": {"A=": "b"}},
+    {"cmd": "true", "env": '{"A": "b"}'},
+    {"cmd": "true", "session": "none"},
+    {"cmd": "true", "environment": "none"},
+    {"cmd": "true", "more": 1},
+    {"cmd": ""},
+    {},
+)
+
+
+CHANGING = re.compile(r'(?<="elapsed_ms": )\d+|\d+ ms|command-[0-9a-f]{16}|(?<![\w-])[\w-]{24}(?![\w-])')
+"""Times, and names that nobody can guess."""
+
+
+def test_both_ways_to_a_command_answer_the_same(stdio, tmp_path, environ):
+    """W1, W5, T6: and both write down the same."""
+    repository(tmp_path / "project")
+    (tmp_path / "project/sub").mkdir()
+    server = stdio("--workspace", str(tmp_path / "project"))
+    server.shake_hands()
+    told = []
+    for place, arguments in enumerate(COMMANDS):
+        answers = []
+        for number, meta in ((2 * place + 1, {}), (2 * place + 2, {"_meta": {"gloveport/structured": False}})):
+            before = len(records(environ))
+            server.send("tools/call", {"name": "exec_command", "arguments": arguments, **meta}, number)
+            result = server.answer(number)["result"]
+            written = [[one.kind, told_of(one)] for one in records(environ)[before:] if one.kind != "command.ended"]
+            answers.append(CHANGING.sub("0", json.dumps([result, written], sort_keys=True)))
+        assert answers[0] == answers[1], arguments
+        told += [kind for kind, _ in written]
+    assert {*told} == {"command.admitted", "command.denied"}
 
 
 def test_a_call_that_is_wanted_no_more_is_ended_and_not_answered(stdio, tmp_path, is_running, eventually):

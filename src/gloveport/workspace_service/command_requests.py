@@ -11,9 +11,10 @@ from pydantic import Field, JsonValue
 from gloveport.engine.build_progress import OnProgress, no_progress
 from gloveport.engine.caller import Caller
 from gloveport.engine.session import Session
-from gloveport.fairness import compute
+from gloveport.fairness import SMALL_BYTES, compute
 from gloveport.model.workspace import RunCommand
 from gloveport.policy.decisions.command_gates import CommandRequest, command_action
+from gloveport.policy.decisions.gate_decisions import open_needs
 from gloveport.sandbox.base import Outcome
 from gloveport.workspace.commands.answers import AnswerBounds
 from gloveport.workspace.commands.command import Command
@@ -64,6 +65,31 @@ async def make_command_action(
     Raises:
         WorkspaceError: INVALID_ARGUMENT, or as ``Tree.open_directory``.
     """
+    _check_arguments(asked)
+    workdir = asked.cwd or asked.workdir
+    if workdir != ".":
+        workdir = await to_thread.run_sync(_place_of, service, workdir)
+    wanted = _make_request(service, asked, workdir)
+    action = await compute(len(asked.cmd) + len(asked.stdin), command_action, service.settings, wanted)
+    if any(need.lost for need in action.needs):
+        action = await to_thread.run_sync(_without_own, service, share, action)
+    return _with_input(action, asked), wanted.seconds
+
+
+def make_plain_action(service: WorkspaceService, asked: CommandArguments) -> tuple[RunCommand, float] | None:
+    """The same without waiting for anything: of a short command at the root that comes to no gate; else None."""
+    if asked.cwd not in {None, "."} or asked.workdir != "." or len(asked.cmd) + len(asked.stdin) > SMALL_BYTES:
+        return None
+    try:
+        _check_arguments(asked)
+    except WorkspaceError:
+        return None
+    wanted = _make_request(service, asked, ".")
+    action = command_action(service.settings, wanted)
+    return None if open_needs(service.settings, action.needs) else (_with_input(action, asked), wanted.seconds)
+
+
+def _check_arguments(asked: CommandArguments) -> None:
     if asked.cwd is not None and asked.workdir not in {".", asked.cwd}:
         raise WorkspaceError("INVALID_ARGUMENT", "workdir and cwd are the same, and were given differently")
     if asked.session is not None and (asked.tty or asked.stdin or asked.keep_stdin):
@@ -81,32 +107,42 @@ async def make_command_action(
     env = asked.env or {}
     if any("\0" in word for word in (asked.cmd, *env, *env.values())) or any("=" in name for name in env):
         raise WorkspaceError("INVALID_ARGUMENT", "a command and its variables hold no NUL, a variable's name no =")
-    workdir = asked.cwd or asked.workdir
-    if workdir != ".":
-        workdir = await to_thread.run_sync(_place_of, service, workdir)
-    seconds = min(asked.timeout_ms / 1000, service.settings.limits.wall_seconds)
-    wanted = CommandRequest(
+
+
+def _make_request(service: WorkspaceService, asked: CommandArguments, workdir: str) -> CommandRequest:
+    return CommandRequest(
         command=asked.cmd,
         root=service.sandboxes.target,
         workdir=workdir,
-        seconds=seconds,
+        seconds=min(asked.timeout_ms / 1000, service.settings.limits.wall_seconds),
         tty=asked.tty,
-        env=env,
+        env=asked.env or {},
         stdin=asked.stdin,
         environment=asked.environment or "",
     )
-    action = await compute(len(asked.cmd) + len(asked.stdin), command_action, service.settings, wanted)
-    if any(need.lost for need in action.needs):
-        action = await to_thread.run_sync(_without_own, service, share, action)
+
+
+def _with_input(action: RunCommand, asked: CommandArguments) -> RunCommand:
     size, digest = measure(asked.stdin)
     stdin = {"stdin_bytes": size, "stdin_sha256": digest, "keeps_stdin": asked.tty or asked.keep_stdin}
-    return action.model_copy(update={**stdin, "session": asked.session or ""}), seconds
+    return action.model_copy(update={**stdin, "session": asked.session or ""})
 
 
 async def start_command(
-    service: WorkspaceService, caller: Caller, asked: CommandArguments, on_progress: OnProgress = no_progress
+    service: WorkspaceService,
+    caller: Caller,
+    asked: CommandArguments,
+    on_progress: OnProgress = no_progress,
+    made: tuple[RunCommand, float] | None = None,
 ) -> Command:
-    """Begin a command that is allowed. ``on_progress`` is told how far its environment is, where that is built first.
+    """Begin a command that is allowed.
+
+    Args:
+        service: What it is a command of.
+        caller: Whose it is.
+        asked: What was asked for.
+        on_progress: Is told how far its environment is, where that is built first.
+        made: What ``make_plain_action`` has made of it.
 
     Raises:
         WorkspaceError: As ``make_command_action``, ``CommandEnvironments``, ``Commands.begin`` and ``CommandSessions``;
@@ -115,7 +151,7 @@ async def start_command(
     """
     if asked.session is None and asked.environment is None:
         service.sandboxes.prefetch.hurry()
-    action, seconds = await make_command_action(service, caller.share, asked)
+    action, seconds = made or await make_command_action(service, caller.share, asked)
     run_id = f"command-{os.urandom(8).hex()}"
     guard = await service.make_guard(caller, action, run_id)
     variables = dict(service.inherited_variables)

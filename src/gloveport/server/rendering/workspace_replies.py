@@ -7,6 +7,8 @@ import mcp_types as wire
 
 from gloveport.errors import Denied, find_exhaustion
 from gloveport.model.json_value import JsonValue
+from gloveport.server.rendering.replies import to_wire
+from gloveport.server.rendering.run_reply import RunReply
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace_service.service import Fields, WorkspaceService
 
@@ -22,13 +24,23 @@ _FACTS: Final = {
 
 def reply(fields: Fields, text: str, *before: wire.ContentBlock) -> wire.CallToolResult:
     """The answer to a call that was carried out."""
-    return wire.CallToolResult(
-        content=[*before, wire.TextContent(type="text", text=text)], structured_content={"ok": True, **fields}
-    )
+    answer = to_wire(plain_reply(fields, text))
+    answer.content[:0] = before
+    return answer
+
+
+def plain_reply(fields: Fields, text: str) -> RunReply:
+    """The same without the SDK's types, which cost a short call a tenth."""
+    return RunReply(text, structured={"ok": True, **fields})
 
 
 def refusal(error: WorkspaceError | Denied, more: Mapping[str, JsonValue] | None = None) -> wire.CallToolResult:
     """The answer to one that was not. ``more``: fields besides the error."""
+    return to_wire(plain_refusal(error, more))
+
+
+def plain_refusal(error: WorkspaceError | Denied, more: Mapping[str, JsonValue] | None = None) -> RunReply:
+    """The same without the SDK's types."""
     known = error if isinstance(error, WorkspaceError) else _permission(error)
     if (exhausted := find_exhaustion(error)) is not None:
         known = WorkspaceError("SANDBOX_UNAVAILABLE", exhausted[0], hint=exhausted[1], retryable=True)
@@ -45,11 +57,7 @@ def refusal(error: WorkspaceError | Denied, more: Mapping[str, JsonValue] | None
     if known.hint:
         lines.append(f"Hint: {known.hint}")
     lines += _facts(known)
-    return wire.CallToolResult(
-        is_error=True,
-        content=[wire.TextContent(type="text", text="\n".join(lines))],
-        structured_content={"ok": False, "error": facts, **(more or {})},
-    )
+    return RunReply("\n".join(lines), is_error=True, structured={"ok": False, "error": facts, **(more or {})})
 
 
 def clean_refusal(service: WorkspaceService, error: WorkspaceError | Denied) -> wire.CallToolResult:

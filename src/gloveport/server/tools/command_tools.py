@@ -3,7 +3,8 @@
 import contextlib
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import mcp_types as wire
@@ -15,7 +16,9 @@ from gloveport.engine.caller import Caller
 from gloveport.errors import Denied
 from gloveport.server.rendering import workspace_text as texts
 from gloveport.server.rendering.pages import PREFIX, not_kept, page_text, read_page
-from gloveport.server.rendering.workspace_replies import refusal, reply
+from gloveport.server.rendering.replies import to_wire
+from gloveport.server.rendering.run_reply import RunReply
+from gloveport.server.rendering.workspace_replies import plain_refusal, plain_reply, refusal, reply
 from gloveport.server.request_caller import caller_of
 from gloveport.server.tools.argument_check import takes
 from gloveport.server.tools.progress import progress_for, reporting
@@ -82,23 +85,29 @@ class CommandTools(Struct, frozen=True, kw_only=True):
         a session: `new` begins one, whose id the next command goes on with, in the same shell, with its servers and
         files of /tmp.
         """
+        return to_wire(await self.execute(asked, partial(self._start, ctx, asked), ctx.request_context.request))
+
+    async def execute(
+        self, asked: CommandArguments, start: Callable[[], Awaitable[Command]], request: object = None
+    ) -> RunReply:
+        """Begin a command, wait for it, and tell of it. ``request``: with which it ends, where that is one of HTTP."""
         started = time.monotonic()
         try:
-            command = await self._start(ctx, asked)
+            command = await start()
             at = told_offsets(command)
             try:
                 keep: Literal["keep", "close"] = "keep" if asked.tty or asked.keep_stdin else "close"
                 with contextlib.suppress(WorkspaceError):  # it is over, or has closed its input: the answer tells
                     await self.service.sandboxes.commands.feed(command, asked.stdin, until=started, then=keep)
-                async with ended_with(ctx.request_context.request, command.scope):
+                async with ended_with(request, command.scope):
                     await _wait_for(command, started + asked.yield_time_ms / 1000, at if asked.tty else None)
             except BaseException:  # the call was given up: nobody knows of the command
                 command.scope.cancel()
                 raise
         except (WorkspaceError, Denied) as error:
-            return refusal(error, {"status": "failed", **_permission_request(error)})
-        fields = answer(command, at, asked)
-        return _reply({**fields, "elapsed_ms": round(1000 * (time.monotonic() - started))})
+            return plain_refusal(error, {"status": "failed", **_permission_request(error)})
+        fields = {**answer(command, at, asked), "elapsed_ms": round(1000 * (time.monotonic() - started))}
+        return plain_reply(fields, texts.command(fields))
 
     @takes(StdinArguments)
     async def write_stdin(self, ctx: Context[Any, Any], asked: StdinArguments) -> wire.CallToolResult:

@@ -12,16 +12,20 @@ import mcp_types as wire
 from mcp.server.mcpserver.tools import Tool
 from pydantic import ValidationError
 
-from gloveport.server.fast_path import FastAnswer, FastCall, FastTool, Work, without_nulls
+from gloveport.server.fast_path import FastAnswer, FastCall, FastTool, ToolReply, Work, without_nulls
 from gloveport.server.rendering import workspace_text as texts
+from gloveport.server.rendering.run_reply import RunReply
 from gloveport.server.rendering.structured import WireReply
-from gloveport.server.rendering.workspace_replies import refusal, reply, unforeseen
+from gloveport.server.rendering.workspace_replies import plain_refusal, plain_reply, unforeseen
+from gloveport.server.tools.command_tools import CommandTools
 from gloveport.server.tools.file_tools import PROGRAM_TOOLS, file_tools
 from gloveport.server.tools.offer import with_error_shape
 from gloveport.server.tools.write_tools import WriteTools
+from gloveport.workspace.commands.command import Command
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.documents import find_document
 from gloveport.workspace.files.line_reader import LineRange, find_end, read_lines
+from gloveport.workspace_service.command_requests import CommandArguments, make_plain_action, start_command
 from gloveport.workspace_service.service import WorkspaceService
 
 _SHORT_BYTES: Final = 1 << 18
@@ -43,6 +47,7 @@ def fast_tools(service: WorkspaceService) -> Mapping[str, FastTool]:
     files = file_tools(service)
     names = [function.__name__ for function in PROGRAM_TOOLS]
     tools: dict[str, FastTool] = {name: _working(files[name]) for name in names}
+    tools["exec_command"] = _executing(service)
     if _file_system(service.tree.root) in _LOCAL:
         tools |= {"read_file": _reading(service, files["read_file"]), "apply_patch": _patching(service)}
     return {name: _foreseen(name, tool) for name, tool in tools.items()}
@@ -120,8 +125,8 @@ def _reading(service: WorkspaceService, function: Callable[..., Any]) -> FastToo
             )
             fields = service.clean(read_lines(tree, given["path"], lines, file_bytes=_SHORT_BYTES))
         except WorkspaceError as error:
-            return None if error.code in _ASK_AGAIN else FastAnswer(WireReply(refusal(error)))
-        return FastAnswer(WireReply(reply(fields, texts.read_file(fields))))
+            return None if error.code in _ASK_AGAIN else FastAnswer(plain_refusal(error))
+        return FastAnswer(plain_reply(fields, texts.read_file(fields)))
 
     return read
 
@@ -144,6 +149,31 @@ def _patching(service: WorkspaceService) -> FastTool:
         return answer
 
     return patch
+
+
+def _executing(service: WorkspaceService) -> FastTool:
+    """Of what comes to no gate, so that nobody is asked, and in no environment, which may have to be built."""
+    foreseen = with_error_shape(CommandTools(service=service).execute)
+
+    def begin(call: FastCall) -> Work | None:
+        given = without_nulls(call.arguments)
+        if any(_may_be_json(value) for name, value in given.items() if name != "cmd"):
+            return None
+        try:
+            asked = CommandArguments.model_validate(given)
+        except ValidationError:
+            return None
+        made = make_plain_action(service, asked) if asked.environment is None else None
+        if made is None:
+            return None
+        return partial(execute, asked, partial(start_command, service, call.caller, asked, made=made))
+
+    async def execute(asked: CommandArguments, start: Callable[[], Awaitable[Command]]) -> ToolReply:
+        told = await foreseen(asked, start)
+        service.sandboxes.prefetch.hurry()  # it is begun when the answer has gone: until then nothing is awaited
+        return told if isinstance(told, RunReply) else WireReply(told)
+
+    return begin
 
 
 def _file_system(root: Path) -> str:

@@ -19,7 +19,7 @@ from gloveport.patch_text.patch_error import PatchError
 from gloveport.server.fast_path import FastAnswer
 from gloveport.server.rendering import workspace_text as texts
 from gloveport.server.rendering.structured import WireReply
-from gloveport.server.rendering.workspace_replies import Words, clean_refusal, reply
+from gloveport.server.rendering.workspace_replies import Words, clean_refusal, plain_reply, reply
 from gloveport.server.request_caller import caller_of
 from gloveport.server.tools.argument_check import takes
 from gloveport.workspace.errors import WorkspaceError
@@ -120,7 +120,7 @@ class WriteTools(Struct, frozen=True, kw_only=True):
             except (WorkspaceError, Denied) as error:
                 return FastAnswer(WireReply(clean_refusal(service, error)))
             fields = service.clean(outcome.answer)
-            return FastAnswer(WireReply(reply(fields, texts.write_result(fields))), stack.pop_all().close)
+            return FastAnswer(plain_reply(fields, texts.write_result(fields)), stack.pop_all().close)
 
     async def _write(
         self,
