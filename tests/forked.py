@@ -120,6 +120,14 @@ def share() -> None:
 
 
 @contextlib.contextmanager
+def shared_by_workers() -> Iterator[None]:
+    """The same for processes that are forked from this one; it ends with the context."""
+    with gloveport() as one:
+        os.environ[_PLACE] = str(one.place)
+        yield
+
+
+@contextlib.contextmanager
 def gloveport() -> Iterator[Gloveport]:
     """Start what forks; it ends with us."""
     ours, theirs = socket.socketpair()
@@ -132,26 +140,11 @@ def gloveport() -> Iterator[Gloveport]:
             command = [sys.executable, "-m", "tests.forked", str(remembered.packages_state()), *map(str, passed)]
             process = subprocess.Popen(command, cwd=_ROOT, pass_fds=passed)
         theirs.close()
-        yield Gloveport(place)
-        ours.close()
-        assert process.wait() == 0
-
-
-def _keep(asked: socket.socket) -> bool:
-    """Fork; in the new process return True, in this one tell its number and its end, or end it with who has asked."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    if (process := os.fork()) == 0:
-        asked.close()
-        return True
-    for descriptor in range(3):
-        os.close(descriptor)
-    ended = os.pidfd_open(process)
-    with contextlib.suppress(OSError):  # nobody may want to know
-        asked.send(str(process).encode())
-        if ended not in select.select([ended, asked], [], [])[0]:
-            os.kill(process, signal.SIGKILL)
-        asked.send(str(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])).encode())
-    os._exit(0)
+        try:
+            yield Gloveport(place)
+        finally:
+            ours.close()
+            assert process.wait() == 0
 
 
 def _become(words: list[str], environ: dict[str, str], directory: int, *standard: int) -> None:
@@ -170,19 +163,45 @@ def _become(words: list[str], environ: dict[str, str], directory: int, *standard
 
 
 def _serve(listener: socket.socket, owner: socket.socket) -> bool:
-    """Fork for each who asks. Return True in the new processes, and False when the owner has gone."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    while listener in select.select([listener, owner], [], [])[0]:
-        asked, _ = listener.accept()
-        if os.fork() == 0:
-            listener.close()
-            owner.close()
+    """Fork for each who asks. Return True in the new processes, and False when the owner has gone.
+
+    Who has asked is told the number of the process, and its end; when they have gone, it is killed.
+    """
+    kept: dict[socket.socket, tuple[int, int]] = {}
+    while True:
+        ends = {ended: asked for asked, (_, ended) in kept.items()}
+        ready = select.select([owner, listener, *kept, *ends], [], [])[0]
+        if owner in ready:
+            for asked in [*kept]:
+                _let_go(asked, *kept.pop(asked))
+            return False
+        for asked in {ends.get(one, one) for one in ready} - {listener}:
+            _let_go(asked, *kept.pop(asked))
+        if listener in ready:
+            asked, _ = listener.accept()
             told, descriptors, *_ = socket.recv_fds(asked, fork.WORDS_BYTES, 4)
-            if _keep(asked):
+            if (process := os.fork()) == 0:
+                for other in (listener, owner, asked, *kept):
+                    other.close()
+                for _, ended in kept.values():
+                    os.close(ended)
                 _become(*json.loads(told), *descriptors)
                 return True
-        asked.close()
-    return False
+            for descriptor in descriptors:
+                os.close(descriptor)
+            kept[asked] = process, os.pidfd_open(process)
+            with contextlib.suppress(OSError):  # nobody may want to know
+                asked.send(str(process).encode())
+
+
+def _let_go(asked: socket.socket, process: int, ended: int) -> None:
+    """Tell the end of a process that has ended, or else end it, since nobody wants to know."""
+    if not select.select([ended], [], [], 0)[0]:
+        os.kill(process, signal.SIGKILL)
+    status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    os.close(ended)
+    with asked, contextlib.suppress(OSError):
+        asked.send(str(status).encode())
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from tests.test_architecture import parse
 
 import gloveport
 
@@ -20,9 +21,18 @@ VERBS_THAT_END_LIKE_PARTICIPLES = frozenset({"embed", "exceed", "feed", "need", 
 
 
 @pytest.fixture(scope="module")
-def trees():
-    """What each module says, by its path."""
-    return {path.relative_to(ROOT): ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
+def modules():
+    """The functions and classes of each module, by its path."""
+    return {path.relative_to(ROOT): [*definitions(parse(path))] for path in sorted(ROOT.rglob("*.py"))}
+
+
+def definitions(node):
+    """Those in its statements, at any depth: no expression has one."""
+    for part in ("body", "orelse", "handlers", "finalbody", "cases"):
+        for statement in getattr(node, part, ()):
+            if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                yield statement
+            yield from definitions(statement)
 
 
 def is_participle(name: str) -> bool:
@@ -32,12 +42,12 @@ def is_participle(name: str) -> bool:
     )
 
 
-def test_no_function_is_named_by_a_participle_alone(trees):
+def test_no_function_is_named_by_a_participle_alone(modules):
     """``_opened(path)`` leaves open who opens what; ``_open_root(path)`` says it. A property may be ``closed``."""
     found = [
         f"{path}:{node.lineno} {node.name}"
-        for path, tree in trees.items()
-        for node in ast.walk(tree)
+        for path, nodes in modules.items()
+        for node in nodes
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and is_participle(node.name)
         and not any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
@@ -45,12 +55,12 @@ def test_no_function_is_named_by_a_participle_alone(trees):
     assert not found
 
 
-def test_no_public_class_has_the_name_of_another_packages_class(trees):
+def test_no_public_class_has_the_name_of_another_packages_class(modules):
     """What the guest has is named after its counterpart on the host."""
     found = defaultdict(set)
-    for path, tree in trees.items():
+    for path, nodes in modules.items():
         if path.parts[0] != "guest":
-            for node in ast.walk(tree):
+            for node in nodes:
                 if isinstance(node, ast.ClassDef):
                     found[node.name].add(path.parts[0])
     assert not {name: packages for name, packages in found.items() if len(packages) > 1}
@@ -66,10 +76,10 @@ FILES_OF_ONE_NAME = {
 """What several packages may call a file, and why."""
 
 
-def test_no_file_has_the_name_of_another_packages_file(trees):
+def test_no_file_has_the_name_of_another_packages_file(modules):
     """One name, one thing: whoever searches for a file finds one. What the guest has is named after its counterpart."""
     found = defaultdict(list)
-    for path in trees:
+    for path in modules:
         if path.parts[0] != "guest" and path.stem != "__init__":
             found[path.stem].append(str(path))
     twice = {name: paths for name, paths in found.items() if len(paths) > 1}

@@ -1,0 +1,139 @@
+"""Runs tests in several processes, which are forked when all is imported and collected:
+
+    python -m pytest -p tests.workers --workers 4
+
+A file at a time each, in the order in which they were collected. Each process of xdist imports and collects all of it
+itself, which takes as long as two hundred tests.
+"""
+
+import atexit
+import contextlib
+import itertools
+import os
+import pickle
+import selectors
+import signal
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import pytest
+from tests import forked
+
+_FILE = struct.Struct("H")
+_LENGTH = struct.Struct("I")
+
+
+def pytest_addoption(parser):
+    """See the module."""
+    parser.addoption("--workers", type=int, default=0, help="run tests in so many forked processes")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session):
+    """Have all tests run by workers, and report what they report."""
+    config, count = session.config, session.config.getoption("workers")
+    if not count or config.option.collectonly or session.testsfailed:
+        return None
+    with forked.shared_by_workers():
+        _run(session, count)
+    return True
+
+
+def _run(session: pytest.Session, count: int) -> None:
+    config = session.config
+    files = [[*items] for _, items in itertools.groupby(session.items, lambda item: item.path)]
+    queue, filling = os.pipe()
+    os.write(filling, b"".join(map(_FILE.pack, range(len(files)))))
+    os.close(filling)
+    directory = config._tmp_path_factory.getbasetemp()
+    with contextlib.ExitStack() as stack:
+        selector = stack.enter_context(selectors.DefaultSelector())
+        for number in range(count):
+            reading, writing = os.pipe()
+            if (process := os.fork()) == 0:
+                os.close(reading)
+                place = directory / f"worker-{number}"
+                place.mkdir(mode=0o700)
+                config._tmp_path_factory._basetemp = place
+                _become_worker(session, _take(files, queue), writing)
+            os.close(writing)
+            pipe = stack.enter_context(os.fdopen(reading, "rb"))
+            selector.register(pipe, selectors.EVENT_READ, _Worker(process))
+        while selector.get_map():
+            for key, _ in selector.select():
+                if not _report(session, key.fileobj, key.data):
+                    selector.unregister(key.fileobj)
+            if session.shouldfail or session.shouldstop:
+                os.read(queue, 1 << 16)  # each ends after the file that it is at
+    os.close(queue)
+    if session.shouldfail:
+        raise session.Failed(session.shouldfail)
+
+
+def _take(files: Sequence[Sequence[pytest.Item]], queue: int) -> Iterator[pytest.Item]:
+    while number := os.read(queue, _FILE.size):
+        yield from files[_FILE.unpack(number)[0]]
+
+
+@dataclass
+class _Worker:
+    process: int
+    last: str = "nothing"
+    """The test of its last report."""
+
+
+def _report(session: pytest.Session, pipe: BinaryIO, worker: _Worker) -> bool:
+    """Report what a worker says next; whether there may be more."""
+    config = session.config
+    if head := pipe.read(_LENGTH.size):
+        told = pickle.loads(pipe.read(*_LENGTH.unpack(head)))
+        report = config.hook.pytest_report_from_serializable(config=config, data=told)
+        worker.last = report.nodeid
+        config.hook.pytest_runtest_logreport(report=report)
+        if report.when == "teardown":
+            config.hook.pytest_runtest_logfinish(nodeid=report.nodeid, location=report.location)
+        return True
+    _, status = os.waitpid(worker.process, 0)
+    if status:
+        session.shouldfail = f"a worker ended with {os.waitstatus_to_exitcode(status)} after {worker.last}"
+    return False
+
+
+class _Sender:
+    def __init__(self, config: pytest.Config, pipe: BinaryIO) -> None:
+        self._config = config
+        self._pipe = pipe
+
+    def pytest_runtest_logreport(self, report):
+        told = pickle.dumps(self._config.hook.pytest_report_to_serializable(config=self._config, report=report))
+        self._pipe.write(_LENGTH.pack(len(told)) + told)
+        self._pipe.flush()
+
+
+def _become_worker(session: pytest.Session, items: Iterator[pytest.Item], writing: int) -> None:
+    """Run these tests, and end."""
+    status = 1
+    try:
+        atexit._clear()  # what the parent has it removes itself
+        plugins = session.config.pluginmanager
+        plugins.unregister(name="terminalreporter")
+        capturing = plugins.getplugin("capturemanager")  # into files that are the parent's
+        capturing.stop_global_capturing()
+        capturing.start_global_capturing()
+        with os.fdopen(writing, "wb") as pipe:
+            plugins.register(_Sender(session.config, pipe))
+            item = next(items, None)
+            while item is not None:
+                following = next(items, None)
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                item = following
+            atexit._run_exitfuncs()
+        status = 0
+    except KeyboardInterrupt:
+        status = 128 + signal.SIGINT
+    finally:
+        with contextlib.suppress(Exception):
+            capturing.stop_global_capturing()
+        os._exit(status)
