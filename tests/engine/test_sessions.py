@@ -118,7 +118,7 @@ async def test_a_cancelled_call_is_interrupted_and_the_session_goes_on(opened):
     async with opened() as engine:
         caller = Caller(engine)
         await caller.call("x = 1")
-        with anyio.move_on_after(0.2):
+        with anyio.move_on_after(1.0):
             await caller.call("x = 2\nimport time\ntime.sleep(1000)")
         assert (await caller.call("x")).value == 2
 
