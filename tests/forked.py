@@ -11,6 +11,7 @@ import contextlib
 import functools
 import gc
 import importlib
+import inspect
 import json
 import os
 import pkgutil
@@ -26,6 +27,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests import fork, remembered
+
+import gloveport as gloveport_package
+from gloveport.config import Config
+from gloveport.model.reading import read_value
+from gloveport.runtimes import python
 
 _ROOT = Path(__file__).parents[1]
 _FORK = Path(__file__).with_name("fork.py")
@@ -204,15 +210,21 @@ def _let_go(asked: socket.socket, process: int, ended: int) -> None:
         asked.send(str(status).encode())
 
 
-if __name__ == "__main__":
-    import gloveport as package
-    from gloveport.runtimes import python
-
-    for module in pkgutil.walk_packages(package.__path__, "gloveport."):
-        if not module.name.startswith("gloveport.guest"):
-            importlib.import_module(module.name)
+def _import_all() -> None:
+    """Import Gloveport, and have it read what it reads once in each process: tables, rules, types."""
+    for found in pkgutil.walk_packages(gloveport_package.__path__, "gloveport."):
+        if not found.name.startswith("gloveport.guest"):
+            module = importlib.import_module(found.name)
+            for one in vars(module).values():
+                if isinstance(one, functools._lru_cache_wrapper) and not inspect.signature(one).parameters:
+                    one()
     for name in _LATE:
         importlib.import_module(name)
+    read_value(Config, {}).model_dump_json()
+
+
+if __name__ == "__main__":
+    _import_all()
     python._query = functools.cache(python._query)
     remembered.share_packages(Path(sys.argv[1]))
     remembered.leave_heap()

@@ -68,6 +68,10 @@ def opened(request, engines, tmp_path):
     return make
 
 
+# Of what is made of the files when the program is dead: where it has run is all the same.
+once = pytest.mark.parametrize("opened", ["warm"], indirect=True)
+
+
 def read(run, one, owner="me"):
     found = run.engine.artifacts.find(one.uri, owner)
     return found and found.read(0, 1 << 30)
@@ -147,6 +151,7 @@ def test_whatever_a_report_says_of_files_is_one_printable_line_or_nothing(report
     assert all(isinstance(text, str) and "\n" not in text for text in about.values())
 
 
+@once
 async def test_what_a_hostile_program_says_of_its_files_is_bounded_text(opened):
     code = """\
 import sys
@@ -162,6 +167,7 @@ files.take_shown = lambda: [{'path': 'a', 'about': 'x\\n' * 1_000 + '\\x1b[2J'}]
         assert one.about.isprintable()
 
 
+@once
 async def test_names_are_shown_without_what_hides_or_moves_a_cursor(opened):
     code = r"""
 for name in (b'\xff\xfe', b'a\nb', b'\x1b[2J', '\u202egnp.exe'.encode(), b'...', b'-rf', b' ', '雨'.encode()):
@@ -182,6 +188,7 @@ for name in (b'\xff\xfe', b'a\nb', b'\x1b[2J', '\u202egnp.exe'.encode(), b'...',
         assert all(read(run, one) == b"x" for one in result.artifacts.files)
 
 
+@once
 async def test_names_that_look_the_same_are_two(opened):
     async with opened() as run:
         result = await run(r"open('/out/a\n', 'w').write('1'); open(r'/out/a\n', 'w').write('2')")
@@ -189,6 +196,7 @@ async def test_names_that_look_the_same_are_two(opened):
         assert {read(run, one) for one in result.artifacts.files} == {b"1", b"2"}
 
 
+@once
 async def test_a_file_of_holes_costs_no_more_than_what_may_be_kept(opened):
     """Bounded by what is read, not by what was written."""
     async with opened() as run:
@@ -220,6 +228,7 @@ os._exit(0)
         assert read(run, one).count(b"x") == one.bytes
 
 
+@once
 async def test_of_many_files_as_many_are_taken_as_may_be_and_the_rest_is_counted(opened):
     async with opened() as run:
         result = await run("for number in range(20_000): open(f'/out/{number:05}', 'w').close()")
@@ -252,6 +261,7 @@ async def test_a_full_directory_ends_no_host_and_the_next_run_has_an_empty_one(o
         assert (await run("import os; os.listdir('/out')")).value == []
 
 
+@once
 async def test_a_secret_is_taken_out_of_what_is_kept(opened):
     """N6: a text as well as other bytes, also over the edge of two pieces."""
     async with opened() as run:
@@ -279,6 +289,7 @@ def png(width, height, row, depth=8):
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
 
 
+@once
 async def test_a_picture_that_is_too_large_is_made_smaller_in_a_sandbox(opened):
     picture = png(4000, 1000, bytes(range(250)) * 16)
     async with opened() as run:
@@ -294,7 +305,7 @@ async def test_a_picture_that_is_too_large_is_made_smaller_in_a_sandbox(opened):
         assert [struct.unpack_from(">II", picture.data, 16) for picture in shown] == [(LONG_EDGE, 392)] * 2
 
 
-@pytest.mark.parametrize("opened", ["warm"], indirect=True)  # pictures have a sandbox of their own
+@once
 async def test_a_picture_bomb_is_not_shown_and_harms_nobody(opened):
     """30,000 by 30,000, and a header of 60,000 by 60,000: decoded in a sandbox alone, which does not survive it."""
     bomb = png(30_000, 30_000, bytes(3_750), depth=1)
@@ -312,7 +323,7 @@ async def test_a_picture_bomb_is_not_shown_and_harms_nobody(opened):
         assert (await run("6 * 7")).value == 42
 
 
-@pytest.mark.parametrize("opened", ["warm"], indirect=True)  # pictures have a sandbox of their own
+@once
 async def test_no_more_pictures_are_shown_than_an_answer_holds(opened):
     """E3: at most four, and all of them within the bytes that clients take."""
     code = """\

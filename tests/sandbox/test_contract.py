@@ -327,6 +327,7 @@ out = {os.path.realpath(path) for path in ("/mnt/data", "/mnt/user-data/outputs"
     assert set(etc) <= {"passwd", "group", "hosts", "nsswitch.conf", "alternatives", "ld.so.cache"}
 
 
+@pytest.mark.parametrize("temperature", ["warm"], indirect=True)  # the next two are of a sandbox that is built for it
 async def test_programs_can_work_on_data(run):
     """E8: the packages of the extra ``data`` work, a first picture included, and say nothing on standard error."""
     code = """
