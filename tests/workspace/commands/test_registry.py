@@ -134,10 +134,12 @@ async def test_ids_are_long_and_only_their_owner_knows_a_command_by_them(command
 async def test_of_what_is_over_the_last_few_are_remembered(commands, monkeypatch):
     """W4, R1: 32 of them, and no longer than five minutes."""
     known = []
-    for _ in range(40):
+    for number in range(40):
         until = anyio.Event()
-        until.set()
         known.append(await commands.begin("me", going(until), is_terminal=False))
+        if number == 38:
+            known[-1].outputs["stdout"].write(b"x" * 11)
+        until.set()
         await over(known[-1])
 
     def found(command):
@@ -148,7 +150,6 @@ async def test_of_what_is_over_the_last_few_are_remembered(commands, monkeypatch
 
     assert [found(command) for command in known] == [False] * 8 + [True] * 32
     monkeypatch.setattr(registry._RETENTION, "bytes", 10)
-    known[-2].outputs["stdout"].write(b"x" * 11)
     assert [found(command) for command in known] == [False] * 39 + [True]
     assert registry._RETENTION.seconds == 300
     monkeypatch.setattr(registry._RETENTION, "seconds", -1)  # a host that runs since a minute knows no older time
