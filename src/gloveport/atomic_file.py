@@ -3,11 +3,17 @@
 import ctypes
 import errno
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from gloveport.late_module import late_module
+
+if TYPE_CHECKING:
+    import tempfile
+else:
+    tempfile = late_module("tempfile")
 
 NOREPLACE, EXCHANGE = 1, 2
 """Ways to rename: never over another, or the two in place of each other."""

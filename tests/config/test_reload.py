@@ -3,7 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from gloveport.config import load, reload
+from gloveport.config import load
+from gloveport.config.loading.reload import reload
 from gloveport.errors import ConfigError
 
 ONE = '[api.one]\nhosts = ["one.example.com"]\n'

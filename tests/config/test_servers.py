@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cases import for_each
 
-from gloveport.config import load, reload, trust
+from gloveport.config import load, trust
 from gloveport.config.checks.tool_rules import _covers
 from gloveport.config.checks.upstream_servers import sampling_faults, server_faults
+from gloveport.config.loading.reload import reload
 from gloveport.config.toml_text import spell_key
 from gloveport.errors import ConfigError
 from gloveport.model.hub import Condition, OAuthLogin, Sampling, Server, ToolRule

@@ -6,8 +6,9 @@ from contextlib import aclosing, asynccontextmanager
 import anyio
 import pytest
 
-from gloveport.config import changes, load, reload, trust
-from gloveport.config.loading.watch import _look
+from gloveport.config import load, trust
+from gloveport.config.loading.reload import reload
+from gloveport.config.loading.watch import _look, changes
 from gloveport.config.sources.selection import sources
 from gloveport.errors import ConfigError
 

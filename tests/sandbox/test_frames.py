@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gloveport.ascii_json import encode_json
 from gloveport.errors import GuestError
 from gloveport.sandbox.run import frames
 
@@ -94,6 +95,27 @@ async def test_no_bytes_raise_anything_else(data):
             theirs.sendall(data)
         with contextlib.suppress(GuestError):
             await frames.expect(ours)
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
+def test_what_nests_deeply_is_refused_and_what_only_looks_so_is_read(opening, closing):
+    """Which of two parsers reads a frame depends on its brackets, those in texts too; neither may follow far."""
+    for depth in (300, 100_000):
+        with pytest.raises(GuestError, match="no JSON"):
+            frames.parse(f'{{"a":{opening * depth}0{closing * depth}}}'.encode())
+    text = opening.replace('"', "") * 500
+    assert frames.parse(f'{{"a":"{text}"}}'.encode()) == {"a": text}
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+    )
+)
+def test_both_parsers_read_the_same(value):
+    body = encode_json({"a": value}).encode("ascii")
+    padded = encode_json({"a": value, "b": "[" * frames._PLAIN_DEPTH}).encode("ascii")
+    assert frames.parse(body)["a"] == frames.parse(padded)["a"] == value
 
 
 async def test_descriptors_a_guest_sends_are_not_kept(pair):

@@ -34,7 +34,7 @@ _SYSTEMS_PATH: Final = "/usr/bin:/bin"
 _LATER: Final = (
     "gloveport.bootstrap.app",
     "gloveport.bootstrap.workspace_sandboxes",
-    "gloveport.cli.terminal.output_filter",
+    "gloveport.cli.terminal.destination",
     "gloveport.workspace_service.foreground",
 )
 """What is imported while the fork server starts."""
@@ -89,7 +89,7 @@ async def open_foreground(
     refuse_as_workspace(root, config, environ, believed)
     shown = [Path(mount.source) for mount in (*host.system.binds, *config.policy.mounts)]
     program, package = _find_owners(config, command, environ, [root, *shown])
-    update: dict[str, object] = {"limits": config.exec.limits}
+    update: dict[str, object] = {"limits": config.exec.limits, "toolsets": ("workspace",)}
     if environment is not None:
         update["environment"] = environment
     if package is not None:

@@ -4,7 +4,6 @@ import contextlib
 import os
 import socket
 import sys
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,6 +12,8 @@ from gloveport.cli.garbage import collect_from_now_on
 from gloveport.cli.usage import UsageError
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from gloveport.bootstrap.host_setup import Host
     from gloveport.cli.terminal.destination import Destination
     from gloveport.cli.terminal.relay import Relay
@@ -63,6 +64,8 @@ def run_in_foreground(options: ExecOptions) -> int:
     from gloveport.sandbox.reaper.reaper_process import start_reaper
 
     reaper = start_reaper()
+    from concurrent.futures import ThreadPoolExecutor
+
     loaded = load_with_origins(options.config)
     with ThreadPoolExecutor(1) as beside:
         init = None

@@ -16,8 +16,6 @@ from gloveport.config.host_paths.owner_programs import find_package, find_progra
 from gloveport.config.host_paths.toolchains import find_toolchains
 from gloveport.config.host_paths.workspace_root import refuse_as_workspace
 from gloveport.config.loading.load import Loaded, load
-from gloveport.config.loading.reload import Reloaded, reload
-from gloveport.config.loading.watch import changes
 from gloveport.config.schema import AdmissionSettings, Audit, Config, Runtimes, Sandboxing, leaves
 from gloveport.config.sources.directories import audit_directory, skills_directory
 from gloveport.config.sources.trust import Trusted, trust
@@ -28,19 +26,16 @@ __all__ = [
     "Audit",
     "Config",
     "Loaded",
-    "Reloaded",
     "Runtimes",
     "Sandboxing",
     "Trusted",
     "audit_directory",
-    "changes",
     "find_package",
     "find_program",
     "find_toolchains",
     "leaves",
     "load",
     "refuse_as_workspace",
-    "reload",
     "skills_directory",
     "state_directory",
     "trust",

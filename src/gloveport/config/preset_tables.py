@@ -6,17 +6,22 @@ credential, without a file; an API of that name in the owner's file stands in it
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from gloveport.config.sources.layers import Layer, Table, parse_toml, walk
 from gloveport.config.validation.faults import Fault
 from gloveport.errors import ConfigError
+from gloveport.late_module import late_module
 from gloveport.policy.hosts.authorities import parse_pattern
+
+if TYPE_CHECKING:
+    from importlib import resources
+    from importlib.resources.abc import Traversable
+else:
+    resources = late_module("importlib.resources")
 
 _SIGN: Final = "@"
 
@@ -110,5 +115,5 @@ def _table(data: Mapping[str, object], name: str) -> Table:
     return table if isinstance(table, dict) else {}
 
 
-def _directory() -> Traversable:
+def _directory() -> "Traversable":
     return resources.files("gloveport.config").joinpath("presets")

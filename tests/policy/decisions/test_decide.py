@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gloveport.model import LANGUAGES, Allow, Deny, Execute, Grant, Limits
-from gloveport.policy import decide
+from gloveport.policy.decisions.decide import decide
 
 ACTIONS = st.builds(
     Execute,

@@ -10,7 +10,7 @@ from gloveport.model.egress import Api, Egress, Rule
 from gloveport.model.hub import Sampling
 from gloveport.model.reading import read_value
 from gloveport.model.value import fields_of
-from gloveport.policy import grant_for
+from gloveport.policy.decisions.grant import grant_for
 
 SECONDS = st.floats(min_value=0.001, max_value=86_400)
 SIZES = st.integers(min_value=256, max_value=1 << 40)

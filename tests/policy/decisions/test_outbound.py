@@ -7,7 +7,8 @@ from tests.cases import for_each
 from gloveport.model import Allow, Ask, Deny, Grant, Policy, Request
 from gloveport.model.egress import Api, Connect, Egress, Fetch, Rule
 from gloveport.model.reading import read_value
-from gloveport.policy import decide, grant_for
+from gloveport.policy.decisions.decide import decide
+from gloveport.policy.decisions.grant import grant_for
 
 APIS = {
     "open": Api(hosts=("open.example.com",)),

@@ -5,7 +5,7 @@ from tests.cases import for_each
 
 from gloveport.model import Allow, Grant
 from gloveport.model.hub import Sample, Sampling
-from gloveport.policy import decide
+from gloveport.policy.decisions.decide import decide
 
 SAMPLING = Sampling(enabled=True, tokens=100, models=("small", "large"), model="default")
 

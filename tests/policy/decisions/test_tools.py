@@ -10,7 +10,8 @@ from gloveport.model import Allow, Ask, Deny, Grant, Policy, Request
 from gloveport.model.egress import Egress
 from gloveport.model.hub import CallTool, Condition, Server, ServerPolicy, Toolbox, ToolRule
 from gloveport.model.reading import read_value
-from gloveport.policy import decide, grant_for
+from gloveport.policy.decisions.decide import decide
+from gloveport.policy.decisions.grant import grant_for
 from gloveport.policy.decisions.tools import MOST_HOSTS, hosts_to_confirm, hosts_to_look_up, is_visible, toolbox_of
 
 

@@ -3,13 +3,13 @@
 import contextlib
 import os
 import select
-import stat
 from typing import Final
 
 import anyio
 from msgspec import Struct, field
 
 from gloveport.cli.terminal.output_filter import OutputFilter
+from gloveport.cli.terminal.own_descriptors import reopen
 from gloveport.secrets.scrub import Scrubber
 from gloveport.secrets.vault import Vault
 
@@ -101,15 +101,3 @@ class Destination(Struct, eq=False, kw_only=True):
         except BlockingIOError:
             await anyio.wait_writable(self._own)
             return 0
-
-
-def reopen(descriptor: int, how: int) -> int:
-    """A descriptor of our own for the same terminal or pipe, which does not block; else the very same.
-
-    To make theirs so would make it so for everybody who has it.
-    """
-    mode = os.fstat(descriptor).st_mode
-    if stat.S_ISFIFO(mode) or os.isatty(descriptor):
-        with contextlib.suppress(OSError):
-            return os.open(f"/proc/self/fd/{descriptor}", how | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    return descriptor

@@ -9,15 +9,18 @@ import socket
 import struct
 import termios
 from io import FileIO
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct, field
 
-from gloveport.cli.terminal.destination import Destination, reopen
 from gloveport.cli.terminal.front import ENDED, STARTED, STOPPED, Settings, restore
+from gloveport.cli.terminal.own_descriptors import reopen
 from gloveport.sandbox.console import Console, close
+
+if TYPE_CHECKING:
+    from gloveport.cli.terminal.destination import Destination
 
 _BYTES: Final = 1 << 16
 _HELD_SECONDS: Final = 0.05
@@ -48,7 +51,7 @@ class Relay(Struct, eq=False, kw_only=True):
     tasks: TaskGroup
     front: socket.socket
     terminal: int | None
-    outputs: tuple[Destination, ...] = ()
+    outputs: "tuple[Destination, ...]" = ()
     warnings: list[str] = field(default_factory=list)
     signals: list[int] = field(default_factory=list)
     _console: Console | None = None
@@ -190,7 +193,7 @@ class Relay(Struct, eq=False, kw_only=True):
                 with contextlib.suppress(BlockingIOError):
                     return os.read(own, _BYTES)
 
-    async def _pump(self, stream: FileIO, output: Destination) -> None:
+    async def _pump(self, stream: FileIO, output: "Destination") -> None:
         try:
             while data := await self._read_output(stream, output):
                 await output.write(data)
@@ -203,7 +206,7 @@ class Relay(Struct, eq=False, kw_only=True):
             if not self._pumps:
                 self._pumped.set()
 
-    async def _read_output(self, stream: FileIO, output: Destination) -> bytes:
+    async def _read_output(self, stream: FileIO, output: "Destination") -> bytes:
         """The next bytes; none when no more come. What a dead program has left behind is there at once."""
         while True:
             await self._goes_on.wait()

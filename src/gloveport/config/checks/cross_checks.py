@@ -8,20 +8,25 @@ Each rule looks at values that have the right shape by themselves, so that one p
 import pwd
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from gloveport.config.checks.apis import api_faults
 from gloveport.config.checks.mounts import mount_faults, toolchain_faults
-from gloveport.config.checks.package_rules import package_faults
 from gloveport.config.checks.secret_places import secret_files
-from gloveport.config.checks.upstream_servers import sampling_faults, server_faults
 from gloveport.config.schema import Config, KeyPath
 from gloveport.config.sources.layers import Table
 from gloveport.config.toml_text import printable, spell_key
 from gloveport.config.validation.faults import Fault, validate
+from gloveport.late_module import late_module
 from gloveport.model.skill import DEEPEST
 from gloveport.user_directories import is_canonical
+
+if TYPE_CHECKING:
+    from gloveport.config.checks import apis, package_rules, upstream_servers
+else:
+    apis = late_module("gloveport.config.checks.apis")
+    package_rules = late_module("gloveport.config.checks.package_rules")
+    upstream_servers = late_module("gloveport.config.checks.upstream_servers")
 
 _DEFAULT_WALL: KeyPath = ("policy", "default_wall_seconds")
 _MOST_WALL: KeyPath = ("policy", "limits", "wall_seconds")
@@ -54,13 +59,16 @@ def rule_faults(data: Table, *, own: Sequence[Path]) -> Iterator[Fault]:
     """
     yield from _wall_faults(data)
     yield from _uid_faults(data)
-    yield from api_faults(data)
-    yield from server_faults(data)
-    yield from sampling_faults(data)
+    if data.get("api"):
+        yield from apis.api_faults(data)
+    if data.get("servers"):
+        yield from upstream_servers.server_faults(data)
+    if data.get("sampling"):
+        yield from upstream_servers.sampling_faults(data)
     yield from _environment_faults(data)
     yield from _proxy_faults(data)
     if data.get("packages") or data.get("environments"):  # to compare versions takes a library
-        yield from package_faults(data)
+        yield from package_rules.package_faults(data)
     audit = _sound(data, _AUDIT)
     private = [*own, *secret_files(data), *([audit] if audit else [])]
     mounts = _sound_mounts(data)

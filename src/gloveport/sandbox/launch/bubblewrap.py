@@ -9,10 +9,12 @@ from gloveport.sandbox.plan import Plan
 class Descriptors(NamedTuple):
     """Numbers of the descriptors that bubblewrap inherits."""
 
-    seccomp: int
     info: int
     control: int
     files: tuple[int, ...]
+    seccomp: int | None = None
+    """Of the filter of a sandbox for one program."""
+
     network: int | None = None
     """Of the process that prepares the network: it stays behind when bubblewrap is started, which has none of it."""
 

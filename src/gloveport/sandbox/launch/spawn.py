@@ -12,12 +12,13 @@ import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from io import FileIO
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 from msgspec import Struct
 
 from gloveport.errors import SandboxError
+from gloveport.late_module import late_module
 from gloveport.model import GUEST
 from gloveport.sandbox.base import Child
 from gloveport.sandbox.cgroups import cgroup
@@ -28,8 +29,12 @@ from gloveport.sandbox.launch.launcher import Launcher
 from gloveport.sandbox.plan import Door, Plan, TextFile
 from gloveport.sandbox.reaper import launch, reaper
 from gloveport.sandbox.run import frames
-from gloveport.sandbox.run.confined import Confined, Streams, check_ready, pipe
 from gloveport.sandbox.seccomp.compiler import compile_filter
+
+if TYPE_CHECKING:
+    from gloveport.sandbox.run import confined
+else:
+    confined = late_module("gloveport.sandbox.run.confined")
 
 _STAGE = "/run"
 
@@ -67,7 +72,7 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
             yield child
 
     @contextlib.asynccontextmanager
-    async def build(self, plan: Plan) -> AsyncIterator[Confined]:
+    async def build(self, plan: Plan) -> "AsyncIterator[confined.Confined]":
         """As ``start``, for those who do more with it than run a program.
 
         Raises:
@@ -92,11 +97,13 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
                     inner = await spawned.find_inner()
                     network = await spawned.prepare_network(plan.doors, plan.connectors, stack)
                     ready, pid, directories = await frames.expect_ready(spawned.channel, stack)
-                    walls = check_ready(ready.get("ready"), landlock_abi=self.landlock_abi, shown=spawned.shown)
+                    walls = confined.check_ready(
+                        ready.get("ready"), landlock_abi=self.landlock_abi, shown=spawned.shown
+                    )
                     if group is not None and not entrances:
                         group.attach(pid)
-                    streams = stack.enter_context(Streams.open(spawned.uid))
-                child = Confined(
+                    streams = stack.enter_context(confined.Streams.open(spawned.uid))
+                child = confined.Confined(
                     plan=plan,
                     channel=spawned.channel,
                     pid=pid,
@@ -158,20 +165,20 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
         channel, theirs = socketpair(stack)
         network, far_network = (None, None) if doors is None else socketpair(stack)
         with theirs, far_network or contextlib.nullcontext():
-            diagnosis, stderr = pipe(stack)
-            info, info_end = pipe(stack)
+            diagnosis, stderr = frames.open_pipe(stack)
+            info, info_end = frames.open_pipe(stack)
             with stderr, info_end, contextlib.ExitStack() as passed:
                 files = [_memory(passed, _content_of(file)) for file in plan.files]
-                seccomp_filter = _memory(passed, compile_filter(os.uname().machine, plan.families, ptrace=plan.ptrace))
-                inherited = [seccomp_filter, info_end.fileno(), theirs.fileno(), *files]
-                if far_network:
-                    inherited.append(far_network.fileno())
+                inherited = [info_end.fileno(), theirs.fileno(), *files]
+                if far_network:  # a fork server has each child do both by itself
+                    code = compile_filter(os.uname().machine, plan.families, ptrace=plan.ptrace)
+                    inherited += [_memory(passed, code), far_network.fileno()]
                 numbers = iter(range(reaper.FIRST, reaper.FIRST + len(inherited)))
                 descriptors = bubblewrap.Descriptors(
-                    seccomp=next(numbers),
                     info=next(numbers),
                     control=next(numbers),
                     files=tuple(next(numbers) for _ in files),
+                    seccomp=next(numbers, None),
                     network=next(numbers, None),
                 )
                 specification = self._specify(plan, script, options, descriptors, uid, inherited, passed)

@@ -8,6 +8,7 @@ which all children of one fork server share.
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import TaskStatus
@@ -21,7 +22,9 @@ from gloveport.sandbox.plan import Kept, Plan, same_walls
 from gloveport.sandbox.pool import zygote_process
 from gloveport.sandbox.pool.pool import Stock
 from gloveport.sandbox.pool.zygote_process import ZygoteProcess
-from gloveport.sandbox.run.confined import Confined
+
+if TYPE_CHECKING:
+    from gloveport.sandbox.run.confined import Confined
 
 _PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 60.0
@@ -58,7 +61,7 @@ class ForkServer(Struct, kw_only=True):
         return self._current is not None
 
     @asynccontextmanager
-    async def make(self, kept: tuple[Kept, ...] = ()) -> AsyncIterator[Confined]:
+    async def make(self, kept: tuple[Kept, ...] = ()) -> "AsyncIterator[Confined]":
         """See ``pool.Maker``. Waits for a fork server where there is none yet. ``kept``: see ``ZygoteProcess.fork``."""
         current = await self._wait_current()
         if current.forks + 1 >= self.forks:
@@ -159,7 +162,7 @@ class SessionStarter(Struct, frozen=True, kw_only=True):
         return self.source.maker.is_quick()
 
     @asynccontextmanager
-    async def make(self) -> AsyncIterator[Confined]:
+    async def make(self) -> "AsyncIterator[Confined]":
         """See ``pool.Maker``."""
         self.source.begin()
         waiting = await self.source.make()
@@ -200,7 +203,7 @@ class Prestarter(Struct, frozen=True, kw_only=True):
         return False
 
     @asynccontextmanager
-    async def make(self) -> AsyncIterator[Confined]:
+    async def make(self) -> "AsyncIterator[Confined]":
         """See ``pool.Maker``."""
         async with self.backend.build(self.plan) as child:
             if child.group is not None:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 from anyio.abc import TaskGroup
@@ -20,8 +20,10 @@ from msgspec import Struct, field
 from gloveport.errors import ForkRefusedError, SandboxError
 from gloveport.sandbox.base import Child, Sandbox
 from gloveport.sandbox.plan import Plan
-from gloveport.sandbox.run.confined import Confined
 from gloveport.task_group import open_task_group
+
+if TYPE_CHECKING:
+    from gloveport.sandbox.run.confined import Confined
 
 _LOOK_SECONDS = 2.0
 _BEHIND_SECONDS = 0.02  # to fill up can wait until the run that has taken one is over, if it is a short one
@@ -45,7 +47,7 @@ class Maker(Protocol):
     def is_quick(self) -> bool:
         """Whether making one now takes less time than building one cold."""
 
-    def make(self) -> AbstractAsyncContextManager[Confined]:
+    def make(self) -> "AbstractAsyncContextManager[Confined]":
         """One of them; on leaving, nothing is left of it.
 
         Raises:
@@ -59,7 +61,7 @@ class Maker(Protocol):
 class WaitingSandbox(Struct, frozen=True, kw_only=True):
     """A sandbox that waits, and what ends it."""
 
-    child: Confined
+    child: "Confined"
     cleanup: contextlib.AsyncExitStack
 
     async def remove(self) -> None:

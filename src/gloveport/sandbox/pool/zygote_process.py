@@ -14,11 +14,13 @@ import socket
 import struct
 from collections.abc import AsyncIterator
 from io import FileIO
+from typing import TYPE_CHECKING
 
 import anyio
 from msgspec import Struct, field
 
 from gloveport.errors import ForkRefusedError, GuestError, SandboxError
+from gloveport.late_module import late_module
 from gloveport.model import GUEST, Limits
 from gloveport.model.byte_size import ByteSize
 from gloveport.model.json_value import JsonValue
@@ -29,9 +31,14 @@ from gloveport.sandbox.launch import apparmor, bubblewrap
 from gloveport.sandbox.launch.bubblewrap_process import BubblewrapProcess, is_dead, kill
 from gloveport.sandbox.launch.spawn import Bubblewrap, new_name, socketpair
 from gloveport.sandbox.plan import Kept, Plan
-from gloveport.sandbox.run import file_watches, frames, supervised_calls
-from gloveport.sandbox.run.confined import Confined, Streams, check_ready
+from gloveport.sandbox.run import file_watches, frames
 from gloveport.sandbox.seccomp.compiler import compile_filter
+
+if TYPE_CHECKING:
+    from gloveport.sandbox.run import confined, supervised_calls
+else:
+    confined = late_module("gloveport.sandbox.run.confined")
+    supervised_calls = late_module("gloveport.sandbox.run.supervised_calls")
 
 _STATUS = struct.Struct("ii")
 _ASK_SECONDS = 15.0
@@ -65,7 +72,7 @@ class ZygoteProcess(Struct, kw_only=True):
     """What its children keep, as far as that is known."""
 
     @contextlib.asynccontextmanager
-    async def fork(self, kept: tuple[Kept, ...] = ()) -> AsyncIterator[Confined]:
+    async def fork(self, kept: tuple[Kept, ...] = ()) -> "AsyncIterator[confined.Confined]":
         """A confined sandbox that waits for its program; on leaving, nothing is left of it.
 
         Args:
@@ -102,11 +109,11 @@ class ZygoteProcess(Struct, kw_only=True):
                             watched = [one.target for one in self.plan.writable]
                             stack.enter_context(supervised_calls.serve(listener, watched, self.spawned.uid))
                         ready, pid, directories = await frames.expect_ready(channel, stack)
-                        walls = check_ready(ready.get("ready"), landlock_abi=self.backend.landlock_abi)
+                        walls = confined.check_ready(ready.get("ready"), landlock_abi=self.backend.landlock_abi)
                         if group is not None and not groups:
                             group.attach(pid)
-                        streams = stack.enter_context(Streams.open(self.spawned.uid))
-                    child = Confined(
+                        streams = stack.enter_context(confined.Streams.open(self.spawned.uid))
+                    child = confined.Confined(
                         plan=self.plan,
                         channel=channel,
                         pid=pid,

@@ -76,7 +76,7 @@ class Streams(Struct, kw_only=True):
             OSError: There are no more descriptors to be had.
         """
         with contextlib.ExitStack() as stack:
-            (stdout, far_stdout), (stderr, far_stderr) = pipe(stack), pipe(stack)
+            (stdout, far_stdout), (stderr, far_stderr) = frames.open_pipe(stack), frames.open_pipe(stack)
             if uid is not None:
                 for end in (far_stdout, far_stderr):
                     os.fchown(end.fileno(), uid, uid)
@@ -666,13 +666,3 @@ def _seal(memory: FileIO, text: str) -> None:
     while written < len(data):
         written += os.pwrite(memory.fileno(), data[written:], written)
     fcntl.fcntl(memory, fcntl.F_ADD_SEALS, _EVERY_SEAL)
-
-
-def pipe(stack: contextlib.ExitStack) -> tuple[FileIO, FileIO]:
-    """A pipe whose reading end does not block."""
-    reading, writing = os.pipe()
-    os.set_blocking(reading, False)
-    return (
-        stack.enter_context(FileIO(reading)),
-        stack.enter_context(FileIO(writing, "w")),
-    )

@@ -290,3 +290,13 @@ def parse(body: bytes) -> dict[str, JsonValue]:
     if not isinstance(message, dict):
         raise GuestError("a frame that is no JSON object came out of the sandbox")
     return message
+
+
+def open_pipe(stack: contextlib.ExitStack) -> tuple[FileIO, FileIO]:
+    """A pipe whose reading end does not block."""
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    return (
+        stack.enter_context(FileIO(reading)),
+        stack.enter_context(FileIO(writing, "w")),
+    )
