@@ -149,8 +149,6 @@ async def start_command(
             PERMISSION_REQUIRED.
         AuditError: It can't be written down.
     """
-    if asked.session is None and asked.environment is None:
-        service.sandboxes.prefetch.hurry()
     action, seconds = made or await make_command_action(service, caller.share, asked)
     run_id = f"command-{os.urandom(8).hex()}"
     guard = await service.make_guard(caller, action, run_id)

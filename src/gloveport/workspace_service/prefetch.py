@@ -19,7 +19,7 @@ from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.protected.protected_paths import ProtectedPaths
 
 _BEHIND_SECONDS = 0.02
-_AFTER_SECONDS = 0.002
+_CLEAR_SECONDS = 0.01
 
 _log = logging.getLogger(__name__)
 
@@ -34,6 +34,8 @@ class _Next(Struct, eq=False, kw_only=True):
     over: anyio.Event = field(default_factory=anyio.Event)
     gone: anyio.Event = field(default_factory=anyio.Event)
     """All of it is dead, and cleared away."""
+    is_dead: bool = False
+    """Whether all of it was dead when it was over."""
     failure: Exception | None = None
 
     async def fits(self, found: ProtectedPaths) -> bool:
@@ -57,12 +59,13 @@ class SandboxPrefetch(Struct, eq=False, kw_only=True):
     tasks: TaskGroup
     ahead: int = 1
     _next: _Next | None = None
-    _wanted: anyio.Event = field(default_factory=anyio.Event)
-    """Somebody is about to take one."""
+    _begun: anyio.Event = field(default_factory=anyio.Event)
+    """Set when the next command begins."""
 
-    def hurry(self) -> None:
-        """Have the next one made now, if it is not: somebody is about to take it, and has other things to do first."""
-        self._wanted.set()
+    def note_begun(self) -> None:
+        """A command has begun: while it runs there is time to make the next sandbox, and to clear away the last."""
+        self._begun.set()
+        self._begun = anyio.Event()
 
     @contextlib.asynccontextmanager
     async def take(self, found: ProtectedPaths) -> AsyncIterator[Confined]:
@@ -74,7 +77,6 @@ class SandboxPrefetch(Struct, eq=False, kw_only=True):
         """
         waiting, self._next = self._next, None
         taken = waiting or self._start_making(found)
-        is_dead = False
         try:
             if taken is waiting and not await taken.fits(found):
                 taken.over.set()
@@ -83,14 +85,13 @@ class SandboxPrefetch(Struct, eq=False, kw_only=True):
             if taken.child is None:
                 raise taken.failure or SandboxError("the sandbox was ended before it was used")
             if self.ahead:
-                self._wanted = anyio.Event()
-                self.tasks.start_soon(self._prepare, taken.found, taken.over)
+                self.tasks.start_soon(self._prepare, taken.found)
             yield taken.child
             await taken.child.wait_dead()
-            is_dead = True
+            taken.is_dead = True
         finally:
             taken.over.set()
-            if taken.child is not None and not is_dead:
+            if taken.child is not None and not taken.is_dead:
                 with anyio.CancelScope(shield=True):  # who makes it may be cancelled as well, and closes what it is
                     await taken.gone.wait()
 
@@ -99,12 +100,10 @@ class SandboxPrefetch(Struct, eq=False, kw_only=True):
         self.tasks.start_soon(self._make, one)
         return one
 
-    async def _prepare(self, found: ProtectedPaths, over: anyio.Event) -> None:
-        """Make the next one: to do so would hold up a short command, and its answer, for half of their time."""
+    async def _prepare(self, found: ProtectedPaths) -> None:
+        """Make the next one: not before the command that has taken this one has begun, which would wait for that."""
         with anyio.move_on_after(_BEHIND_SECONDS):
-            await over.wait()
-        with anyio.move_on_after(_AFTER_SECONDS):
-            await self._wanted.wait()
+            await self._begun.wait()
         if self._next is None:
             self._next = _Next(found=found)
             await self._make(self._next)
@@ -115,6 +114,9 @@ class SandboxPrefetch(Struct, eq=False, kw_only=True):
                 one.child = child
                 one.settled.set()
                 await one.over.wait()
+                if one.is_dead:  # nobody waits for what is left, but for an answer, and for the next command
+                    with anyio.move_on_after(_CLEAR_SECONDS):
+                        await self._begun.wait()
         except (SandboxError, WorkspaceError, OSError) as error:
             # Of one that was used, something is left: that concerns nobody who waits. Else whoever needs it hears why.
             one.failure = error

@@ -23,6 +23,7 @@ from gloveport.model import Limits, Program
 from gloveport.model.egress import Egress
 from gloveport.policy.decisions.modes import stance
 from gloveport.sandbox.base import Child, Outcome
+from gloveport.sandbox.console import Console
 from gloveport.sandbox.run.confined import Confined
 from gloveport.workspace.commands.command import Command
 from gloveport.workspace.commands.registry import Commands
@@ -192,13 +193,18 @@ class WorkspaceSandboxes(Struct, eq=False, kw_only=True):
 
     async def _run(self, child: Confined, program: Program, guard: Guard, command: Command) -> Outcome:
         sinks = {name: ScrubbedSink(output, self.engine.gateway.vault) for name, output in command.outputs.items()}
+
+        def begin(console: Console) -> None:
+            command.begin(console)
+            self.prefetch.note_begun()
+
         outcome = await child.run(
             program,
             value_bytes=VALUE_BYTES,
             stdout=sinks["stdout"],
             stderr=sinks["stderr"],
             clock=guard.clock,
-            on_console=command.begin,
+            on_console=begin,
         )
         for sink in sinks.values():
             sink.finish()

@@ -170,7 +170,6 @@ def _executing(service: WorkspaceService) -> FastTool:
 
     async def execute(asked: CommandArguments, start: Callable[[], Awaitable[Command]]) -> ToolReply:
         told = await foreseen(asked, start)
-        service.sandboxes.prefetch.hurry()  # it is begun when the answer has gone: until then nothing is awaited
         return told if isinstance(told, RunReply) else WireReply(told)
 
     return begin
