@@ -7,8 +7,8 @@ the place of another.
 
 import ctypes
 import os
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from io import FileIO
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -81,18 +81,23 @@ def _status(path: Path) -> tuple[int, ...] | None:
     return None
 
 
-def _directories(look: _Look) -> set[Path]:
-    """The directory that each path is or lies in, with and without links; where there is none, the nearest above."""
+def _directories(look: _Look) -> Mapping[Path, tuple[int, int]]:
+    """The directory that each path is or lies in, with and without links; where there is none, the nearest above. Of
+    each what tells it from another in its place.
+    """
     places = {*look, *(Path(os.path.realpath(path)) for path in look)}
-    return {next(directory for directory in (path, *path.parents) if directory.is_dir()) for path in places}
+    found = {next(directory for directory in (path, *path.parents) if directory.is_dir()) for path in places}
+    return {path: (status.st_dev, status.st_ino) for path, status in ((path, path.stat()) for path in found)}
 
 
 async def _wait_changed(seen: _Look, found: ConfigSources, environ: Mapping[str, str]) -> None:
-    """Wait until something happens near the files, or it is time to look anyway."""
-    directories = await to_thread.run_sync(_directories, seen)
+    """Wait until the files may look otherwise, or lie elsewhere."""
     try:
-        with _open_watch(directories) as news:
-            if await to_thread.run_sync(_look, found, environ) == seen:  # nothing happened before the kernel was asked
+        directories = await to_thread.run_sync(_directories, seen)
+        async with _open_watch(directories) as news:
+            while (look := await to_thread.run_sync(_look, found, environ)) == seen:
+                if await to_thread.run_sync(_directories, look) != directories:
+                    break
                 with anyio.move_on_after(_LOOK_SECONDS):
                     await anyio.wait_readable(news)
                     await _wait_quiet(news)
@@ -110,10 +115,14 @@ async def _wait_quiet(news: FileIO) -> None:
                 return
 
 
-@contextmanager
-def _open_watch(directories: Iterable[Path]) -> Iterator[FileIO]:
+@asynccontextmanager
+async def _open_watch(directories: Iterable[Path]) -> AsyncIterator[FileIO]:
     """What is readable when something in these directories was changed. Raises OSError where that can't be had."""
-    with FileIO(check(_libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))) as news:
+    news = FileIO(check(_libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)))
+    try:
         for directory in directories:
             check(_libc.inotify_add_watch(news.fileno(), bytes(directory), _CHANGES))
         yield news
+    finally:
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(news.close)  # which takes the kernel milliseconds
