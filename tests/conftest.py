@@ -18,9 +18,9 @@ from gloveport.audit import read
 from gloveport.config import Config
 from gloveport.config.schema import PoolSettings
 
-# A slow machine is no fault. Each run tries other examples, so that many runs try many; --hypothesis-profile=thorough
-# tries them at once.
-hypothesis.settings.register_profile("quick", deadline=None, max_examples=15)
+# A slow machine is no fault. Each run tries other examples, so that many runs try many, those in CI more;
+# --hypothesis-profile=thorough tries them at once.
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=30 if os.environ.get("CI") else 10)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile("quick")
 
@@ -116,9 +116,9 @@ def is_running():
 
 @pytest.fixture
 def eventually():
-    """Wait until a condition holds, and fail when it does not within ten seconds."""
+    """Wait until a condition holds, and fail when it does not within half a minute."""
 
-    def wait(condition, seconds=10.0):
+    def wait(condition, seconds=30.0):
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, "it did not come to pass in time"

@@ -60,7 +60,7 @@ def soon():
     """Wait until a condition holds, without standing in the way of what makes it hold."""
 
     async def wait(condition: Callable[[], bool]) -> None:
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while not condition():
                 await anyio.sleep(0.002)
 

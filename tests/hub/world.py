@@ -58,7 +58,7 @@ async def allowed(world: World, code: str) -> AsyncIterator[list[Result]]:
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(run)
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             await more.wait()
         (waiting,) = [one.question for one in desk.store.entries() if one.status == "pending"]
         yield results

@@ -91,9 +91,9 @@ async def wait_for_traces(*, processes, descriptors=None):
     """Return when no more than these are left: an ended sandbox's processes die in their own time, and others', too.
 
     Raises:
-        TimeoutError: More are left after five seconds.
+        TimeoutError: More are left after twenty seconds.
     """
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         while (found := traces())[1] > processes or (descriptors is not None and found[0] > descriptors):
             await anyio.sleep(0.005)
 

@@ -54,7 +54,7 @@ async def start(launcher, script, stack, held=(), *, shell="/bin/sh"):
 
 async def until_dead(pid):
     """Return when the process is dead."""
-    with contextlib.suppress(ProcessLookupError), FileIO(os.pidfd_open(pid)) as descriptor, anyio.fail_after(10):
+    with contextlib.suppress(ProcessLookupError), FileIO(os.pidfd_open(pid)) as descriptor, anyio.fail_after(30):
         await anyio.wait_readable(descriptor)
 
 

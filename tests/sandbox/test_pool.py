@@ -82,7 +82,7 @@ async def ask_at_once(engine, count):
 
 async def until(condition):
     """Wait for what no event tells: a fact of the kernel, or what the pool makes of it in the background."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         while not condition():
             await anyio.sleep(0.005)
 

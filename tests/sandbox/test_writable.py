@@ -45,7 +45,7 @@ class Heard:
         """Return when these bytes have come."""
         event = self.wanted.setdefault(word, anyio.Event())
         self.write(b"")
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             await event.wait()
 
 

@@ -128,7 +128,7 @@ class Shop:
 
     async def asked(self, run_id=None, number=1) -> list[Question]:
         """The questions of a run, or of any, when so many wait."""
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while True:
                 waiting = [one.question for one in self.store.entries() if one.status == "pending"]
                 waiting = [one for one in waiting if run_id in {None, one.run}]
@@ -138,7 +138,7 @@ class Shop:
 
     async def idle(self) -> None:
         """Until nothing runs."""
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while self.engine.admission.running:
                 await anyio.sleep(0.01)
 

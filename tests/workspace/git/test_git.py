@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -41,6 +42,10 @@ async def run(server, root):
 @pytest.fixture
 def git(root):
     """Plain git of the host, in the workspace."""
+    return git_in(root)
+
+
+def git_in(root):
     environ = {
         **os.environ,
         "GIT_CONFIG_GLOBAL": "/dev/null",
@@ -57,14 +62,24 @@ def git(root):
     return call
 
 
-@pytest.fixture
-def repository(git, root):
-    """A repository with one commit of ``a.txt`` and ``r.txt``."""
+@pytest.fixture(scope="module")
+def committed(tmp_path_factory):
+    """What ``repository`` is a copy of."""
+    root = tmp_path_factory.mktemp("committed") / "project"
+    root.mkdir()
+    git = git_in(root)
     git("init", "-q", "-b", "main")
     (root / "a.txt").write_text("one\ntwo\nthree\n")
     (root / "r.txt").write_text("".join(f"{number}\n" for number in range(40)))
     git("add", ".")
     git("commit", "-q", "-m", "first")
+    return root
+
+
+@pytest.fixture
+def repository(committed, root):
+    """A repository with one commit of ``a.txt`` and ``r.txt``."""
+    shutil.copytree(committed, root, dirs_exist_ok=True)
     return root
 
 
