@@ -187,17 +187,17 @@ def _serve(listener: socket.socket, owner: socket.socket) -> bool:
             asked, _ = listener.accept()
             told, descriptors, *_ = socket.recv_fds(asked, fork.WORDS_BYTES, 4)
             if (process := os.fork()) == 0:
-                for other in (listener, owner, asked, *kept):
+                for other in (listener, owner, *kept):
                     other.close()
                 for _, ended in kept.values():
                     os.close(ended)
                 _become(*json.loads(told), *descriptors)
+                with asked, contextlib.suppress(OSError):  # not before: a signal would be lost while Python forks
+                    asked.send(str(os.getpid()).encode())
                 return True
             for descriptor in descriptors:
                 os.close(descriptor)
             kept[asked] = process, os.pidfd_open(process)
-            with contextlib.suppress(OSError):  # nobody may want to know
-                asked.send(str(process).encode())
 
 
 def _let_go(asked: socket.socket, process: int, ended: int) -> None:

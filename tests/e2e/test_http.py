@@ -88,7 +88,7 @@ async def test_what_one_client_s_program_leaves_no_other_client_reads(shared):
 
 async def test_a_foreign_host_or_origin_is_refused_in_both_eras(shared):
     """A3, P16, CT-H2, CT-H3: no web page reaches the server by a name of its own."""
-    async with httpx2.AsyncClient() as client:
+    async with httpx2.AsyncClient(timeout=60) as client:
         for era, body in (
             ({}, message("initialize", INITIALIZE)),
             (MODERN_CALL, message("tools/call", {**execution("true"), "_meta": MODERN})),
@@ -303,7 +303,7 @@ async def test_one_session_can_not_take_the_places_of_another(shared):
 async def test_a_script_calls_without_a_handshake_or_session_and_reads_json(shared):
     """A3, CT-H5: as it calls coding-tools-mcp; all such scripts are one caller, and no session's."""
     json_alone = {"accept": "application/json"}
-    async with httpx2.AsyncClient() as client:
+    async with httpx2.AsyncClient(timeout=60) as client:
         for headers in (HEADERS, json_alone, {"accept": "*/*"}, {**json_alone, "mcp-protocol-version": "2025-11-25"}):
             answer = await client.post(shared.url, headers=headers, json=message("tools/call", execution("echo hi")))
             assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json"), answer.text
@@ -340,7 +340,7 @@ def test_a_script_need_not_say_what_it_accepts(shared):
 async def test_no_page_of_a_browser_calls_without_a_session(shared):
     """A3, P16: what it can send without being asked for its origin is refused by its type; all else by its origin."""
     body = json.dumps(message("tools/call", execution("true")))
-    async with httpx2.AsyncClient() as client:
+    async with httpx2.AsyncClient(timeout=60) as client:
         for headers, status in (
             ({"content-type": "text/plain"}, 400),
             ({"content-type": "application/json", "origin": "http://evil.example"}, 403),

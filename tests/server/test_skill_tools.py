@@ -260,9 +260,9 @@ async def test_a_skill_that_a_program_calls_may_do_what_both_may_and_that_is_lea
         (library.own.directory / "buyer/references/grant.json").write_text('{"tools": ["shop/buy", "shop/destroy"]}')
         library.approve(library.find("buyer"), uid=0, without_asking=False)
         waiting = "import skills, time\nstarted = time.monotonic()\nskills.buyer()"
-        asked = (await execute(client, waiting, timeout_seconds=1, wait_seconds=0.2)).structured_content
+        asked = (await execute(client, waiting, timeout_seconds=2, wait_seconds=0.2)).structured_content
         (question,) = await shop.asked(asked["run_id"])
-        await anyio.sleep(1.1)  # longer than its clock may go
+        await anyio.sleep(2.1)  # longer than its clock may go
         shop.decide(question.id)
         bought = (await call(client, "wait_run", run_id=asked["run_id"])).structured_content
         assert bought["value"] == "bought pen"

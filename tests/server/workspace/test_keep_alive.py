@@ -25,7 +25,7 @@ async def test_any_call_keeps_commands_alive_and_silence_ends_them(tmp_path, mon
     root.mkdir()
     owned(root)
     git(root, "init", "-q")
-    workspace = {"root": str(root), "orphan_seconds": 0.5}
+    workspace = {"root": str(root), "orphan_seconds": 2.0}
     config = read_value(Config, {"pool": {"forked": 0, "booted": 0}, "workspace": workspace})
     async with (
         shared_host.assemble(config, environ) as engine,
@@ -34,14 +34,14 @@ async def test_any_call_keeps_commands_alive_and_silence_ends_them(tmp_path, mon
         Client(url, mode="legacy") as client,
     ):
         begun = await client.call_tool("exec_command", {"cmd": "sleep 60", "yield_time_ms": 0})
-        with anyio.move_on_after(1.2):
+        with anyio.move_on_after(3.0):
             while True:
                 await client.call_tool("list_dir", {})
                 await anyio.sleep(0.1)
         (command,) = service.sandboxes.commands.all()
         assert command.id == begun.structured_content["command_id"]
         assert not command.is_over
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             while not command.is_over:
                 await command.wait_changed(1)
 
