@@ -168,11 +168,12 @@ def _bubblewrap(binds: Mapping[Path, str]) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Peer:
-    """Another sandbox, as its own command runs ``print(1)``, where it is installed."""
+    """Another sandbox, as its own command runs a program, where it is installed."""
 
     program: str
     arguments: Sequence[str]
     install: str
+    prints: str = PYTHON.prints
 
     @contextlib.asynccontextmanager
     async def open(self, _: Path) -> AsyncIterator[Sample]:
@@ -190,10 +191,10 @@ class Peer:
                 tried = await anyio.run_process(argv, check=False)
         except TimeoutError:
             raise Unavailable(f"{self.program} gives no answer within {_TRY_SECONDS} s", self.install) from None
-        if (tried.returncode, tried.stdout.decode(errors="replace")) != (0, PYTHON.prints):
+        if (tried.returncode, tried.stdout.decode(errors="replace")) != (0, self.prints):
             said = (tried.stderr or tried.stdout).decode(errors="replace").strip().splitlines()[-1:]
             raise Unavailable(f"{self.program} does not run here: {' '.join(said)}", self.install)
-        yield timed(Command(argv=argv, env=dict(os.environ), prints=PYTHON.prints).run)
+        yield timed(Command(argv=argv, env=dict(os.environ), prints=self.prints).run)
 
 
 _IMAGE = "docker.io/library/python:3-slim"

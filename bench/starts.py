@@ -10,9 +10,11 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from bench.baselines import PEERS
 from bench.line_client import connected
 from bench.measure import Contender, Duel, Sample, WrongAnswer
 from bench.subjects import GLOVEPORT
@@ -120,6 +122,19 @@ def _start(name: str, subject: Contender, goal: str | None) -> Duel:
     return Duel(name=name, subject=subject, baseline=bare, opponent=_contender(_bare), goal=goal, samples=_SAMPLES)
 
 
+def _beside(peer: str, arguments: Sequence[str], goal: str | None) -> Duel:
+    """``gloveport exec -- true`` and what others have for that."""
+    opponent = replace(PEERS[peer], arguments=arguments, prints="")
+    return Duel(
+        name=f"start-exec-{peer.partition(' ')[0]}",
+        subject=_contender(_exec_true),
+        baseline=" ".join([opponent.program, *arguments]),
+        opponent=opponent.open,
+        goal=goal,
+        samples=_SAMPLES,
+    )
+
+
 def _imports(name: str, code: str, goal: str) -> Duel:
     bare = f"{Path(sys.executable).name} -c pass, processor time"
     ours, theirs = _contender(_processor_time(code)), _contender(_processor_time("pass"))
@@ -132,6 +147,8 @@ CASES: Final = (
     _start("start-run", _contender(_ran), "<= +330 ms"),
     _start("start-run-beside", _run_beside_server(), "<= +130 ms"),
     _start("start-exec", _contender(_exec_true), "<= +180 ms"),
+    _beside("srt", ["true"], "<= 0.7"),
+    _beside("codex sandbox", ["sandbox", "true"], None),
     _imports("imports-initialize", _FOR_SERVING, "<= 15"),
     _imports("imports-execute", _FOR_EXECUTING, "<= 20"),
 )
