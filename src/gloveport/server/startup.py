@@ -44,7 +44,8 @@ class Startup(Struct, eq=False, kw_only=True):
 
     async def wait_settled(self) -> None:
         """Return when the host is known to be sound, or not to be."""
-        await self._settled.wait()
+        if not self.is_settled:  # else this would be a turn of the event loop, for each message
+            await self._settled.wait()
 
     def set_offer(self, offer: ServerOffer) -> None:
         """The host has told what is offered."""

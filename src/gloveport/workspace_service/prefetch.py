@@ -42,8 +42,13 @@ class _Next(Struct, eq=False, kw_only=True):
         """Whether it can be had, and this is kept in it."""
         if self.found != found:
             return False
-        await self.settled.wait()
+        await self.wait_settled()
         return self.child is not None and not self.child.is_over()
+
+    async def wait_settled(self) -> None:
+        """Return when it is there, or can't be had; without a turn of the event loop where that is known."""
+        if not self.settled.is_set():
+            await self.settled.wait()
 
 
 class SandboxPrefetch(Struct, eq=False, kw_only=True):
@@ -81,7 +86,7 @@ class SandboxPrefetch(Struct, eq=False, kw_only=True):
             if taken is waiting and not await taken.fits(found):
                 taken.over.set()
                 taken = self._start_making(found)
-            await taken.settled.wait()
+            await taken.wait_settled()
             if taken.child is None:
                 raise taken.failure or SandboxError("the sandbox was ended before it was used")
             if self.ahead:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint
 from msgspec import Struct, field
 
 from gloveport.fairness import compute
@@ -220,6 +221,8 @@ class _Requests(Struct, kw_only=True):
         Of one that is too long only the beginning comes back.
         """
         parts, rest, size = [], self._rest, 0
+        if b"\n" in rest:  # so others have their turns between lines that come at once
+            await checkpoint()
         while b"\n" not in rest:
             if size <= jsonrpc_errors.MAX_LINE_BYTES:
                 parts.append(rest)
