@@ -78,12 +78,6 @@ class Served:
         self.port = int(self.url.rpartition(":")[2].partition("/")[0])
 
 
-@pytest.fixture
-def as_installed(environ) -> dict[str, str]:
-    """The environment of a server with the default configuration."""
-    return {name: value for name, value in environ.items() if name != "GLOVEPORT_CONFIG"}
-
-
 @pytest.fixture(scope="session")
 def nothing_waits(tmp_path_factory) -> str:
     """A configuration under which no sandbox waits ahead of need: most tests start a server for a program or two."""
