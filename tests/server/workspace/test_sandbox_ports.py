@@ -98,6 +98,8 @@ async def test_a_program_has_no_part_in_the_sockets_that_reach_it(served):
 
 async def test_the_owner_opens_a_port_on_the_command_line(served, gloveport):
     begun = await served.told("exec_command", cmd=SERVER.format(address="127.0.0.1", text="page") + " &", session="new")
+    listening = "until (: < /dev/tcp/127.0.0.1/5173) 2>/dev/null; do :; done"
+    await served.told("exec_command", cmd=listening, session=begun["session"]["id"])
     environ = {**os.environ, **served.environ}
     run = functools.partial(gloveport.run, env=environ)
     async with answer_ports(served.service.sandboxes.ports, served.engine.audit, served.environ):
