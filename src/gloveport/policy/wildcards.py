@@ -25,4 +25,9 @@ def matches(pattern: str, text: str) -> bool:
 
 def has_match(patterns: AbstractSet[str], text: str) -> bool:
     """Tell whether a text is like one of some patterns."""
-    return text in patterns or any("*" in pattern and matches(pattern, text) for pattern in patterns)
+    if text in patterns:
+        return True
+    for pattern in patterns:  # noqa: SIM110 - each command asks some fifty times: a generator takes twice as long
+        if "*" in pattern and matches(pattern, text):
+            return True
+    return False

@@ -107,7 +107,7 @@ class Search(Struct, kw_only=True):
                 if left <= 0:
                     break
                 name = entry.name
-                kind = kinds.get(fold_name(name))
+                kind = kinds.get(name.lower() if name.isascii() else fold_name(name))
                 if kind is not None and self._protect(directory, path, os.fsencode(name), kind):
                     continue
                 if name not in _UNINTERESTING and entry.is_dir(follow_symlinks=False):
