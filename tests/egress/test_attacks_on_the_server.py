@@ -67,14 +67,17 @@ async def flood(authority):
 
 @pytest.fixture
 async def pauses():
-    """How long the event loop was busy with one thing, whenever that was long."""
+    """How long the event loop was busy with one thing, whenever that was long. Others may have the processors."""
     found: list[float] = []
+
+    def own_time() -> float:
+        return anyio.current_time() - int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
 
     async def watch() -> None:
         while True:
-            last = anyio.current_time()
+            last = own_time()
             await anyio.sleep(0.005)
-            found.append(anyio.current_time() - last)
+            found.append(own_time() - last)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watch)
