@@ -11,9 +11,11 @@ import contextlib
 import itertools
 import os
 import pickle
+import secrets
 import selectors
 import signal
 import struct
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -28,6 +30,23 @@ _LENGTH = struct.Struct("I")
 def pytest_addoption(parser):
     """See the module."""
     parser.addoption("--workers", type=int, default=0, help="run tests in so many forked processes")
+    parser.addoption("--once", action="store_true", help="of cold and warm sandboxes, try a test in one, by chance")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out one of each two tests that differ by whether a sandbox is built for them or has waited."""
+    if not config.getoption("once"):
+        return
+    pairs = defaultdict(list)
+    for item in items:
+        params = dict(item.callspec.params) if hasattr(item, "callspec") else {}
+        if {"cold", "warm"} & {params.pop("temperature", None), params.pop("opened", None)}:
+            pairs[item.path, item.originalname, repr(params)].append(item)
+    turn = secrets.randbelow(2)
+    twins = [pair for pair in pairs.values() if len(pair) == 2]
+    left_out = {pair[(turn + place) % 2] for place, pair in enumerate(twins)}
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=left_out)
 
 
 @pytest.hookimpl(tryfirst=True)
