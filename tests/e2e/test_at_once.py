@@ -129,7 +129,7 @@ COMMANDS = (
 )
 
 
-CHANGING = re.compile(r'(?<="elapsed_ms": )\d+|\d+ ms|command-[0-9a-f]{16}|(?<![\w-])[\w-]{24}(?![\w-])')
+CHANGING = re.compile(r'(?<="elapsed_ms": )\d+|\d+ ms|\d+\.\ds|command-[0-9a-f]{16}|(?<![\w-])[\w-]{24}(?![\w-])')
 """Times, and names that nobody can guess."""
 
 
