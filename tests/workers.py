@@ -1,6 +1,6 @@
 """Runs tests in several processes, which are forked when all is imported and collected:
 
-    python -m pytest -p tests.workers --workers 4
+    python -m pytest -p tests.workers --workers 6
 
 A file at a time each, in the order in which they were collected. Each process of xdist imports and collects all of it
 itself, which takes as long as two hundred tests.
