@@ -139,8 +139,8 @@ class Jobs(Generic[SomeJob]):
         except Exception as error:  # noqa: BLE001 - no other job ends with it; who waits for it raises it
             job.failure = error
         finally:
+            job.end()
             if self._active.pop(job.id, None) is not None:  # or it was dropped
                 size = self._retention.size(job)
                 self._over[job.id] = job, size
                 self._held += size
-            job.end()

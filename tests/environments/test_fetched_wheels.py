@@ -5,8 +5,12 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from gloveport.environments.environment_store import EnvironmentStore
-from gloveport.environments.locks import Wheel
+from gloveport.environments.locks import Lock, Wheel
+from gloveport.environments.seal import TreeBounds
+from gloveport.errors import Denied
 
 
 def test_nothing_but_the_file_that_was_locked_is_kept(tmp_path):
@@ -24,6 +28,28 @@ def test_nothing_but_the_file_that_was_locked_is_kept(tmp_path):
     assert store.wheels.keep(wheel, tmp_path / "right")
     assert len([*Path("/proc/self/fd").iterdir()]) == before
     assert [path.name for path in (store.root / "wheels").iterdir()] == [wheel.sha256]
+
+
+def test_what_was_installed_of_a_wheel_is_there_for_the_next_environment_until_it_is_collected(tmp_path):
+    (store := EnvironmentStore(tmp_path / "environments")).create()
+    wheel, bounds = Wheel(url="", file="pack-1-py3-none-any.whl", sha256="0" * 64), TreeBounds(bytes=1 << 20, files=9)
+    lock = Lock(text="", packages=())
+    (tmp_path / "left/python").mkdir(parents=True)
+    (tmp_path / "left/python/pack.py").write_text("x = 1\n")
+    kept = store.wheels.keep_unpacked(wheel, "python", tmp_path / "left", bounds)
+    assert store.wheels.load_unpacked(wheel, "python") == kept
+    for file, interpreter in (("other-1-py3-none-any.whl", "python"), (wheel.file, "another")):
+        assert store.wheels.load_unpacked(wheel.model_copy(update={"file": file}), interpreter) is None
+    tree = store.join([kept], lock, "python", bounds)
+    assert (store.path_of(tree) / "python/pack.py").read_text() == "x = 1\n"
+    store.remove(tree)
+    store.collect([], 3600)
+    assert store.wheels.load_unpacked(wheel, "python") == kept
+    store.collect([], 0)
+    assert store.wheels.load_unpacked(wheel, "python") is None
+    with pytest.raises(Denied, match="just been removed"):
+        store.join([kept], lock, "python", bounds)
+    assert store.list_trees() == []
 
 
 def test_builds_that_keep_the_same_wheel_at_once_disturb_each_other_in_nothing(tmp_path):

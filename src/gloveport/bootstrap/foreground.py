@@ -1,6 +1,7 @@
 """Prepares ``gloveport exec``: the directory, the configuration and the sandboxes of a person's own program."""
 
 import contextlib
+import functools
 import math
 import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -131,12 +132,13 @@ def _find_owners(
         ConfigError: It can't be shown.
     """
     program = Path(command).resolve() if command.startswith("/") else None
+    toolchains = functools.cache(lambda: find_toolchains(config, environ))  # most programs need none
     if not shutil.which(command, path=_SYSTEMS_PATH):
-        path = find_toolchains(config, environ).path
-        program = program if shutil.which(command, path=":".join(map(str, path))) else find_program(command, environ)
+        path = ":".join(map(str, toolchains().path))
+        program = program if shutil.which(command, path=path) else find_program(command, environ)
     if program is None or any(program.is_relative_to(one) for one in shown):
         return None, None
-    return program, find_package(program, config, environ, find_toolchains(config, environ).shown)
+    return program, find_package(program, config, environ, toolchains().shown)
 
 
 def _inside(program: Path, mounts: Sequence[Mount]) -> str:

@@ -43,7 +43,7 @@ LIMITS: Final = Limits(
     open_files=1024,
     file_bytes=ByteSize(4096 * MIB),
     scratch_bytes=ByteSize(64 * MIB),
-    out_bytes=ByteSize(512 * MIB),
+    out_bytes=ByteSize(MIB),
 )
 """Of each of the programs of a build."""
 

@@ -29,7 +29,8 @@ from gloveport.environments.locks import BuiltWheel, Lock, Pin, add_built, read_
 from gloveport.environments.seal import SealedTree
 from gloveport.errors import Denied
 from gloveport.guard import Guard
-from gloveport.model import GUEST, OUT, Grant
+from gloveport.model import GUEST, MIB, OUT, Grant
+from gloveport.model.byte_size import ByteSize
 from gloveport.model.packages import PACKAGES
 from gloveport.task_group import run_all
 
@@ -88,8 +89,12 @@ class PythonBuilder(Struct, frozen=True, kw_only=True):
 
     @contextlib.asynccontextmanager
     async def _open(self, pins: Sequence[Pin], *, is_shared: bool) -> AsyncIterator[BuildSandboxes]:
-        """Sandboxes without a door, for some wheels."""
-        async with self.uv.open(self.uv.host.grant(()), is_shared=is_shared) as build:
+        """Sandboxes without a door, for some wheels; what does not write to a directory of all has room in memory."""
+        grant = self.uv.host.grant(())
+        if not is_shared:
+            limits = grant.limits.model_copy(update={"out_bytes": _OUT_BYTES})
+            grant = grant.model_copy(update={"limits": limits})
+        async with self.uv.open(grant, is_shared=is_shared) as build:
             (wheels := build.work / "wheels").mkdir()
             write_input(build.work / "uv.toml", "")
             for pin in pins:
@@ -126,6 +131,7 @@ class PythonBuilder(Struct, frozen=True, kw_only=True):
         return found[0]
 
 
+_OUT_BYTES: Final = ByteSize(512 * MIB)
 _IN_MEMORY_BYTES: Final = 32 << 20
 """What of a wheel is larger than that is installed on the disk: it may be some ten times as large."""
 

@@ -44,6 +44,7 @@ from gloveport.environments.seal import (
     verify_tree,
 )
 from gloveport.environments.wheel_store import WheelStore
+from gloveport.errors import Denied
 from gloveport.model.packages import LockedPackage
 from gloveport.model.reading import WrongShapeError, read_value
 from gloveport.model.value import Value
@@ -207,8 +208,12 @@ class EnvironmentStore(Struct, frozen=True):
     def join(self, parts: Iterable[SealedTree], lock: Lock, interpreter: str, bounds: TreeBounds) -> BuiltTree:
         """Make the tree of a lock of what was installed of each of its wheels. The rest is as for ``seal``."""
         joined = join_trees(parts, bounds)
-        with self.hold("files"):
-            return self._make_tree(joined, lock, interpreter, ())
+        try:
+            with self.hold("files"):
+                return self._make_tree(joined, lock, interpreter, ())
+        except FileNotFoundError as error:  # ``collect`` has been asked to leave nothing since they were looked at
+            reason = "What was installed of a package has just been removed."
+            raise Denied("environment_unavailable", reason, hint="try again") from error
 
     def _make_tree(self, sealed: SealedTree, lock: Lock, interpreter: str, names: Iterable[str]) -> BuiltTree:
         refuse_shadows(sealed.modules)

@@ -117,13 +117,12 @@ class OpenedRoot(Struct, frozen=True):
             yield found
 
     def _open(self, path: bytes, flags: int) -> int:
-        for left in reversed(range(_TRIES)):
+        for _ in range(_TRIES - 1):
             try:
                 return open_beneath(self.root, path, flags, IN_ROOT | NO_MAGICLINKS)
             except BlockingIOError:  # something was moved, anywhere on this host, while the kernel followed ".."
-                if not left:
-                    raise
-        raise AssertionError
+                continue
+        return open_beneath(self.root, path, flags, IN_ROOT | NO_MAGICLINKS)
 
 
 def read_mount(descriptor: int) -> int:

@@ -11,7 +11,7 @@ import stat
 import struct
 from collections.abc import Mapping, Sequence
 from io import FileIO
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 import msgspec
@@ -233,11 +233,11 @@ def _receive_byte(channel: socket.socket, room: int) -> "tuple[bytes, list[tuple
     return None
 
 
-class NetworkSockets(NamedTuple):
+class NetworkSockets(Struct, frozen=True):
     """Sockets of a sandbox's network namespace that the host holds: see ``sandbox.base.Child``."""
 
     doors: tuple[socket.socket, ...] = ()
-    connectors: Connectors = Connectors((), [])
+    connectors: Connectors = field(default_factory=lambda: Connectors((), []))
 
 
 async def receive_network(
