@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
-from anyio.abc import SocketStream, UNIXSocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from gloveport.cli.command_connection import CommandConnection
 from gloveport.cli.server_sockets import serve_commands
 from gloveport.errors import GloveportError
 from gloveport.user_directories import state_directory
@@ -54,16 +54,14 @@ class _PortService:
         self._audit = audit
         self._written: set[tuple[str, int]] = set()
 
-    async def answer(self, connection: SocketStream) -> None:
+    async def answer(self, connection: CommandConnection) -> None:
         """Answer whoever has connected."""
-        if not isinstance(connection, UNIXSocketStream):
-            return
         try:
             await self._answer(connection)
         except GloveportError as error:
             await connection.send(_line({"error": str(error.args[0]), "hint": error.hint}))
 
-    async def _answer(self, connection: UNIXSocketStream) -> None:
+    async def _answer(self, connection: CommandConnection) -> None:
         with anyio.move_on_after(_ASK_SECONDS) as time:
             told = json.loads(await BufferedByteReceiveStream(connection).receive_until(b"\n", _LINE_BYTES))
         if time.cancelled_caught:
@@ -78,7 +76,7 @@ class _PortService:
             if (name, port) not in self._written:
                 self._audit.append("port.opened", {"sandbox": name, "port": port})
                 self._written.add((name, port))
-            await connection.send_fds(_line({}), [opened.fileno()])
+            await connection.send(_line({}), (opened.fileno(),))
             with contextlib.suppress(anyio.EndOfStream):
                 await connection.receive(1)
 

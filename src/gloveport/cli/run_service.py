@@ -14,11 +14,11 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
-from anyio.abc import SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from gloveport.cli import exit_codes, run_protocol
+from gloveport.cli.command_connection import CommandConnection
 from gloveport.cli.printer import Printer
 from gloveport.cli.run_printing import read_request, run_program
 from gloveport.cli.server_sockets import serve_commands
@@ -53,7 +53,7 @@ class _RunService:
         self._engine = engine
         self._limits = limits
 
-    async def answer(self, connection: SocketStream) -> None:
+    async def answer(self, connection: CommandConnection) -> None:
         """Run one program for whoever has connected."""
         await connection.send(run_protocol.pack({"code_bytes": self._limits.code_bytes}))
         told = await self._receive(connection)
@@ -71,7 +71,7 @@ class _RunService:
                 with queue:
                     queue.send_nowait(run_protocol.pack(await self._run(told, printer)))
 
-    async def _receive(self, connection: SocketStream) -> Mapping[str, Any]:
+    async def _receive(self, connection: CommandConnection) -> Mapping[str, Any]:
         stream = BufferedByteReceiveStream(connection)
         kind, size = run_protocol.HEAD.unpack(await stream.receive_exactly(run_protocol.HEAD.size))
         if kind != run_protocol.JSON or size > 8 * self._limits.code_bytes + _REQUEST_BYTES:
@@ -92,13 +92,13 @@ class _RunService:
         return {"exit_code": exit_codes.OF_A_RUN[result.status]}
 
 
-async def _send_all(connection: SocketStream, pending: MemoryObjectReceiveStream[bytes]) -> None:
+async def _send_all(connection: CommandConnection, pending: MemoryObjectReceiveStream[bytes]) -> None:
     with contextlib.suppress(anyio.BrokenResourceError):  # it has gone: ``_cancel_at_end`` is told as well
         async for frame in pending:
             await connection.send(frame)
 
 
-async def _cancel_at_end(connection: SocketStream, scope: anyio.CancelScope) -> None:
+async def _cancel_at_end(connection: CommandConnection, scope: anyio.CancelScope) -> None:
     """Whoever asked says nothing more: when its end comes, nobody wants the program any more."""
     with contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError):
         await connection.receive()

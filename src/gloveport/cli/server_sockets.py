@@ -5,21 +5,24 @@ import fcntl
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import anyio
-from anyio.abc import SocketAttribute, SocketListener, SocketStream
+from anyio.abc import TaskGroup
 
 from gloveport.cli import run_protocol
+from gloveport.cli.command_connection import CommandConnection
+from gloveport.server.transports.acceptor import accept_some
 from gloveport.task_group import open_task_group
 from gloveport.untrusted_text import printable_lines
 
-Answer: TypeAlias = Callable[[SocketStream], Awaitable[None]]
+Answer: TypeAlias = Callable[[CommandConnection], Coroutine[Any, Any, None]]
 """Answers one command of this user, until it has gone."""
 
 _BACKLOG: Final = 64
+_PAUSE_SECONDS: Final = 0.1
 
 _log = logging.getLogger(__name__)
 
@@ -35,9 +38,9 @@ async def serve_commands(path: Path, name: str, command: str, answer: Answer) ->
         answer: What fails in it ends its connection, and not the server.
     """
 
-    async def answer_user(connection: SocketStream) -> None:
+    async def answer_user(connection: CommandConnection) -> None:
         async with connection:
-            if not run_protocol.is_of_this_user(connection.extra(SocketAttribute.raw_socket)):  # noqa: S610 - no SQL
+            if not run_protocol.is_of_this_user(connection.socket):
                 return
             try:
                 await answer(connection)
@@ -52,10 +55,22 @@ async def serve_commands(path: Path, name: str, command: str, answer: Answer) ->
         except OSError as error:
             _log.warning("%s will not find this server: %s", command, error)
         else:
-            served = await stack.enter_async_context(await SocketListener.from_socket(listener))
             tasks = await stack.enter_async_context(open_task_group())
-            tasks.start_soon(served.serve, answer_user)
+            tasks.start_soon(_accept, listener, command, tasks, answer_user)
         yield
+
+
+async def _accept(listener: socket.socket, command: str, tasks: TaskGroup, answer: Answer) -> None:
+    while True:
+        await anyio.wait_readable(listener)
+        try:
+            connections = accept_some(listener)
+        except OSError as error:
+            _log.warning("%s can't be answered just now: %s", command, error.strerror)
+            await anyio.sleep(_PAUSE_SECONDS)
+            continue
+        for connection in connections:
+            tasks.start_soon(answer, CommandConnection(connection))
 
 
 @contextlib.contextmanager
@@ -72,6 +87,7 @@ def _listen(path: Path, name: str) -> Iterator[socket.socket]:
             _remove_dead(directory, other)
         listener.bind(run_protocol.address(directory, name))
         listener.listen(_BACKLOG)
+        listener.setblocking(False)
         fcntl.flock(directory, fcntl.LOCK_UN)
         try:
             yield listener

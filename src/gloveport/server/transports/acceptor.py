@@ -32,7 +32,7 @@ async def accept_connections(listener: socket.socket, make_protocol: Callable[[]
     while True:
         await anyio.wait_readable(listener)
         try:
-            connections = _accept_some(listener)
+            connections = accept_some(listener)
             uids = peer_uids([(one.getpeername(), one.getsockname()) for one in connections])
         except OSError as error:
             _log.warning("no connection can be accepted just now: %s", error.strerror)
@@ -47,7 +47,7 @@ async def accept_connections(listener: socket.socket, make_protocol: Callable[[]
         await asyncio.gather(*wanted, return_exceptions=True)
 
 
-def _accept_some(listener: socket.socket) -> list[socket.socket]:
+def accept_some(listener: socket.socket) -> list[socket.socket]:
     """Those who wait, as far as there are descriptors for them.
 
     Raises:
