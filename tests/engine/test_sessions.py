@@ -15,7 +15,7 @@ from gloveport.model import Narrowing, Policy, Request
 from gloveport.model.reading import read_value
 from gloveport.sandbox.pool.makers import SessionStarter
 from gloveport.sandbox.pool.pool import Pool
-from gloveport.sandbox.run import confined
+from gloveport.sandbox.run import confined_session
 
 pytestmark = pytest.mark.anyio
 
@@ -170,7 +170,7 @@ async def test_killing_the_supervisor_loses_the_session_and_nothing_else(opened)
 
 async def test_a_stopped_supervisor_takes_no_call_and_keeps_nobody_waiting(opened, monkeypatch):
     """A text that is larger than the socket's buffer can't be sent whole."""
-    monkeypatch.setattr(confined, "_TAKE_SECONDS", 0.5)
+    monkeypatch.setattr(confined_session, "_TAKE_SECONDS", 0.5)
     async with opened() as engine:
         caller = Caller(engine)
         await caller.call(

@@ -416,7 +416,7 @@ class Engine:
             session.language = run.request.language
             seconds = run.guard.grant.limits.wall_seconds
             message: dict[str, JsonValue] = {"do": "run", "source": run.source}
-            run_program = functools.partial(session.call, child, message, wall_seconds=seconds)
+            run_program = functools.partial(session.call, message, wall_seconds=seconds)
         else:
             assert program is not None  # noqa: S101 - only a call of a session has none
             run_program = functools.partial(child.run, program)

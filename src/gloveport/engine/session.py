@@ -21,7 +21,7 @@ from gloveport.errors import Denied, SandboxError
 from gloveport.model import Grant, Language, Program, SessionState, Variable
 from gloveport.model.json_value import JsonValue
 from gloveport.model.reading import WrongShapeError, read_value
-from gloveport.sandbox.base import Child, Outcome, Sandbox, Sink
+from gloveport.sandbox.base import Child, ChildSession, Outcome, Sandbox, Sink
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.plan import Plan
 from gloveport.sandbox.run.out_files import FileVersion
@@ -141,6 +141,9 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
     used: float = field(default_factory=time.monotonic)
     turn: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
     _child: Child | None = None
+    _child_session: ChildSession | None = None
+    """Its interpreters, which are there as long as its sandbox is."""
+
     _failure: SandboxError | None = None
     _over: anyio.Event = field(default_factory=anyio.Event)
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
@@ -203,10 +206,10 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
 
     async def _take_over(self, taker: "Session") -> Child:
         """The sandbox, which the task that keeps it lets alone until the turn is over. ``taker``: it or a branch."""
-        if self._child is None or not self._child.pause_idle():
+        if self._child_session is None or not self._child_session.pause_idle():
             turn = self._turn = self._next = _Turn()
-            if self._child is not None:
-                self._child.end_idle()
+            if self._child_session is not None:
+                self._child_session.end_idle()
             if not self._over.is_set():
                 await turn.given.wait()
         if self._failure is not None:
@@ -226,8 +229,8 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
         if self._turn is not None:
             self._turn.over.set()
             self._turn = None
-        elif self._child is not None:
-            self._child.resume_idle()
+        elif self._child_session is not None:
+            self._child_session.resume_idle()
         self.turn.release()
 
     def denial(self) -> Denied:
@@ -236,7 +239,6 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
 
     async def call(
         self,
-        child: Child,
         message: dict[str, JsonValue],
         *,
         wall_seconds: float,
@@ -248,9 +250,14 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
         """Make a call in the turn that was taken. What was written since the last one comes first.
 
         ``message``: what to do, and in which ``language``, if that is not the last one's.
+
+        Raises:
+            Denied: It is over since.
         """
         sandbox = self.trunk or self
-        for tail, sink in zip(sandbox._between, (stdout, stderr), strict=True):  # noqa: SLF001 - of its own class
+        if (inside := sandbox._child_session) is None:  # noqa: SLF001 - of its own class
+            raise self.denial()
+        for tail, sink in zip(sandbox._between, (stdout, stderr), strict=True):  # noqa: SLF001
             if tail.data:
                 sink.write(bytes(tail.data))
                 tail.data.clear()
@@ -266,7 +273,7 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
         answered: list[Mapping[str, JsonValue] | None] = []
         sandbox.current = self
         try:
-            outcome = await child.call(
+            outcome = await inside.call(
                 {**told, **message},
                 wall_seconds=wall_seconds,
                 value_bytes=value_bytes,
@@ -298,9 +305,9 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
     def interrupt(self) -> bool:
         """Interrupt the call that goes on; whether there is one."""
         sandbox = self.trunk or self
-        if sandbox._child is None or sandbox.current is not self:  # noqa: SLF001 - of its own class
+        if sandbox._child_session is None or sandbox.current is not self:  # noqa: SLF001 - of its own class
             return False
-        sandbox._child.interrupt()  # noqa: SLF001
+        sandbox._child_session.interrupt()  # noqa: SLF001
         return True
 
     def describe(self, outcome: Outcome | None = None) -> SessionState:
@@ -332,24 +339,24 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
         try:
             with self._scope:
                 async with sandbox.start(plan) as child:
-                    await child.begin_session(program)
+                    self._child_session = await child.begin_session(program)
                     self._child = child
-                    await self._rest(child)
+                    await self._rest(self._child_session)
         except SandboxError as error:
             self._failure = None if self._child else error
             self.ended = self.ended or str(error.args[0])
         finally:
             self.end("the server ended it")
-            self._child = None
+            self._child = self._child_session = None
             if self._next is not None:
                 self._next.given.set()
             self._over.set()
 
-    async def _rest(self, child: Child) -> None:
+    async def _rest(self, inside: ChildSession) -> None:
         self.used = time.monotonic()
         while True:
             while self._next is None:
-                if not await child.idle(*self._between, self.seconds_left):
+                if not await inside.idle(*self._between, self.seconds_left):
                     self.end("it died between two calls")
                 if self.seconds_left <= 0:
                     old = time.monotonic() - self.begun >= self.limits.life_seconds

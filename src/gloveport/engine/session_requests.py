@@ -59,10 +59,9 @@ class SessionRequests(Struct, frozen=True, kw_only=True):
         language: Language = "python" if session.language == "shell" else session.language  # which lists nothing
         action = Execute(language=language, code_bytes=len(text), code_sha256=hashlib.sha256(text).hexdigest())
         message = {"language": language, **message}
-        async with guard.admit(action) as ending, session.take_turn() as child, self.admission.place(session.owner):
+        async with guard.admit(action) as ending, session.take_turn(), self.admission.place(session.owner):
             nowhere = Discarded()
             outcome = await session.call(
-                child,
                 message,
                 wall_seconds=min(_ASK_SECONDS, limits.wall_seconds),
                 value_bytes=int(limits.output_bytes),

@@ -146,12 +146,16 @@ class Child(Protocol):
     async def why_stale(self) -> str:
         """Why nothing more may run in it, though it lives; empty while something may."""
 
-    async def begin_session(self, program: Program) -> None:
+    async def begin_session(self, program: Program) -> "ChildSession":
         """Have a session's supervisor in it, instead of one program. Called once, by the engine.
 
         Raises:
             SandboxError: It has died.
         """
+
+
+class ChildSession(Protocol):
+    """A session in a sandbox: its calls, one at a time, and what comes between them."""
 
     async def call(
         self,
@@ -162,13 +166,13 @@ class Child(Protocol):
         stdout: Sink,
         stderr: Sink,
         clock: Clock | None = None,
-        on_answer: Callable[[Mapping[str, JsonValue] | None], None] | None = None,
+        on_answer: Callable[[Mapping[str, JsonValue] | None], None],
     ) -> Outcome:
         """One call of a session. A limit, or cancelling this, interrupts it, then kills its interpreter alone.
 
         ``on_answer``: gets what its supervisor says, None where it has died, also when this is cancelled.
 
-        Where the answer has no ``session``, the sandbox is dead. One call at a time.
+        Where the outcome has no ``session``, the sandbox is dead.
         """
 
     def interrupt(self) -> None:

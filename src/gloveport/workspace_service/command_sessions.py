@@ -120,7 +120,6 @@ class CommandSessions(Struct, frozen=True, kw_only=True):
                     child, guard, note_requests(command, self.sandboxes.reach.egress, engine.clean)
                 ):
                     outcome = await session.call(
-                        child,
                         {"do": "run", "source": self._source_of(action)},
                         wall_seconds=request.seconds,
                         value_bytes=VALUE_BYTES,

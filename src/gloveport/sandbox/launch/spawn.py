@@ -29,6 +29,7 @@ from gloveport.sandbox.launch.launcher import Launcher
 from gloveport.sandbox.plan import Door, Plan, TextFile
 from gloveport.sandbox.reaper import launch, reaper
 from gloveport.sandbox.run import frames
+from gloveport.sandbox.run.isolation_check import expect_isolation
 from gloveport.sandbox.seccomp.compiler import compile_filter
 
 if TYPE_CHECKING:
@@ -96,9 +97,8 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
                     await frames.receive_descriptors(spawned.channel, 0)  # it runs: all is mounted
                     inner = await spawned.find_inner()
                     network = await spawned.prepare_network(plan.doors, plan.connectors, stack)
-                    ready, pid, directories = await frames.expect_ready(spawned.channel, stack)
-                    walls = confined.check_ready(
-                        ready.get("ready"), landlock_abi=self.landlock_abi, shown=spawned.shown
+                    walls, pid, directories = await expect_isolation(
+                        spawned.channel, stack, landlock_abi=self.landlock_abi, shown=spawned.shown
                     )
                     if group is not None and not entrances:
                         group.attach(pid)

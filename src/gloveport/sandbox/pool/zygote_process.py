@@ -32,6 +32,7 @@ from gloveport.sandbox.launch.bubblewrap_process import BubblewrapProcess, is_de
 from gloveport.sandbox.launch.spawn import Bubblewrap, new_name, socketpair
 from gloveport.sandbox.plan import Kept, Plan
 from gloveport.sandbox.run import file_watches, frames
+from gloveport.sandbox.run.isolation_check import expect_isolation
 from gloveport.sandbox.seccomp.compiler import compile_filter
 
 if TYPE_CHECKING:
@@ -108,8 +109,9 @@ class ZygoteProcess(Struct, kw_only=True):
                             listener = await frames.receive_descriptor(channel)
                             watched = [one.target for one in self.plan.writable]
                             stack.enter_context(supervised_calls.serve(listener, watched, self.spawned.uid))
-                        ready, pid, directories = await frames.expect_ready(channel, stack)
-                        walls = confined.check_ready(ready.get("ready"), landlock_abi=self.backend.landlock_abi)
+                        walls, pid, directories = await expect_isolation(
+                            channel, stack, landlock_abi=self.backend.landlock_abi
+                        )
                         if group is not None and not groups:
                             group.attach(pid)
                         streams = stack.enter_context(confined.Streams.open(self.spawned.uid))

@@ -1,6 +1,5 @@
-"""One confined sandbox, from its first process's word on what is in force to the end of its one program."""
+"""One confined sandbox, from its first process's word on what is in force to the end of its program or session."""
 
-import asyncio
 import contextlib
 import fcntl
 import math
@@ -11,7 +10,6 @@ import select
 import selectors
 import signal
 import socket
-import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import cached_property
 from io import FileIO
@@ -20,37 +18,30 @@ from typing import TYPE_CHECKING, Self
 import anyio
 from msgspec import Struct
 
-from gloveport.ascii_json import encode_json
 from gloveport.errors import GuestError, SandboxError
 from gloveport.event_loop import Selector
 from gloveport.late_module import late_module
 from gloveport.model import Program
-from gloveport.model.json_value import JsonValue
-from gloveport.model.reading import WrongShapeError, read_value
 from gloveport.sandbox.base import Directories, ExitStatus, IsolationReport, Outcome, Sink
 from gloveport.sandbox.cgroups import cgroup
-from gloveport.sandbox.cgroups.cpu_throttle import CpuThrottle
 from gloveport.sandbox.cgroups.kernel_memory import KernelMemory
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.connectors import Connectors
 from gloveport.sandbox.console import Console, close
 from gloveport.sandbox.plan import Kept, Plan
 from gloveport.sandbox.run import frames
-from gloveport.sandbox.run.call_watch import CallWatch
+from gloveport.sandbox.run.guest_report import bound_value, exit_code_in, report_bytes
 from gloveport.sandbox.run.limit_watch import LimitWatch
-from gloveport.sandbox.run.supervisor import LOOK_SECONDS, Supervisor, watch_files
+from gloveport.sandbox.run.supervisor import Supervisor, watch_files
 
 if TYPE_CHECKING:
-    import pydantic_core
+    from gloveport.sandbox.run import confined_session
 else:
-    pydantic_core = late_module("pydantic_core")
+    confined_session = late_module("gloveport.sandbox.run.confined_session")
 
-_ESCAPED = 6  # most bytes of JSON that one byte of text becomes
-_REPORT_BYTES = 512 * 1024  # most of a report besides its value
 _EVERY_SEAL = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 _BOOT_SECONDS = 20.0
-_IDLE_LOOK_SECONDS = 1.0
-_TAKE_SECONDS = 10.0
+_READY = b"R"
 _PLACEHOLDER_BYTES = 24  # 32 characters
 # What the guest is told of a program.
 _JOB = ("name", "source", "argv", "text", "descriptor", "report", "variables", "directory", "terminal", "foreground")
@@ -143,35 +134,11 @@ class Confined(Struct, kw_only=True, dict=True):
     """Its process descriptor."""
 
     _spent: float = 0.0
-    _held: KernelMemory | None = None
-    """What the kernel holds for it, where it is a session's."""
-
-    _throttle: CpuThrottle | None = None
-    _is_prepared: bool = False
-    """Whether a session's supervisor is in it."""
-
     _direct: socket.socket | None = None
-    """Of a session: to its interpreter of Python, past its supervisor. A message is whole or not there."""
+    """To the interpreter of Python of a session, past its supervisor, where that is in it."""
 
-    _can_call_directly: bool = False
-    """Whether that interpreter waits for the next call: it has just kept its state, and shares it with no branch."""
-
-    _is_branched: bool = False
-    _ignored: int = 0
-    """Number of the last call, if its interpreter has answered past the supervisor."""
-
-    _calls: int = 0
-    """Of a session: how many there were."""
-
-    _current: CallWatch | None = None
-    """Of the call that goes on, or was the last."""
-
+    _session_memory: KernelMemory | None = None
     _events: Selector | None = None
-    _idle: Supervisor | None = None
-    """Between two calls."""
-
-    _paused: "asyncio.Future[None] | None" = None
-    """What ``_idle`` waits for while a call goes on."""
 
     @property
     def events(self) -> Selector:
@@ -265,7 +232,7 @@ class Confined(Struct, kw_only=True, dict=True):
         supervisor = Supervisor(
             watch=watch,
             channel=self.channel,
-            report_bytes=_ESCAPED * value_bytes + _REPORT_BYTES,
+            report_bytes=report_bytes(value_bytes),
             over=self.over,
             ends_with_report=self.ends_with_report,
             events=self.events,
@@ -275,12 +242,12 @@ class Confined(Struct, kw_only=True, dict=True):
         self._collect(supervisor, stdout, stderr)
         with contextlib.closing(held):
             await supervisor.run()
-        report = _bound_value(supervisor.report, value_bytes)
+        report = bound_value(supervisor.report, value_bytes)
         counters = watch.finish()
         if watch.broken:
             status = ExitStatus(code=None)
         elif supervisor.ended_by_report:
-            status = ExitStatus(code=_code_in(report))
+            status = ExitStatus(code=exit_code_in(report))
         else:
             status = await self.exit_status()
         exit_code = status.code
@@ -326,185 +293,28 @@ class Confined(Struct, kw_only=True, dict=True):
             self.events.register(self._direct.fileno(), selectors.EVENT_READ)
         except (GuestError, OSError) as error:
             raise SandboxError(f"the sandbox died before its session began: {error}") from error
-        self._is_prepared = True
 
-    async def begin_session(self, program: Program) -> None:
+    async def begin_session(self, program: Program) -> "confined_session.ConfinedSession":
         """See ``sandbox.base.Child``."""
-        if not self._is_prepared:
+        if self._direct is None:
             await self.prepare_session(program)
-        limits = self.plan.limits
-        inner = self.inner.fileno()
-        self._held = KernelMemory(memory_bytes=limits.memory_bytes, group=self.group, pid=self.pid, inner=inner)
-        if self.group is not None:
-            self._throttle = CpuThrottle(group=self.group, limits=limits)
-
-    async def call(
-        self,
-        message: Mapping[str, JsonValue],
-        *,
-        wall_seconds: float,
-        value_bytes: int,
-        stdout: Sink,
-        stderr: Sink,
-        clock: Clock | None = None,
-        on_answer: Callable[[Mapping[str, JsonValue] | None], None] | None = None,
-    ) -> Outcome:
-        """See ``sandbox.base.Child``."""
-        self._calls += 1
-        clock = clock or Clock()
-        clock.restart()
-        before = self.group.counters() if self.group else None
-        watch = self._current = self._watch(clock, wall_seconds, before)
-        asked = {**message, "call": self._calls}
-        watch.is_direct = self._ask_directly(asked)
-        is_asked = watch.is_direct or await self._ask(asked)
-        supervisor = self._supervisor(watch, stdout, stderr, value_bytes=value_bytes)  # while it works already
-        cancellation = None
-        try:
-            if is_asked:
-                await supervisor.run()
-        except OSError:  # it has died
-            pass
-        except anyio.get_cancelled_exc_class() as error:
-            cancellation = error
-            watch.stop()
-            with anyio.CancelScope(shield=True), contextlib.suppress(OSError):
-                await supervisor.run()
-        watch.is_answered = True
-        answer = supervisor.answer if supervisor.ended_by_report else None
-        if answer is not None and answer.get("call") != self._calls:  # an answer to what nobody has asked
-            answer = None
-        if answer is None:
-            watch.end_all()
-        self._ignored = self._calls if supervisor.has_direct else 0
-        self._can_call_directly = answer is not None and _has_kept_python(message, answer) and not self._is_branched
-        if on_answer is not None:  # before a cancellation is told: whoever cancels wants no result
-            on_answer(answer)
-        if cancellation is not None:
-            raise cancellation
-        report = _bound_value(answer.pop("report", None) if answer else None, value_bytes)
-        counters = self.group.counters() if self.group else None
-        if counters and before and counters.oom_kills > before.oom_kills:  # of the interpreter alone: it was undone
-            watch.broken = watch.broken or "memory_bytes"
-        return Outcome(
-            is_out_full=os.fstatvfs(self.directories.out).f_bavail == 0,
-            exit_code=None if watch.broken else _code_in(report),
-            killed_by=watch.broken,
-            report=report,
-            wall_seconds=clock.seconds,
-            cpu_seconds=counters.cpu_seconds - before.cpu_seconds if counters and before else None,
-            peak_memory_bytes=counters.peak_memory_bytes if counters else None,
-            refused_forks=counters.refused_forks - before.refused_forks if counters and before else None,
-            session=answer,
-        )
-
-    def interrupt(self) -> None:
-        """See ``sandbox.base.Child``."""
-        if self._current is not None:
-            self._current.stop()
-
-    async def idle(self, stdout: Sink, stderr: Sink, seconds: float) -> bool:
-        """See ``sandbox.base.Child``."""
-        watch = self._watch(Clock(), math.inf, self.group.counters() if self.group else None)
-        supervisor = self._idle = self._supervisor(watch, stdout, stderr, look_seconds=_IDLE_LOOK_SECONDS)
-        supervisor.leaves = time.monotonic() + seconds
-        try:
-            await supervisor.run()
-        finally:
-            self._idle = self._paused = None
-        if not supervisor.is_left:  # it has died, or says something unasked
-            watch.end_all()
-        return supervisor.is_left
-
-    def end_idle(self) -> None:
-        """See ``sandbox.base.Child``."""
-        if self._idle is not None:
-            self._idle.leave()
-
-    def pause_idle(self) -> bool:
-        """See ``sandbox.base.Child``."""
-        if self._idle is None or (paused := self.events.replace_waiter()) is None:
-            return False
-        self._paused = paused
-        self._idle.leave()
-        return True
-
-    def resume_idle(self) -> None:
-        """See ``sandbox.base.Child``."""
-        if self._paused is not None and not self._paused.done():
-            self._paused.set_result(None)
-
-    def _watch(self, clock: Clock, wall_seconds: float, before: cgroup.Counters | None) -> CallWatch:
-        assert self._held is not None  # noqa: S101 - the session has begun
-        return CallWatch(
-            limits=self.plan.limits,
-            wall_seconds=wall_seconds,
-            clock=clock,
+        assert self._direct is not None  # noqa: S101 - it is prepared
+        limits, inner = self.plan.limits, self.inner.fileno()
+        held = KernelMemory(memory_bytes=limits.memory_bytes, group=self.group, pid=self.pid, inner=inner)
+        self._session_memory = held
+        return confined_session.ConfinedSession(
+            limits=limits,
             group=self.group,
-            inner=self.inner.fileno(),
-            held=self._held,
-            spent=before.cpu_seconds if before else 0.0,
-            oom_kills=before.oom_kills if before else 0,
             channel=self.channel,
-            number=self._calls,
-            throttle=self._throttle,
-        )
-
-    def _supervisor(
-        self,
-        watch: CallWatch,
-        stdout: Sink,
-        stderr: Sink,
-        *,
-        value_bytes: int = 0,
-        look_seconds: float = LOOK_SECONDS,
-    ) -> Supervisor:
-        """Of a session."""
-        supervisor = Supervisor(
-            watch=watch,
-            channel=self.channel,
-            report_bytes=_ESCAPED * value_bytes + _REPORT_BYTES,
-            over=self.over,
-            ends_with_report=True,
-            events=self.events,
-            look_seconds=look_seconds,
             direct=self._direct,
-            awaits=watch.awaits,
-            ignored=self._ignored,
+            events=self.events,
+            stdout=self.streams.stdout,
+            stderr=self.streams.stderr,
+            inner=self.inner,
+            over=self.over,
+            out=self.directories.out,
+            held=held,
         )
-        supervisor.collect(self.streams.stdout, stdout)
-        supervisor.collect(self.streams.stderr, stderr)
-        return supervisor
-
-    def _ask_directly(self, message: Mapping[str, JsonValue]) -> bool:
-        """Ask the interpreter itself for a call; whether that was possible."""
-        can, self._can_call_directly = self._can_call_directly, False
-        self._is_branched = self._is_branched or message["do"] == "branch"
-        if not can or self._direct is None or (message["do"], message["language"]) != ("run", "python"):
-            return False
-        if self._direct.fileno() not in self.events.get_map():  # a program has ended it: nothing more is heard of it
-            return False
-        body = encode_json(message).encode("ascii")
-        try:
-            if len(body) > frames.DIRECT_BYTES or self._direct.send(body) != len(body):
-                return False
-        except OSError:  # there is no room, or nobody any more
-            return False
-        return True
-
-    async def _ask(self, message: Mapping[str, JsonValue]) -> bool:
-        """Ask for a call; False where it has died, or a program has stopped it. It is sent whole, whoever cancels."""
-        rest = memoryview(frames.encode(message))
-        try:
-            with contextlib.suppress(BlockingIOError):
-                rest = rest[self.channel.send(rest) :]
-            if not rest:
-                return True
-            with anyio.move_on_after(_TAKE_SECONDS, shield=True) as sending:
-                await frames.send_bytes(self.channel, rest)
-        except OSError:
-            return False
-        return not sending.cancelled_caught
 
     async def wait_dead(self) -> None:
         """See ``sandbox.base.Child``."""
@@ -523,8 +333,8 @@ class Confined(Struct, kw_only=True, dict=True):
 
     def close(self) -> None:
         """Close the host's end of what it opened itself. The processes are another's to end."""
-        if self._held is not None:
-            self._held.close()
+        if self._session_memory is not None:
+            self._session_memory.close()
         if self._events is not None:
             self._events.close()
         for file in (self._stdin, self._text, self._notes, self._process, self._direct):
@@ -593,67 +403,6 @@ class Confined(Struct, kw_only=True, dict=True):
             end.close()
         if program.report:  # the guest is still ours, so it may send a descriptor, and never again
             self._notes = await frames.receive_descriptor(self.channel)
-
-
-_READY = b"R"
-
-
-def check_ready(ready: JsonValue, *, landlock_abi: int, shown: tuple[tuple[int, int], ...] = ()) -> IsolationReport:
-    """Refuse a sandbox whose first process does not find every inner wall in force, and each mount as it was named.
-
-    Args:
-        ready: What it said.
-        landlock_abi: The least Landlock that is accepted.
-        shown: Device and inode of each bind's source, as found before anything was started; none where another process
-            has told what is mounted.
-
-    Raises:
-        SandboxError: Names the missing wall.
-        GuestError: It did not say.
-    """
-    try:
-        walls = read_value(IsolationReport, ready)
-    except WrongShapeError as error:
-        raise GuestError("its first process did not tell what is in force") from error
-    for wall in ("seccomp", "no_new_privs", "no_capabilities"):
-        if not getattr(walls, wall):
-            raise SandboxError(f"inside the sandbox {wall} is not in force", hint="`gloveport doctor` tells why")
-    if walls.landlock < landlock_abi:
-        raise SandboxError(
-            f"Landlock ABI {landlock_abi} is demanded, the kernel enforces {walls.landlock or 'none'}",
-            hint="boot a kernel with CONFIG_SECURITY_LANDLOCK and `landlock` in its lsm= list, "
-            "or lower sandbox.landlock_abi",
-        )
-    if walls.mounts != shown:  # bubblewrap follows links, and somebody may have moved one in just now
-        raise SandboxError(
-            "what is mounted in the sandbox is not what was named",
-            hint="see who can change the mounts' directories",
-        )
-    return walls
-
-
-def _code_in(report: JsonValue) -> int | None:
-    """The exit code that a report tells, as far as it can be one."""
-    code = report.get("exit_code") if isinstance(report, dict) else None
-    return code & 0xFF if isinstance(code, int) else 1
-
-
-def _has_kept_python(message: Mapping[str, JsonValue], answer: Mapping[str, JsonValue]) -> bool:
-    """Whether a call was one of Python, which has the state that it has left."""
-    return (message["do"], message["language"], answer.get("state", "kept")) == ("run", "python", "kept")
-
-
-def _bound_value(report: JsonValue, value_bytes: int) -> JsonValue:
-    """``report`` with a value that can be written as JSON, and no larger than an honest guest's.
-
-    The guest limits a text before it is quoted. A number beyond every float was read as infinity: it becomes null.
-    """
-    if not isinstance(report, dict) or report.get("value") is None:
-        return report
-    value = pydantic_core.to_json(report["value"], inf_nan_mode="null")
-    if len(value) > 2 * value_bytes + 2:
-        return {**report, "value": None, "value_truncated": True}
-    return {**report, "value": pydantic_core.from_json(value)}
 
 
 def _seal(memory: FileIO, text: str) -> None:

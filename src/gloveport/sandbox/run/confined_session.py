@@ -1,0 +1,249 @@
+"""A session in a confined sandbox: asks its supervisor for one call after the other, and takes what comes between."""
+
+import asyncio
+import contextlib
+import math
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from io import FileIO
+
+import anyio
+from msgspec import Struct
+
+from gloveport.ascii_json import encode_json
+from gloveport.event_loop import Selector
+from gloveport.model import Limits
+from gloveport.model.json_value import JsonValue
+from gloveport.sandbox.base import Outcome, Sink
+from gloveport.sandbox.cgroups import cgroup
+from gloveport.sandbox.cgroups.cpu_throttle import CpuThrottle
+from gloveport.sandbox.cgroups.kernel_memory import KernelMemory
+from gloveport.sandbox.clock import Clock
+from gloveport.sandbox.run import frames
+from gloveport.sandbox.run.call_watch import CallWatch
+from gloveport.sandbox.run.guest_report import bound_value, exit_code_in, report_bytes
+from gloveport.sandbox.run.supervisor import LOOK_SECONDS, Supervisor
+
+_IDLE_LOOK_SECONDS = 1.0
+_TAKE_SECONDS = 10.0
+
+
+class ConfinedSession(Struct, kw_only=True):
+    """A ``sandbox.base.ChildSession``. Whoever has the sandbox closes what it has of that.
+
+    Attributes:
+        limits: Those of the sandbox.
+        channel: To the supervisor inside.
+        direct: To its interpreter of Python, past its supervisor. A message is whole or not there.
+        events: What of it is ready; the other four are registered already.
+        inner: Process descriptor of the init of its pid namespace.
+        over: Readable when all of it has ended.
+        out: Descriptor of ``model.OUT``.
+        held: What the kernel holds for it.
+    """
+
+    limits: Limits
+    group: cgroup.Cgroup | None
+    channel: socket.socket
+    direct: socket.socket
+    events: Selector
+    stdout: FileIO
+    stderr: FileIO
+    inner: FileIO
+    over: FileIO | socket.socket
+    out: int
+    held: KernelMemory
+    _throttle: CpuThrottle | None = None
+    _can_call_directly: bool = False
+    """Whether that interpreter waits for the next call: it has just kept its state, and shares it with no branch."""
+
+    _is_branched: bool = False
+    _ignored: int = 0
+    """Number of the last call, if its interpreter has answered past the supervisor."""
+
+    _calls: int = 0
+    """How many there were."""
+
+    _current: CallWatch | None = None
+    """Of the call that goes on, or was the last."""
+
+    _idle: Supervisor | None = None
+    """Between two calls."""
+
+    _paused: "asyncio.Future[None] | None" = None
+    """What ``_idle`` waits for while a call goes on."""
+
+    def __post_init__(self) -> None:
+        self._throttle = None if self.group is None else CpuThrottle(group=self.group, limits=self.limits)
+
+    async def call(
+        self,
+        message: Mapping[str, JsonValue],
+        *,
+        wall_seconds: float,
+        value_bytes: int,
+        stdout: Sink,
+        stderr: Sink,
+        clock: Clock | None = None,
+        on_answer: Callable[[Mapping[str, JsonValue] | None], None],
+    ) -> Outcome:
+        """See ``sandbox.base.ChildSession``."""
+        self._calls += 1
+        clock = clock or Clock()
+        clock.restart()
+        before = self.group.counters() if self.group else None
+        watch = self._current = self._watch(clock, wall_seconds, before)
+        asked = {**message, "call": self._calls}
+        watch.is_direct = self._ask_directly(asked)
+        is_asked = watch.is_direct or await self._ask(asked)
+        supervisor = self._supervisor(watch, stdout, stderr, value_bytes=value_bytes)  # while it works already
+        cancellation = None
+        try:
+            if is_asked:
+                await supervisor.run()
+        except OSError:  # it has died
+            pass
+        except anyio.get_cancelled_exc_class() as error:
+            cancellation = error
+            watch.stop()
+            with anyio.CancelScope(shield=True), contextlib.suppress(OSError):
+                await supervisor.run()
+        watch.is_answered = True
+        answer = supervisor.answer if supervisor.ended_by_report else None
+        if answer is not None and answer.get("call") != self._calls:  # an answer to what nobody has asked
+            answer = None
+        if answer is None:
+            watch.end_all()
+        self._ignored = self._calls if supervisor.has_direct else 0
+        self._can_call_directly = answer is not None and _has_kept_python(message, answer) and not self._is_branched
+        on_answer(answer)  # before a cancellation is told: whoever cancels wants no result
+        if cancellation is not None:
+            raise cancellation
+        report = bound_value(answer.pop("report", None) if answer else None, value_bytes)
+        counters = self.group.counters() if self.group else None
+        if counters and before and counters.oom_kills > before.oom_kills:  # of the interpreter alone: it was undone
+            watch.broken = watch.broken or "memory_bytes"
+        return Outcome(
+            is_out_full=os.fstatvfs(self.out).f_bavail == 0,
+            exit_code=None if watch.broken else exit_code_in(report),
+            killed_by=watch.broken,
+            report=report,
+            wall_seconds=clock.seconds,
+            cpu_seconds=counters.cpu_seconds - before.cpu_seconds if counters and before else None,
+            peak_memory_bytes=counters.peak_memory_bytes if counters else None,
+            refused_forks=counters.refused_forks - before.refused_forks if counters and before else None,
+            session=answer,
+        )
+
+    def interrupt(self) -> None:
+        """See ``sandbox.base.ChildSession``."""
+        if self._current is not None:
+            self._current.stop()
+
+    async def idle(self, stdout: Sink, stderr: Sink, seconds: float) -> bool:
+        """See ``sandbox.base.ChildSession``."""
+        watch = self._watch(Clock(), math.inf, self.group.counters() if self.group else None)
+        supervisor = self._idle = self._supervisor(watch, stdout, stderr, look_seconds=_IDLE_LOOK_SECONDS)
+        supervisor.leaves = time.monotonic() + seconds
+        try:
+            await supervisor.run()
+        finally:
+            self._idle = self._paused = None
+        if not supervisor.is_left:  # it has died, or says something unasked
+            watch.end_all()
+        return supervisor.is_left
+
+    def end_idle(self) -> None:
+        """See ``sandbox.base.ChildSession``."""
+        if self._idle is not None:
+            self._idle.leave()
+
+    def pause_idle(self) -> bool:
+        """See ``sandbox.base.ChildSession``."""
+        if self._idle is None or (paused := self.events.replace_waiter()) is None:
+            return False
+        self._paused = paused
+        self._idle.leave()
+        return True
+
+    def resume_idle(self) -> None:
+        """See ``sandbox.base.ChildSession``."""
+        if self._paused is not None and not self._paused.done():
+            self._paused.set_result(None)
+
+    def _watch(self, clock: Clock, wall_seconds: float, before: cgroup.Counters | None) -> CallWatch:
+        return CallWatch(
+            limits=self.limits,
+            wall_seconds=wall_seconds,
+            clock=clock,
+            group=self.group,
+            inner=self.inner.fileno(),
+            held=self.held,
+            spent=before.cpu_seconds if before else 0.0,
+            oom_kills=before.oom_kills if before else 0,
+            channel=self.channel,
+            number=self._calls,
+            throttle=self._throttle,
+        )
+
+    def _supervisor(
+        self,
+        watch: CallWatch,
+        stdout: Sink,
+        stderr: Sink,
+        *,
+        value_bytes: int = 0,
+        look_seconds: float = LOOK_SECONDS,
+    ) -> Supervisor:
+        supervisor = Supervisor(
+            watch=watch,
+            channel=self.channel,
+            report_bytes=report_bytes(value_bytes),
+            over=self.over,
+            ends_with_report=True,
+            events=self.events,
+            look_seconds=look_seconds,
+            direct=self.direct,
+            awaits=watch.awaits,
+            ignored=self._ignored,
+        )
+        supervisor.collect(self.stdout, stdout)
+        supervisor.collect(self.stderr, stderr)
+        return supervisor
+
+    def _ask_directly(self, message: Mapping[str, JsonValue]) -> bool:
+        """Ask the interpreter itself for a call; whether that was possible."""
+        can, self._can_call_directly = self._can_call_directly, False
+        self._is_branched = self._is_branched or message["do"] == "branch"
+        if not can or (message["do"], message["language"]) != ("run", "python"):
+            return False
+        if self.direct.fileno() not in self.events.get_map():  # a program has ended it: nothing more is heard of it
+            return False
+        body = encode_json(message).encode("ascii")
+        try:
+            if len(body) > frames.DIRECT_BYTES or self.direct.send(body) != len(body):
+                return False
+        except OSError:  # there is no room, or nobody any more
+            return False
+        return True
+
+    async def _ask(self, message: Mapping[str, JsonValue]) -> bool:
+        """Ask for a call; False where it has died, or a program has stopped it. It is sent whole, whoever cancels."""
+        rest = memoryview(frames.encode(message))
+        try:
+            with contextlib.suppress(BlockingIOError):
+                rest = rest[self.channel.send(rest) :]
+            if not rest:
+                return True
+            with anyio.move_on_after(_TAKE_SECONDS, shield=True) as sending:
+                await frames.send_bytes(self.channel, rest)
+        except OSError:
+            return False
+        return not sending.cancelled_caught
+
+
+def _has_kept_python(message: Mapping[str, JsonValue], answer: Mapping[str, JsonValue]) -> bool:
+    """Whether a call was one of Python, which has the state that it has left."""
+    return (message["do"], message["language"], answer.get("state", "kept")) == ("run", "python", "kept")
