@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from gloveport.artifacts.artifact_store import ArtifactStore, Bundle
 from gloveport.audit.log import AuditLog
+from gloveport.engine.run_context import Execution
 from gloveport.model import OUT
 from gloveport.model.artifact import Artifacts
 from gloveport.model.json_value import JsonValue
@@ -28,32 +29,42 @@ _MOST_ABOUT: Final = 64
 _NOTHING: Final = Artifacts()
 
 
-class Collector(Struct, frozen=True):
-    """Takes out of sandboxes what programs have left."""
+class Collector(Struct, frozen=True, kw_only=True):
+    """Takes out of sandboxes what programs have left.
+
+    Attributes:
+        out: Of the workspace, where it has a directory for that.
+        audit: Where it is written down what is put there.
+    """
 
     store: ArtifactStore
     vault: Vault
+    audit: AuditLog
+    out: "OutDirectory | None"
 
     async def collect(
-        self, child: Child, owner: str, most_bytes: int, report: JsonValue, known: dict[str, FileVersion] | None
+        self, child: Child, run: Execution, report: JsonValue, known: dict[str, FileVersion] | None
     ) -> tuple[Artifacts, Bundle | None]:
         """What a program has left, and where it is kept. It costs a look where there is nothing.
 
         Args:
             child: Its sandbox, in which it has ended.
-            owner: For whom it is kept; opaque.
-            most_bytes: Of all files together.
+            run: Its run.
             report: What the program's interpreter has reported.
             known: Of a session: what was there after the call before; becomes what is there now. None where the
                 sandbox has run its only program: it is dead before anything is read.
+
+        Raises:
+            AuditError: What would be put into the workspace can't be written down, and was not put there.
         """
         out = child.directories.out
         if not has_entries(out):
             return _NOTHING, None
         if known is None:
             await child.wait_dead()
-        about = _read_about(report)
-        found, bundle = OutFiles(known=known or {}), Bundle(self.store.directory, owner)
+        grant, about = run.guard.grant, _read_about(report)
+        found, bundle = OutFiles(known=known or {}), Bundle(self.store.directory, run.share)
+        most_bytes = int(grant.limits.out_bytes)
         with anyio.CancelScope(shield=True):
             await to_thread.run_sync(functools.partial(self._take, found, bundle, out, most_bytes, about))
         if known is not None:
@@ -62,15 +73,17 @@ class Collector(Struct, frozen=True):
         if bundle.files and not self.store.keep(bundle):
             found.leave_out(OUT, "there is no room to keep it")
             bundle.files.clear()
-        return (
-            Artifacts(
-                files=tuple(bundle.files),
-                left_out=tuple(f"{OUT}/{line}" for line in found.left_out),
-                left_out_total=found.left_out_total,
-                expires_in_seconds=round(self.store.bounds.seconds) if bundle.files else 0,
-            ),
-            bundle if bundle.files else None,
+        artifacts = Artifacts(
+            files=tuple(bundle.files),
+            left_out=tuple(f"{OUT}/{line}" for line in found.left_out),
+            left_out_total=found.left_out_total,
+            expires_in_seconds=round(self.store.bounds.seconds) if bundle.files else 0,
         )
+        if not bundle.files:
+            return artifacts, None
+        if self.out is not None and self.out.view in (*grant.mounts, *grant.writable):
+            artifacts = await self._deliver(self.out, run, artifacts, bundle)
+        return artifacts, bundle
 
     def _take(self, found: OutFiles, bundle: Bundle, directory: int, most_bytes: int, about: Mapping[str, str]) -> None:
         """Copy all of it, without secrets; in a thread, since it may be much."""
@@ -97,29 +110,16 @@ class Collector(Struct, frozen=True):
         except OSError as error:  # our disk is full: what was ended is kept
             found.leave_out(taking[0] if taking else "…", f"it can't be kept: {error.strerror}")
 
-
-async def deliver(
-    out: "OutDirectory", audit: AuditLog, found: Artifacts, bundle: Bundle, *, caller: str, run_id: str
-) -> Artifacts:
-    """Put files into the workspace as well, when that is written down; what is known of them then.
-
-    Args:
-        out: Its directory.
-        audit: Where it is written down.
-        found: What is known of the files.
-        bundle: In which they are kept.
-        caller: Who has run the program.
-        run_id: Of its run.
-
-    Raises:
-        AuditError: It can't be written down, and was not done.
-    """
-    files: list[JsonValue] = [{"path": one.path, "bytes": one.bytes, "sha256": one.sha256} for one in bundle.files]
-    audit.append("artifacts.written", {"caller": caller, "run": run_id, "directory": out.path, "files": files})
-    with anyio.CancelScope(shield=True):
-        failed = await to_thread.run_sync(out.put, bundle)
-    directory = out.path if len(failed) < len(bundle.files) else ""
-    return found.model_copy(update={"directory": directory, "not_written": tuple(failed)})
+    async def _deliver(self, out: "OutDirectory", run: Execution, found: Artifacts, bundle: Bundle) -> Artifacts:
+        """Put files into the workspace as well, when that is written down; what is known of them then."""
+        files: list[JsonValue] = [{"path": one.path, "bytes": one.bytes, "sha256": one.sha256} for one in bundle.files]
+        self.audit.append(
+            "artifacts.written", {"caller": run.guard.caller, "run": run.id, "directory": out.path, "files": files}
+        )
+        with anyio.CancelScope(shield=True):
+            failed = await to_thread.run_sync(out.put, bundle)
+        directory = out.path if len(failed) < len(bundle.files) else ""
+        return found.model_copy(update={"directory": directory, "not_written": tuple(failed)})
 
 
 def _read_about(report: JsonValue) -> Mapping[str, str]:

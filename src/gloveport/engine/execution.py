@@ -14,7 +14,7 @@ from gloveport.artifacts.artifact_store import ArtifactStore, Found
 from gloveport.audit.log import AuditLog
 from gloveport.egress.outbound_session import Gateway
 from gloveport.egress.scrubbed_output import ScrubbedSink, without_secrets
-from gloveport.engine.artifacts import Collector, deliver, write_inputs
+from gloveport.engine.artifacts import Collector, write_inputs
 from gloveport.engine.doors import open_doors
 from gloveport.engine.grants import GrantCache, session_grant
 from gloveport.engine.previews import Previewer, has_picture
@@ -235,16 +235,16 @@ class Engine:
             run = run.nest_in(outer)
         try:
             async with run.guard.admit(run.action()) as ending:
-                result = await self._run(run, share, session)
+                result = await self._run(run, session)
                 ending.fields.update(facts(result, self._granted.write_out(result.grant)))
-                self._remember(run, result, share)
+                self._remember(run, result)
                 if result.session is not None:
                     ending.fields.update({"session": result.session.id, "state": result.session.state})
                 return result
         except Denied as denial:
             return refusal(run_id, request, grant, denial)
 
-    def _remember(self, run: Execution, result: Result, share: str) -> None:
+    def _remember(self, run: Execution, result: Result) -> None:
         """Keep what a skill could be saved from: not what depends on a session, nor what is a skill already."""
         if result.status != "ok" or run.request.session is not None or run.context.skill is not None:
             return
@@ -252,7 +252,7 @@ class Engine:
         mounts = tuple(mount.target for mount in (*grant.mounts, *grant.writable))
         self.recent.add(
             RecentRun(
-                owner=share, request=run.request, result=result, used=frozenset(run.guard.used or ()), mounts=mounts
+                owner=run.share, request=run.request, result=result, used=frozenset(run.guard.used or ()), mounts=mounts
             )
         )
 
@@ -272,7 +272,7 @@ class Engine:
         """Whether it is known without opening them that there is none for it."""
         return self._environments is not None or request.environment is not None
 
-    async def _run(self, run: Execution, share: str, session: Session | None) -> Result:
+    async def _run(self, run: Execution, session: Session | None) -> Result:
         """The admitted run: wait for a place, build the sandbox, open its doors, run, judge."""
         request = run.request
         if request.language not in self.runtimes:
@@ -289,14 +289,14 @@ class Engine:
         output = RunOutput.open(run, self.spool, self.clean)
         try:
             if program is not None and request.session == NEW:
-                session = self._begin_session(run, program, share)
+                session = self._begin_session(run, program)
             if session is not None:
-                async with session.take_turn() as child, self.admission.place(share):
+                async with session.take_turn() as child, self.admission.place(run.share):
                     outcome, artifacts = await self._use(child, run, None, output, session)
             else:
                 assert program is not None  # noqa: S101 - only a session that there is has none
                 # Who waits for another run while it has a place could wait for ever: a skill that it calls takes none.
-                place = self.admission.place(share) if run.depth == 0 else contextlib.nullcontext()
+                place = self.admission.place(run.share) if run.depth == 0 else contextlib.nullcontext()
                 async with place, self.sandbox.start(self._plan(run, program)) as child:
                     outcome, artifacts = await self._use(child, run, program, output, None)
         finally:
@@ -352,17 +352,12 @@ class Engine:
 
     async def _collect(self, child: Child, outcome: Outcome, run: Execution, session: Session | None) -> Artifacts:
         """What the program has left, with previews of its pictures where they will be shown."""
-        if session is not None and outcome.session is None:  # it is dead, and its turn over
+        is_lost = session is not None and outcome.session is None  # it is dead, and its turn over
+        if is_lost or run.depth:  # whoever has called a skill gets its value alone
             return Artifacts()
-        if run.depth:  # whoever has called it gets its value alone
-            return Artifacts()
-        collector = Collector(self.artifacts, self.gateway.vault)
+        collector = Collector(store=self.artifacts, vault=self.gateway.vault, audit=self.audit, out=self.out_directory)
         known = None if session is None else session.out
-        most = int(run.guard.grant.limits.out_bytes)
-        found, bundle = await collector.collect(child, run.share, most, outcome.report, known)
-        grant, out = run.guard.grant, self.out_directory
-        if bundle is not None and out is not None and out.view in (*grant.mounts, *grant.writable):
-            found = await deliver(out, self.audit, found, bundle, caller=run.guard.caller, run_id=run.id)
+        found, bundle = await collector.collect(child, run, outcome.report, known)
         if not run.context.shows_pictures or not has_picture(found):
             return found
         return await self._previewer.add_previews(found, bundle)
@@ -401,10 +396,12 @@ class Engine:
             self.reach = self.reach.with_skills()
             self.restock()
 
-    def _begin_session(self, run: Execution, program: Program, share: str) -> Session:
+    def _begin_session(self, run: Execution, program: Program) -> Session:
         """A session with the grant of its first call."""
         plan = self._granted.plan(run, program)
-        return self.sessions.begin(share, run.guard.grant, run.reach, sandbox=self.sandbox, plan=plan, program=program)
+        return self.sessions.begin(
+            run.share, run.guard.grant, run.reach, sandbox=self.sandbox, plan=plan, program=program
+        )
 
     async def _run_in(
         self, child: Child, run: Execution, program: Program | None, output: RunOutput, session: Session | None
