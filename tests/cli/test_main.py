@@ -50,7 +50,7 @@ def test_what_runs_one_program_does_not_wait_for_libraries_that_other_configurat
         "html",
         "configparser",
     }
-    needless |= {f"gloveport.{name}" for name in ("engine.run_environments", "skills.skill_files", "egress.proxy")}
+    needless |= {f"gloveport.{name}" for name in ("engine.environment_provider", "skills.skill_files", "egress.proxy")}
     code = f"import sys, {modules}; raise SystemExit(bool({needless} & sys.modules.keys()))"
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -19,7 +19,8 @@ from gloveport.model import Policy
 from gloveport.model.reading import read_value
 from gloveport.sandbox.base import Child
 from gloveport.sandbox.plan import Plan
-from gloveport.sandbox.pool.pool import Pool, Stock
+from gloveport.sandbox.pool.pool import Pool
+from gloveport.sandbox.pool.stock import Stock
 
 _SIZES = Sizes(forked=1, booted=1)
 _FILL_SECONDS = 60

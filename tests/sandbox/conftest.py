@@ -22,7 +22,8 @@ from gloveport.sandbox.cgroups import delegation
 from gloveport.sandbox.launch.spawn import Bubblewrap
 from gloveport.sandbox.plan import Plan, make_plan
 from gloveport.sandbox.pool.makers import ForkServer, Prestarter
-from gloveport.sandbox.pool.pool import Pool, Stock
+from gloveport.sandbox.pool.pool import Pool
+from gloveport.sandbox.pool.stock import Stock
 
 WAITS = "import sys; sys.stdin.readline(); exec(sys.argv[1])"
 

@@ -25,6 +25,7 @@ from gloveport.sandbox.cgroups import delegation
 from gloveport.sandbox.detection import host
 from gloveport.sandbox.launch.bubblewrap_process import is_dead
 from gloveport.sandbox.pool import makers, pool
+from gloveport.sandbox.pool import stock as stock_module
 
 pytestmark = pytest.mark.anyio
 MIB = 1 << 20
@@ -64,7 +65,7 @@ def pooled(environ):
 @pytest.fixture
 def quick(monkeypatch):
     """A pool that looks and tries again often."""
-    for module, name in ((pool, "_LOOK_SECONDS"), (pool, "_PAUSE_SECONDS"), (makers, "_PAUSE_SECONDS")):
+    for module, name in ((stock_module, "_LOOK_SECONDS"), (stock_module, "_PAUSE_SECONDS"), (makers, "_PAUSE_SECONDS")):
         monkeypatch.setattr(module, name, 0.02)
 
 
@@ -575,8 +576,8 @@ async def test_where_nothing_can_be_made_a_request_hears_why_and_the_server_stan
 async def test_each_attempt_that_fails_is_one_warning_and_a_pause_that_grows(
     environ, broken_bubblewrap, monkeypatch, caplog
 ):
-    monkeypatch.setattr(pool, "_PAUSE_SECONDS", 0.05)
-    monkeypatch.setattr(pool, "_LONGEST_PAUSE_SECONDS", 0.2)
+    monkeypatch.setattr(stock_module, "_PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(stock_module, "_LONGEST_PAUSE_SECONDS", 0.2)
     program, _ = broken_bubblewrap
     config = read_value(
         Config,

@@ -32,7 +32,7 @@ from gloveport.sandbox.run.capture import Archive
 
 if TYPE_CHECKING:
     from gloveport.bootstrap import environment_setup, skill_places
-    from gloveport.engine.run_environments import Environments
+    from gloveport.engine.environment_provider import Environments
     from gloveport.hub import hub as upstream_hub
     from gloveport.hub import pins
     from gloveport.hub.calls import LookUp

@@ -17,7 +17,7 @@ from gloveport.runtimes.session_program import prepare_session
 from gloveport.sandbox.launch.spawn import Bubblewrap
 from gloveport.sandbox.plan import Network, Plan, System, let_last, make_plan
 from gloveport.sandbox.pool.makers import ForkServer, Prestarter, SessionStarter
-from gloveport.sandbox.pool.pool import Maker, Stock
+from gloveport.sandbox.pool.stock import Maker, Stock
 from gloveport.secrets.log_scrubbing import scrubbed_logs
 from gloveport.secrets.sources import Sources
 from gloveport.secrets.vault import Vault

@@ -14,9 +14,9 @@ from gloveport.egress.outbound_session import Gateway
 from gloveport.engine.advisories import PUBLIC_ADVISORIES, AdvisoryService
 from gloveport.engine.build_host import BuildHost
 from gloveport.engine.ecosystems import NpmPackages, PythonPackages
+from gloveport.engine.environment_provider import Environments
 from gloveport.engine.npm_builder import NpmBuilder
 from gloveport.engine.python_builder import PythonBuilder
-from gloveport.engine.run_environments import Environments
 from gloveport.engine.uv_sandboxes import UvSandboxes
 from gloveport.environments.environment_store import EnvironmentStore
 from gloveport.environments.indexes import find_indexes

@@ -24,10 +24,10 @@ from gloveport.sandbox.plan import MOST_CONNECTORS, Network, Plan, System, make_
 from gloveport.sandbox.pool.makers import ForkServer
 
 if TYPE_CHECKING:
-    from gloveport.engine import run_environments
-    from gloveport.engine.run_environments import RunEnvironment
+    from gloveport.engine import run_environment
+    from gloveport.engine.run_environment import RunEnvironment
 else:
-    run_environments = late_module("gloveport.engine.run_environments")
+    run_environment = late_module("gloveport.engine.run_environment")
 
 ELSEWHERE: Final = "/workspace"
 """Where programs see a workspace whose own path is taken in a sandbox."""
@@ -160,7 +160,7 @@ def _plan(plans: WorkspacePlans, environment: "RunEnvironment | None") -> Plan:
     toolchains = find_toolchains(config, environ, taken)
     targets = {path: _target(number, path) for number, path in enumerate(toolchains.shown)}
     names = ("python", "python3") if environment is not None else ()
-    links = [Symlink(path=f"{run_environments.ENVIRONMENT_PYTHON}/{one}", target=system.python) for one in names]
+    links = [Symlink(path=f"{run_environment.ENVIRONMENT_PYTHON}/{one}", target=system.python) for one in names]
     name, _, address = config.workspace.author.partition(" <")
     caching = {} if cache is None else {name: f"{_CACHE}/{place}" for name, place in _CACHES.items()}
     if cache is not None:  # Maven has no variable for that alone

@@ -28,7 +28,7 @@ from gloveport.workspace_service.readonly_workers import ReadonlyWorkers
 from gloveport.workspace_service.sandboxes import WorkspaceSandboxes
 
 if TYPE_CHECKING:
-    from gloveport.engine.run_environments import RunEnvironment
+    from gloveport.engine.run_environment import RunEnvironment
 
 
 @contextlib.asynccontextmanager

@@ -17,7 +17,7 @@ from gloveport.untrusted_text import one_line
 if TYPE_CHECKING:
     from gloveport.config import Config
     from gloveport.engine.advisories import Advisory
-    from gloveport.engine.run_environments import Environments
+    from gloveport.engine.environment_provider import Environments
     from gloveport.environments.environment_store import BuiltTree
     from gloveport.environments.locks import Lock
     from gloveport.guard import Guard

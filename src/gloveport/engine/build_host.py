@@ -15,7 +15,8 @@ from gloveport.egress.outbound_session import Gateway
 from gloveport.engine.build_progress import OnProgress
 from gloveport.engine.build_sandboxes import BuildSandboxes
 from gloveport.engine.reach import Reach
-from gloveport.environments.environment_store import BuiltTree, EnvironmentStore, LockRequest
+from gloveport.environments.environment_store import BuiltTree, EnvironmentStore
+from gloveport.environments.lock_requests import LockRequest
 from gloveport.environments.locks import MOST_LOCK_BYTES, Lock
 from gloveport.environments.seal import TreeBounds
 from gloveport.environments.wheel_store import open_left

@@ -22,6 +22,7 @@ from gloveport.model import Program
 from gloveport.model.packages import PACKAGES
 from gloveport.sandbox.base import Outcome
 from gloveport.sandbox.pool.zygote_process import ZygoteProcess
+from gloveport.sandbox.run.sinks import OutputTail
 from gloveport.task_group import open_task_group
 from gloveport.untrusted_text import one_line
 
@@ -82,7 +83,7 @@ class BuildSandboxes(Struct, frozen=True, kw_only=True):
             Denied: What it has written is too much.
             SandboxError: The sandbox can't be built, or has died.
         """
-        said, journal = _Tail(), RequestJournal()
+        said, journal = OutputTail(most=_SAID_BYTES), RequestJournal()
         program = Program(name="build", argv=argv, directory=PACKAGES)
         outcome: Outcome | None = None
         async with open_task_group() as tasks:
@@ -128,17 +129,3 @@ class BuildSandboxes(Struct, frozen=True, kw_only=True):
         )
         async with door.open_door(doors, functools.partial(handler.answer, session)):
             yield
-
-
-class _Tail:
-    """A ``sandbox.base.Sink`` that keeps the end of what comes."""
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-
-    def write(self, data: bytes) -> None:
-        self.data += data
-        del self.data[:-_SAID_BYTES]
-
-    def full(self) -> bool:
-        return False

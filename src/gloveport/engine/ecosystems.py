@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from gloveport.engine.build_host import Builder
 from gloveport.engine.npm_builder import PLATFORM
-from gloveport.environments.environment_store import LockRequest, NpmLockRequest, PythonLockRequest
+from gloveport.environments.lock_requests import LockRequest, NpmLockRequest, PythonLockRequest
 from gloveport.environments.locks import MOST_LOCK_BYTES, Lock, read_lock, refuse_young, select_aged
 from gloveport.environments.npm_locks import read_npm_lock
 from gloveport.environments.registries import Registries

@@ -52,12 +52,13 @@ from gloveport.sandbox.base import Child, Outcome
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.launch.spawn import Bubblewrap
 from gloveport.sandbox.plan import Plan, System
-from gloveport.sandbox.pool.pool import Stock, StockedSandbox
+from gloveport.sandbox.pool.pool import StockedSandbox
+from gloveport.sandbox.pool.stock import Stock
 from gloveport.sandbox.run.capture import Archive
 
 if TYPE_CHECKING:
     from gloveport.engine import hints, skill_calls, skill_requests
-    from gloveport.engine.run_environments import Environments
+    from gloveport.engine.environment_provider import Environments
     from gloveport.engine.skill_calls import SkillCalls
     from gloveport.engine.skill_requests import SkillRequests
     from gloveport.hub.calls import LookUp

@@ -19,7 +19,8 @@ from msgspec import Struct
 from gloveport.engine.build_host import BuildHost, RefuseBuilds, read_lock_file, write_input
 from gloveport.engine.build_progress import OnProgress
 from gloveport.engine.build_sandboxes import BuildSandboxes
-from gloveport.environments.environment_store import BuiltTree, LockRequest
+from gloveport.environments.environment_store import BuiltTree
+from gloveport.environments.lock_requests import LockRequest
 from gloveport.environments.locks import MOST_LOCK_BYTES, Lock, refuse_young
 from gloveport.environments.npm_locks import NpmLock, PackageLock, read_npm_lock, read_package_lock
 from gloveport.environments.registries import Registries

@@ -13,7 +13,6 @@ from msgspec import Struct
 from gloveport.artifacts.artifact_store import ArtifactStore, Bundle, Found, Preview
 from gloveport.engine.artifacts import write_inputs
 from gloveport.engine.reach import Reach
-from gloveport.engine.session import Discarded
 from gloveport.errors import SandboxError
 from gloveport.image_header import find_kind, read_size
 from gloveport.model import GUEST, OUT, SCRATCH, Policy, Request
@@ -23,6 +22,7 @@ from gloveport.runtimes import Runtime
 from gloveport.sandbox.base import Child, Sandbox
 from gloveport.sandbox.plan import System, make_plan
 from gloveport.sandbox.run.out_files import OutFiles
+from gloveport.sandbox.run.sinks import DiscardedOutput
 
 LONG_EDGE: Final = 1568
 """In pixels: clients' models see no more of a picture, and some end the conversation at a larger one."""
@@ -97,7 +97,7 @@ class Previewer(Struct, frozen=True, kw_only=True):
         program = self.runtime.prepare(source, grant)
         async with self.sandbox.start(make_plan(program, grant, self.system, reach.network)) as child:
             await write_inputs(child, files)
-            nowhere = Discarded()
+            nowhere = DiscardedOutput()
             await child.run(program, value_bytes=_NO_VALUE_BYTES, stdout=nowhere, stderr=nowhere)
             return await _read_output(child)
 

@@ -24,7 +24,8 @@ from gloveport.engine.build_progress import OnProgress
 from gloveport.engine.build_sandboxes import BuildSandboxes
 from gloveport.engine.source_builder import SourceBuilder
 from gloveport.engine.uv_sandboxes import COMMON, UV, UvSandboxes
-from gloveport.environments.environment_store import BuiltTree, LockRequest
+from gloveport.environments.environment_store import BuiltTree
+from gloveport.environments.lock_requests import LockRequest
 from gloveport.environments.locks import BuiltWheel, Lock, Pin, add_built, read_lock
 from gloveport.environments.seal import SealedTree
 from gloveport.errors import Denied

@@ -21,7 +21,7 @@ from gloveport.policy.decisions.skill_grant import UsedRight
 from gloveport.policy.npm_requests import with_imports_of_npm
 
 if TYPE_CHECKING:
-    from gloveport.engine.run_environments import RunEnvironment
+    from gloveport.engine.run_environment import RunEnvironment
     from gloveport.sampling.sampler import AskClient
 
 OnOutput: TypeAlias = Callable[[Stream, str], None]

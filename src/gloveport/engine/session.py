@@ -17,23 +17,21 @@ import anyio.lowlevel
 from msgspec import Struct, field
 
 from gloveport.engine.reach import Reach
+from gloveport.engine.session_answer import read_changes, read_text
 from gloveport.errors import Denied, SandboxError
-from gloveport.model import Grant, Language, Program, SessionState, Variable
+from gloveport.model import Grant, Language, Program, SessionState
 from gloveport.model.json_value import JsonValue
-from gloveport.model.reading import WrongShapeError, read_value
 from gloveport.sandbox.base import Child, ChildSession, Outcome, Sandbox, Sink
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.plan import Plan
 from gloveport.sandbox.run.out_files import FileVersion
-from gloveport.untrusted_text import one_line
+from gloveport.sandbox.run.sinks import OutputTail
 
 Purpose: TypeAlias = Literal["programs", "commands"]
 
 _BETWEEN_BYTES: Final = 64 * 1024
 """Of each stream, what is written between calls and shown with the next: its end."""
 
-_MOST_VARIABLES: Final = 50
-_WHY_CHARACTERS: Final = 300
 _SUFFIXES: Final[Mapping[Language, str]] = {"python": "py", "shell": "sh", "typescript": "ts", "javascript": "js"}
 ANEW: Final = 'begin another with session="new": variables, files and processes of this one are gone'
 
@@ -52,30 +50,6 @@ class SessionLimits(Struct, frozen=True, kw_only=True):
     life_seconds: float = 28_800
     per_caller: int = 4
     total: int = 16
-
-
-class Discarded:
-    """A ``Sink`` that keeps nothing."""
-
-    def write(self, data: bytes) -> None:
-        """Take the next bytes."""
-
-    def full(self) -> bool:
-        """Never."""
-        return False
-
-
-class _Tail(Struct, eq=False):
-    """A ``Sink`` that keeps the end of what comes."""
-
-    data: bytearray = field(default_factory=bytearray)
-
-    def write(self, data: bytes) -> None:
-        self.data += data
-        del self.data[:-_BETWEEN_BYTES]
-
-    def full(self) -> bool:
-        return False
 
 
 class _Turn(Struct, eq=False):
@@ -154,7 +128,9 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
     _untold: str = ""
     """What became of a call that was cancelled, and nobody has read."""
 
-    _between: tuple[_Tail, _Tail] = field(default_factory=lambda: (_Tail(), _Tail()))
+    _between: tuple[OutputTail, OutputTail] = field(
+        default_factory=lambda: (OutputTail(most=_BETWEEN_BYTES), OutputTail(most=_BETWEEN_BYTES))
+    )
 
     @property
     def seconds_left(self) -> float:
@@ -318,19 +294,17 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
         state = said.get("state")
         undone = said.get("undone")
         why, self._untold = self._untold, ""
-        found = said.get("variables")
-        variables = found if isinstance(found, dict) else {}
-        changed, removed = variables.get("changed"), variables.get("removed")
+        changed, removed = read_changes(said)
         return SessionState(
             id=self.id,
             expires_at=self.expires_at,
             state="rewound" if state == "rewound" else "lost" if state == "lost" else "kept",
-            why="; ".join(filter(None, (why, _bound_text(said.get("why"))))),
+            why="; ".join(filter(None, (why, read_text(said, "why")))),
             generation=self.generation,
             undone=len(undone) if isinstance(undone, list) else 0,
-            checkpoint=_bound_text(said.get("checkpoint")),
-            variables=_bound_variables(changed),
-            removed=_bound_names(removed),
+            checkpoint=read_text(said, "checkpoint"),
+            variables=changed,
+            removed=removed,
             narrowed=self.narrowed,
         )
 
@@ -366,26 +340,3 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
             turn, self._next = self._next, None
             turn.given.set()
             await turn.over.wait()
-
-
-def _bound_text(said: JsonValue) -> str:
-    return one_line(said, _WHY_CHARACTERS) if said and isinstance(said, str) else ""
-
-
-def _bound_variables(found: JsonValue) -> tuple[Variable, ...]:
-    if not isinstance(found, list) or not found:
-        return ()
-    try:
-        return read_value(tuple[Variable, ...], found[:_MOST_VARIABLES])
-    except WrongShapeError:
-        return ()
-
-
-def _bound_names(found: JsonValue) -> tuple[str, ...]:
-    if not isinstance(found, list) or not found:
-        return ()
-    try:
-        names = read_value(tuple[str, ...], found[:_MOST_VARIABLES])
-    except WrongShapeError:
-        return ()
-    return tuple(one_line(name, _WHY_CHARACTERS) for name in names)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gloveport.audit.log import AuditLog
 from gloveport.egress.scrubbed_output import without_secrets
-from gloveport.engine.session import Discarded, Session
+from gloveport.engine.session import Session
 from gloveport.engine.sessions import Sessions
 from gloveport.errors import Denied
 from gloveport.fairness import compute
@@ -20,6 +20,7 @@ from gloveport.model.json_value import JsonValue
 from gloveport.model.reading import read_value
 from gloveport.model.run_result import VARIABLE_CHARACTERS, Variable
 from gloveport.sandbox.base import Outcome
+from gloveport.sandbox.run.sinks import DiscardedOutput
 from gloveport.secrets.vault import Vault
 from gloveport.untrusted_text import one_line
 
@@ -60,7 +61,7 @@ class SessionRequests(Struct, frozen=True, kw_only=True):
         action = Execute(language=language, code_bytes=len(text), code_sha256=hashlib.sha256(text).hexdigest())
         message = {"language": language, **message}
         async with guard.admit(action) as ending, session.take_turn(), self.admission.place(session.owner):
-            nowhere = Discarded()
+            nowhere = DiscardedOutput()
             outcome = await session.call(
                 message,
                 wall_seconds=min(_ASK_SECONDS, limits.wall_seconds),

@@ -18,7 +18,6 @@ Whoever makes a lock or a tree holds a lock file by its name meanwhile, so two a
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
 import secrets
@@ -33,6 +32,7 @@ from msgspec import Struct
 
 from gloveport.atomic_file import replace_file
 from gloveport.environments.lock_files import hold_lock
+from gloveport.environments.lock_requests import LockRequest, make_address
 from gloveport.environments.locks import MOST_LOCK_BYTES, Lock
 from gloveport.environments.seal import (
     SealedTree,
@@ -49,60 +49,7 @@ from gloveport.model.packages import LockedPackage
 from gloveport.model.reading import WrongShapeError, read_value
 from gloveport.model.value import Value
 
-_FORMAT: Final = "1"
-"""Part of each address: a tree that another Gloveport would build in another way has another."""
-
-_DIGEST_CHARACTERS: Final = 32
 _HELD: Final = ".held"
-
-
-class LockRequest(Value):
-    """All that a lock depends on."""
-
-    build: tuple[str, ...] = ()
-    """What is built from source, each ``NAME==VERSION``."""
-
-    package_lock: str = ""
-    """Path of a ``package-lock.json`` that says which versions may be had. Empty for none."""
-
-    @property
-    def specifiers(self) -> tuple[str, ...]:
-        """What is required."""
-        raise NotImplementedError
-
-    @property
-    def digest(self) -> str:
-        """Name of its lock. What does not hold for it changes nothing of that."""
-        return _digest(_FORMAT, self.model_dump_json(exclude_defaults=True))
-
-
-class PythonLockRequest(LockRequest):
-    """All that a lock of packages of Python depends on."""
-
-    requirements: tuple[str, ...]
-    indexes: tuple[str, ...]
-    cooldown_days: float
-    interpreter: str
-    """Implementation and version, as extension modules name it."""
-
-    @property
-    def specifiers(self) -> tuple[str, ...]:
-        """See ``LockRequest``."""
-        return self.requirements
-
-
-class NpmLockRequest(LockRequest):
-    """All that a lock of packages of npm depends on."""
-
-    npm: tuple[str, ...]
-    registry: str
-    scopes: Mapping[str, str]
-    cooldown_days: float
-
-    @property
-    def specifiers(self) -> tuple[str, ...]:
-        """See ``LockRequest``."""
-        return self.npm
 
 
 class BuiltTree(Value):
@@ -168,7 +115,7 @@ class EnvironmentStore(Struct, frozen=True):
     @staticmethod
     def address_of(lock_sha256: str, interpreter: str) -> str:
         """Where the tree of a lock lies."""
-        return _digest(_FORMAT, lock_sha256, interpreter, os.uname().machine)
+        return make_address(lock_sha256, interpreter, os.uname().machine)
 
     def path_of(self, tree: BuiltTree) -> Path:
         """What is mounted of it."""
@@ -367,7 +314,3 @@ def remove_directory(path: Path) -> None:
 
 def _texts(told: object) -> Mapping[str, str]:
     return {str(name): str(text) for name, text in told.items()} if isinstance(told, dict) else {}
-
-
-def _digest(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:_DIGEST_CHARACTERS]

@@ -17,7 +17,7 @@ from gloveport.workspace_service.command_types import CommandEnvironment
 from gloveport.workspace_service.fork_servers import ForkServers
 
 if TYPE_CHECKING:
-    from gloveport.engine.run_environments import RunEnvironment
+    from gloveport.engine.run_environment import RunEnvironment
 
 
 class CommandEnvironments(Struct, frozen=True, kw_only=True):

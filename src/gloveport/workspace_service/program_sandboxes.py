@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from gloveport.sandbox.base import Child
 from gloveport.sandbox.plan import Plan
-from gloveport.sandbox.pool.pool import Stock, StockedSandbox
+from gloveport.sandbox.pool.pool import StockedSandbox
+from gloveport.sandbox.pool.stock import Stock
 from gloveport.workspace_service.kept_sandbox import KeptSandbox
 from gloveport.workspace_service.sandboxes import WorkspaceSandboxes
 

@@ -20,7 +20,7 @@ from gloveport.sandbox.cgroups import cgroup
 from gloveport.sandbox.launch.spawn import Bubblewrap
 from gloveport.sandbox.plan import Kept, Plan, same_walls
 from gloveport.sandbox.pool import zygote_process
-from gloveport.sandbox.pool.pool import Stock
+from gloveport.sandbox.pool.stock import Stock
 from gloveport.sandbox.pool.zygote_process import ZygoteProcess
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class ForkServer(Struct, kw_only=True):
-    """A ``pool.Maker``: forks sandboxes of one profile.
+    """A ``stock.Maker``: forks sandboxes of one profile.
 
     Attributes:
         program: One that says how the interpreter of its programs is started ahead of them, if it is.
@@ -50,19 +50,19 @@ class ForkServer(Struct, kw_only=True):
     _failure: SandboxError | None = None
 
     def fits(self, plan: Plan) -> bool:
-        """See ``pool.Maker``: limits of processes are set, and those of cgroups lowered, when it is handed out.
+        """See ``stock.Maker``: limits of processes are set, and those of cgroups lowered, when it is handed out.
 
         But an interpreter that runs already has its limits.
         """
         return same_walls(self.plan, plan) and not (self.program.waiting and plan.rlimits != self.plan.rlimits)
 
     def is_quick(self) -> bool:
-        """See ``pool.Maker``."""
+        """See ``stock.Maker``."""
         return self._current is not None
 
     @asynccontextmanager
     async def make(self, kept: tuple[Kept, ...] = ()) -> "AsyncIterator[Confined]":
-        """See ``pool.Maker``. Waits for a fork server where there is none yet. ``kept``: see ``ZygoteProcess.fork``."""
+        """See ``stock.Maker``. Waits for a fork server if there is none yet. ``kept``: see ``ZygoteProcess.fork``."""
         current = await self._wait_current()
         if current.forks + 1 >= self.forks:
             current.worn.set()
@@ -88,7 +88,7 @@ class ForkServer(Struct, kw_only=True):
         return current
 
     async def maintain(self) -> None:
-        """See ``pool.Maker``."""
+        """See ``stock.Maker``."""
         pause = _PAUSE_SECONDS
         async with anyio.create_task_group() as tasks:
             while True:
@@ -135,7 +135,7 @@ class ForkServer(Struct, kw_only=True):
 
 
 class SessionStarter(Struct, frozen=True, kw_only=True):
-    """A ``pool.Maker``: takes sandboxes for one program, and has each wait for the first call of a session instead.
+    """A ``stock.Maker``: takes sandboxes for one program, and has each wait for the first call of a session instead.
 
     Attributes:
         source: Whence they come: its sandboxes have the same walls.
@@ -148,7 +148,7 @@ class SessionStarter(Struct, frozen=True, kw_only=True):
     program: Program
 
     def fits(self, plan: Plan) -> bool:
-        """See ``pool.Maker``: what runs already has its limits, only those of cgroups can be lowered."""
+        """See ``stock.Maker``: what runs already has its limits, only those of cgroups can be lowered."""
         return (
             plan.session is not None
             and plan.session == self.plan.session
@@ -158,12 +158,12 @@ class SessionStarter(Struct, frozen=True, kw_only=True):
         )
 
     def is_quick(self) -> bool:
-        """See ``pool.Maker``."""
+        """See ``stock.Maker``."""
         return self.source.maker.is_quick()
 
     @asynccontextmanager
     async def make(self) -> "AsyncIterator[Confined]":
-        """See ``pool.Maker``."""
+        """See ``stock.Maker``."""
         self.source.begin()
         waiting = await self.source.make()
         try:
@@ -174,7 +174,7 @@ class SessionStarter(Struct, frozen=True, kw_only=True):
             await waiting.remove()
 
     async def maintain(self) -> None:
-        """See ``pool.Maker``: nothing. The source is kept by itself, as long as one of its sandboxes is there."""
+        """See ``stock.Maker``: nothing. The source is kept by itself, as long as one of its sandboxes is there."""
 
 
 async def _until_dead(current: ZygoteProcess, scope: anyio.CancelScope) -> None:
@@ -184,7 +184,7 @@ async def _until_dead(current: ZygoteProcess, scope: anyio.CancelScope) -> None:
 
 
 class Prestarter(Struct, frozen=True, kw_only=True):
-    """A ``pool.Maker``: builds sandboxes that can't be forked, such as Deno's, and boots their interpreter.
+    """A ``stock.Maker``: builds sandboxes that can't be forked, such as Deno's, and boots their interpreter.
 
     Attributes:
         program: One that says how the interpreter is started; its text is not used.
@@ -195,16 +195,16 @@ class Prestarter(Struct, frozen=True, kw_only=True):
     program: Program
 
     def fits(self, plan: Plan) -> bool:
-        """See ``pool.Maker``: an interpreter that runs already has its limits, only those of cgroups can be lowered."""
+        """See ``stock.Maker``: one that runs already has its limits, only those of cgroups can be lowered."""
         return plan.rlimits == self.plan.rlimits and same_walls(self.plan, plan)
 
     def is_quick(self) -> bool:
-        """See ``pool.Maker``."""
+        """See ``stock.Maker``."""
         return False
 
     @asynccontextmanager
     async def make(self) -> "AsyncIterator[Confined]":
-        """See ``pool.Maker``."""
+        """See ``stock.Maker``."""
         async with self.backend.build(self.plan) as child:
             if child.group is not None:
                 child.group.set_weight(cgroup.BACKGROUND)
@@ -214,4 +214,4 @@ class Prestarter(Struct, frozen=True, kw_only=True):
             yield child
 
     async def maintain(self) -> None:
-        """See ``pool.Maker``: nothing."""
+        """See ``stock.Maker``: nothing."""

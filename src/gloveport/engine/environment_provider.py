@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Final
 
 import anyio
@@ -13,83 +12,22 @@ from gloveport.engine.advisories import Advisory, AdvisoryService
 from gloveport.engine.build_host import Builder
 from gloveport.engine.build_progress import OnProgress, no_progress
 from gloveport.engine.ecosystems import Ecosystem
-from gloveport.environments.environment_store import BuiltTree, EnvironmentStore, LockRequest
+from gloveport.engine.run_environment import PackageTree, RunEnvironment
+from gloveport.environments.environment_store import BuiltTree, EnvironmentStore
+from gloveport.environments.lock_requests import LockRequest
 from gloveport.environments.locks import Lock
 from gloveport.errors import Denied
 from gloveport.guard import Guard
-from gloveport.model import Grant, Language, Mount, Request
+from gloveport.model import Grant, Language, Request
 from gloveport.model.packages import Environment, Install, LockedPackage, PackageRules
 from gloveport.policy.npm_requests import NPM
 from gloveport.policy.package_requests import covers, name_of, package_of, refuse_names
 from gloveport.policy.wording import join_listed, quote_sent
-from gloveport.runtimes import Runtime
 from gloveport.untrusted_text import one_line
 
 INLINE: Final = "inline"
-ENVIRONMENT_PYTHON: Final = "/opt/environment-python"
-"""Where commands of a workspace find the interpreter that their environment is for."""
-
 _HOLD_SECONDS: Final = 0.05
-
-
-class PackageTree(Struct, frozen=True, kw_only=True):
-    """The packages of one ecosystem, as a run has them.
-
-    Attributes:
-        path: The tree on this host.
-    """
-
-    ecosystem: Ecosystem
-    tree: BuiltTree
-    path: Path
-
-
-class RunEnvironment(Struct, frozen=True, kw_only=True):
-    """The environment of one run.
-
-    Attributes:
-        name: The operator's name of it, or ``inline``.
-        trees: One of each ecosystem that the run has packages of: a session can have more than one.
-    """
-
-    name: str
-    trees: tuple[PackageTree, ...]
-
-    @property
-    def label(self) -> str:
-        """What a result calls it."""
-        return f"{self.name} ({', '.join(one.tree.lock_sha256[:12] for one in self.trees)})"
-
-    @property
-    def address(self) -> str:
-        """What tells it from others."""
-        return " ".join(one.tree.address for one in self.trees)
-
-    @property
-    def mounts(self) -> tuple[Mount, ...]:
-        """How programs see it."""
-        return tuple(Mount(source=str(one.path), target=one.ecosystem.target) for one in self.trees)
-
-    @property
-    def env(self) -> Mapping[str, str]:
-        """What programs are told about it."""
-        return {name: text for one in self.trees for name, text in one.ecosystem.env.items()}
-
-    def variables(self, path: str) -> Mapping[str, str]:
-        """What commands of a workspace are told about it.
-
-        Args:
-            path: Where they find programs without it. Its own come behind those, so that none of them is shadowed.
-        """
-        found = {name: text for one in self.trees for name, text in one.ecosystem.commands_env.items()}
-        programs = ":".join(one.ecosystem.programs for one in self.trees)
-        return {**found, "PATH": f"{ENVIRONMENT_PYTHON}:{path}:{programs}"}
-
-    def runtimes(self, runtimes: Mapping[Language, Runtime]) -> Mapping[Language, Runtime]:
-        """The languages as its programs have them."""
-        for one in self.trees:
-            runtimes = one.ecosystem.runtimes(runtimes, self.name, one.tree.modules)
-        return runtimes
+_ADD: Final = "the owner can add it: [environments.NAME]"
 
 
 class Environments(Struct, frozen=True, kw_only=True):
@@ -321,9 +259,6 @@ class Environments(Struct, frozen=True, kw_only=True):
             await anyio.sleep(_HOLD_SECONDS)
 
 
-_ADD: Final = "the owner can add it: [environments.NAME]"
-
-
 def _action_of(name: str | None, asked: Sequence[str], lock: Lock) -> Install:
     names = tuple(sorted({name_of(one) for one in asked}))
     return Install(environment=name, asked=names, packages=lock.packages, lock_sha256=lock.sha256)
@@ -336,12 +271,11 @@ def _is_default(settings: Environment, language: Language) -> bool:
 def _builder_of(ecosystem: Ecosystem) -> Builder:
     if ecosystem.builder is None:
         raise Denied(
-            "environment_unavailable", f"No environment can be built here: {ecosystem.missing}.", hint=_UNAVAILABLE
+            "environment_unavailable",
+            f"No environment can be built here: {ecosystem.missing}.",
+            hint="install it beside Gloveport",
         )
     return ecosystem.builder
-
-
-_UNAVAILABLE: Final = "install it beside Gloveport"
 
 
 def _of_builds(guard: Guard, grant: Grant) -> Guard:

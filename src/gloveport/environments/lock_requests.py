@@ -1,0 +1,66 @@
+"""What is asked for when an environment is locked, and the name that its lock has for it."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Final
+
+from gloveport.model.value import Value
+
+_FORMAT: Final = "1"
+"""Part of each address: a tree that another Gloveport would build in another way has another."""
+
+_ADDRESS_CHARACTERS: Final = 32
+
+
+class LockRequest(Value):
+    """All that a lock depends on."""
+
+    build: tuple[str, ...] = ()
+    """What is built from source, each ``NAME==VERSION``."""
+
+    package_lock: str = ""
+    """Path of a ``package-lock.json`` that says which versions may be had. Empty for none."""
+
+    @property
+    def specifiers(self) -> tuple[str, ...]:
+        """What is required."""
+        raise NotImplementedError
+
+    @property
+    def digest(self) -> str:
+        """Name of its lock. What does not hold for it changes nothing of that."""
+        return make_address(self.model_dump_json(exclude_defaults=True))
+
+
+class PythonLockRequest(LockRequest):
+    """All that a lock of packages of Python depends on."""
+
+    requirements: tuple[str, ...]
+    indexes: tuple[str, ...]
+    cooldown_days: float
+    interpreter: str
+    """Implementation and version, as extension modules name it."""
+
+    @property
+    def specifiers(self) -> tuple[str, ...]:
+        """See ``LockRequest``."""
+        return self.requirements
+
+
+class NpmLockRequest(LockRequest):
+    """All that a lock of packages of npm depends on."""
+
+    npm: tuple[str, ...]
+    registry: str
+    scopes: Mapping[str, str]
+    cooldown_days: float
+
+    @property
+    def specifiers(self) -> tuple[str, ...]:
+        """See ``LockRequest``."""
+        return self.npm
+
+
+def make_address(*parts: str) -> str:
+    """Name of what is kept and depends on these alone."""
+    return hashlib.sha256("\0".join((_FORMAT, *parts)).encode()).hexdigest()[:_ADDRESS_CHARACTERS]

@@ -1,0 +1,30 @@
+"""Sinks for output that no answer shows whole: one keeps its end, one nothing."""
+
+from msgspec import Struct, field
+
+
+class OutputTail(Struct, eq=False, kw_only=True):
+    """A ``sandbox.base.Sink`` that keeps the end of what comes: ``most`` bytes of it."""
+
+    most: int
+    data: bytearray = field(default_factory=bytearray)
+
+    def write(self, data: bytes) -> None:
+        """Take the next bytes."""
+        self.data += data
+        del self.data[: -self.most]
+
+    def full(self) -> bool:
+        """Never."""
+        return False
+
+
+class DiscardedOutput:
+    """A ``sandbox.base.Sink`` that keeps nothing."""
+
+    def write(self, data: bytes) -> None:
+        """Take the next bytes."""
+
+    def full(self) -> bool:
+        """Never."""
+        return False
