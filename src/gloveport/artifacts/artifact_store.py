@@ -7,11 +7,11 @@ room, the oldest of the same owner go first, then the oldest of whoever has the 
 
 import hashlib
 import os
-import tempfile
 import time
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from msgspec import Struct, field
 
@@ -19,6 +19,7 @@ from gloveport.artifacts.media_types import HEAD_BYTES, find_type
 from gloveport.image_header import read_size
 from gloveport.late_pattern import late_pattern
 from gloveport.model.artifact import Artifact
+from gloveport.spooled_bytes import SpooledBytes
 
 PREFIX: Final = "artifact://"
 _URI: Final = late_pattern(rf"{PREFIX}([0-9a-f]{{32}})/([0-9]{{1,3}})")
@@ -49,7 +50,7 @@ class Preview(Struct, frozen=True, kw_only=True):
     data: bytes
 
 
-class Bundle(Struct, eq=False):
+class Bundle(Struct, eq=False, dict=True):
     """What one run has left, while it is taken in and then kept.
 
     Attributes:
@@ -67,9 +68,11 @@ class Bundle(Struct, eq=False):
     size: int = 0
     added: float = field(default_factory=time.monotonic)
     _offsets: list[int] = field(default_factory=list)
-    _memory: bytearray = field(default_factory=bytearray)
-    _file: BinaryIO | None = None
     _digest: "hashlib._Hash" = field(default_factory=hashlib.sha256)
+
+    @cached_property
+    def _content(self) -> SpooledBytes:
+        return SpooledBytes(directory=self.directory, most_in_memory=_IN_MEMORY_BYTES)
 
     def begin(self) -> None:
         """Begin the next file: what is written from now on is its content."""
@@ -83,14 +86,7 @@ class Bundle(Struct, eq=False):
             OSError: The disk is full.
         """
         self._digest.update(data)
-        if self._file is None and len(self._memory) + len(data) > _IN_MEMORY_BYTES:
-            self._file = tempfile.TemporaryFile(dir=self.directory, buffering=0)  # noqa: SIM115 - see close
-            self._put(bytes(self._memory))
-            self._memory.clear()
-        if self._file is None:
-            self._memory += data
-        else:
-            self._put(data)
+        self._content.append(data)
         self.size += len(data)
 
     def end(self, path: str, shown_path: str, about: str = "") -> Artifact:
@@ -102,7 +98,7 @@ class Bundle(Struct, eq=False):
             about: What is said of it, one printable line.
         """
         offset, number = self._offsets[-1], len(self._offsets)
-        head = self._read(offset, min(HEAD_BYTES, self.size - offset))
+        head = self._content.read(offset, min(HEAD_BYTES, self.size - offset))
         kind = find_type(path, head)
         size = read_size(kind, head) if kind.startswith("image/") and kind != "image/svg+xml" else None
         made = Artifact(
@@ -121,25 +117,12 @@ class Bundle(Struct, eq=False):
     def read(self, number: int, offset: int, most: int) -> bytes:
         """Read so many bytes of a file, from an offset in it on. ``number``: from 1 on."""
         left = max(0, self.files[number - 1].bytes - offset)
-        return self._read(self._offsets[number - 1] + offset, min(most, left))
+        return self._content.read(self._offsets[number - 1] + offset, min(most, left))
 
     def close(self) -> None:
         """Forget everything."""
-        if self._file is not None:
-            self._file.close()
-        self._memory.clear()
+        self._content.close()
         self.previews.clear()
-
-    def _put(self, data: bytes) -> None:
-        assert self._file is not None  # noqa: S101 - the caller has opened it
-        view = memoryview(data)
-        while view:
-            view = view[self._file.write(view) :]
-
-    def _read(self, offset: int, most: int) -> bytes:
-        if self._file is None:
-            return bytes(self._memory[offset : offset + most])
-        return os.pread(self._file.fileno(), most, offset)
 
 
 class Found(Struct, frozen=True):

@@ -88,7 +88,7 @@ async def assemble(
     Args:
         config: What the operator has configured.
         environ: Our environment.
-        connected: Gives the hub to the configuration's servers: ``upstreams.connected`` where there are any.
+        connected: Gives the hub to the configuration's servers: ``upstreams.connect_servers`` where there are any.
 
     Raises:
         ConfigError: The configuration names something that is not there.

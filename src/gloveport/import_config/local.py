@@ -6,6 +6,8 @@ import shlex
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct, field
+
 from gloveport.config.sources.layers import Table
 from gloveport.config.sources.owned_files import read_own
 from gloveport.errors import ConfigError
@@ -107,21 +109,20 @@ def _refuse_borrowed_secrets(what: str, text: str, surroundings: Surroundings) -
 
 
 def _fill_environment(draft: ServerDraft, table: Table, surroundings: Surroundings) -> None:
-    plain: dict[str, str] = {}
-    secret: dict[str, str] = {}
+    sorter = _VariableSorter(draft, surroundings)
     for name, text in (_of_file(draft, table, surroundings) | _own_variables(table)).items():
-        _put(draft, plain, secret, (name, text), surroundings)
+        sorter.add(name, text)
     for name in _passed_on(table):
-        if name in GIVEN or name in plain or name in secret:
+        if name in GIVEN or name in sorter.plain or name in sorter.secret:
             continue
         if name in surroundings.environ:
-            _put(draft, plain, secret, (_variable(name), f"${{{name}}}"), surroundings)
+            sorter.add(_variable(name), f"${{{name}}}")
         else:  # a server starts without it there, and has to start here
             draft.note(f'{name} is not set here and left out; if it needs it: secret_env.{name} = "env:{name}"')
-    if plain:
-        draft.table["env"] = plain
-    if secret:
-        draft.table["secret_env"] = secret
+    if sorter.plain:
+        draft.table["env"] = sorter.plain
+    if sorter.secret:
+        draft.table["secret_env"] = sorter.secret
 
 
 def _own_variables(table: Table) -> dict[str, str]:
@@ -140,33 +141,44 @@ def _own_variables(table: Table) -> dict[str, str]:
     return found
 
 
-def _put(
-    draft: ServerDraft,
-    plain: dict[str, str],
-    secret: dict[str, str],
-    variable: tuple[str, str],
-    surroundings: Surroundings,
-) -> None:
-    name, text = variable
-    if loads_code(name):
-        _put_shown(draft, plain, secret, variable, surroundings)
-        return
-    borrowed = surroundings.variables(text)
-    try:
-        value = surroundings.resolve(text)
-        harmless = is_harmless(name, value) and all(is_harmless(key, found) for key, found in borrowed.items())
-    except ConfigError:  # if it can be had at all, then as a secret
-        value, harmless = "", False
-    if harmless or (borrowed and borrowed.keys() <= GIVEN):
-        plain[name] = value
-    elif value and not borrowed and len(value.strip()) < MIN_SECRET_CHARS:
-        draft.note(
-            f"{name}: less than {MIN_SECRET_CHARS} characters can't be told from ordinary text, so it stands in the"
-            " configuration and is not kept out of answers: change it for a longer one"
-        )
-        plain[name] = value
-    else:
-        secret[name] = draft.variable(name, text, surroundings)
+class _VariableSorter(Struct, frozen=True):
+    """Tells which variables of a server stand in the configuration, and which are secrets."""
+
+    draft: ServerDraft
+    surroundings: Surroundings
+    plain: dict[str, str] = field(default_factory=dict)
+    secret: dict[str, str] = field(default_factory=dict)
+
+    def add(self, name: str, text: str) -> None:
+        if loads_code(name):
+            self._add_shown(name, text)
+            return
+        borrowed = self.surroundings.variables(text)
+        try:
+            value = self.surroundings.resolve(text)
+            harmless = is_harmless(name, value) and all(is_harmless(key, found) for key, found in borrowed.items())
+        except ConfigError:  # if it can be had at all, then as a secret
+            value, harmless = "", False
+        if harmless or (borrowed and borrowed.keys() <= GIVEN):
+            self.plain[name] = value
+        elif value and not borrowed and len(value.strip()) < MIN_SECRET_CHARS:
+            self.draft.note(
+                f"{name}: less than {MIN_SECRET_CHARS} characters can't be told from ordinary text, so it stands in the"
+                " configuration and is not kept out of answers: change it for a longer one"
+            )
+            self.plain[name] = value
+        else:
+            self.secret[name] = self.draft.variable(name, text, self.surroundings)
+
+    def _add_shown(self, name: str, text: str) -> None:
+        """A variable that loads code: a file's own text stands where it is shown, never among the secrets."""
+        self.draft.note(f"{name} can make it run other code, or send elsewhere what it sends: look at the value")
+        match self.surroundings.pieces(text):
+            case (VariableReference(name=owners, default=None),) if owners not in GIVEN:
+                self.secret[name] = self.draft.variable(name, text, self.surroundings)  # a reference, shown as one
+            case _:
+                _refuse_borrowed_secrets(f"its variable {name}", text, self.surroundings)
+                self.plain[name] = self.surroundings.resolve(text)
 
 
 def _of_file(draft: ServerDraft, table: Table, surroundings: Surroundings) -> dict[str, str]:
@@ -186,24 +198,6 @@ def _of_file(draft: ServerDraft, table: Table, surroundings: Surroundings) -> di
     for line in filter(None, map(_LINE.fullmatch, text.splitlines())):
         found[line["name"]] = line["double"] or line["single"] or line["plain"] or ""
     return found
-
-
-def _put_shown(
-    draft: ServerDraft,
-    plain: dict[str, str],
-    secret: dict[str, str],
-    variable: tuple[str, str],
-    surroundings: Surroundings,
-) -> None:
-    """A variable that loads code: a file's own text stands where it is shown, never among the secrets."""
-    name, text = variable
-    draft.note(f"{name} can make it run other code, or send elsewhere what it sends: look at the value")
-    match surroundings.pieces(text):
-        case (VariableReference(name=owners, default=None),) if owners not in GIVEN:
-            secret[name] = draft.variable(name, text, surroundings)  # a reference, shown as one
-        case _:
-            _refuse_borrowed_secrets(f"its variable {name}", text, surroundings)
-            plain[name] = surroundings.resolve(text)
 
 
 def _passed_on(table: Table) -> list[str]:

@@ -196,7 +196,7 @@ class ReadonlyWorkers(Struct, eq=False, kw_only=True):
         seconds: float = 10.0,
         most_bytes: int = 1 << 20,
     ) -> ProgramOutput:
-        """See ``workspace.running.Run``."""
+        """See ``workspace.program.RunProgram``."""
         job = {
             "argv": (_path_of(argv[0]), *argv[1:]),
             "directory": self.target,

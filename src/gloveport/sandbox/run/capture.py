@@ -5,18 +5,16 @@ a buffer's edge, and terminal escapes are removed unless asked for, since the re
 """
 
 import codecs
-import os
-import tempfile
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO
 
 from msgspec import Struct, field
 
 from gloveport.late_pattern import late_pattern
 from gloveport.model import Output
+from gloveport.spooled_bytes import SpooledBytes
 
 PAGE_BYTES = 64 * 1024
 """Most that a page of output holds."""
@@ -59,8 +57,10 @@ class Capture(Struct, kw_only=True, dict=True):
     notify: Callable[[str], None] | None = None
     clean: Callable[[str], str] = str
     total: int = 0
-    _memory: bytearray = field(default_factory=bytearray)
-    _file: BinaryIO | None = None
+
+    @cached_property
+    def _spool(self) -> SpooledBytes:
+        return SpooledBytes(directory=self.directory, most_in_memory=self.shown)
 
     @cached_property
     def _decoder(self) -> codecs.IncrementalDecoder:
@@ -70,7 +70,7 @@ class Capture(Struct, kw_only=True, dict=True):
         """Take the next bytes. What exceeds the budget is counted and dropped."""
         kept = data[: max(0, self.stored - self.total)]
         try:
-            self._keep(kept)
+            self._spool.append(kept)
         except OSError:
             self.stored = min(self.stored, self.total)  # a full disk ends the run as a full budget does
         self.total += len(data)
@@ -94,11 +94,11 @@ class Capture(Struct, kw_only=True, dict=True):
         kept, shown = min(self.total, self.stored), self.shown if most is None else min(self.shown, most)
         truncated = self.total > shown
         if not truncated:
-            text = _whole_characters(self._read(0, kept)).decode(errors="replace")
+            text = _whole_characters(self._spool.read(0, kept)).decode(errors="replace")
         else:
             half = shown // 2
-            head = _whole_characters(self._read(0, half))
-            tail = self._read(max(half, kept - half), half).lstrip(_CONTINUATION).decode(errors="replace")
+            head = _whole_characters(self._spool.read(0, half))
+            tail = self._spool.read(max(half, kept - half), half).lstrip(_CONTINUATION).decode(errors="replace")
             rest = (
                 f"read_output(output_ref={handle!r}, offset={len(head)}) goes on here"
                 if handle
@@ -115,7 +115,7 @@ class Capture(Struct, kw_only=True, dict=True):
     def page(self, offset: int, most: int = PAGE_BYTES) -> tuple[str, int | None]:
         """Text of so many bytes from ``offset`` on, and the offset of the next page, None after the last."""
         kept = min(self.total, self.stored)
-        data = self._read(offset, min(most, PAGE_BYTES))
+        data = self._spool.read(offset, min(most, PAGE_BYTES))
         if offset + len(data) < kept:
             data = _whole_characters(data) or data
         following = offset + len(data)
@@ -123,25 +123,7 @@ class Capture(Struct, kw_only=True, dict=True):
 
     def close(self) -> None:
         """Forget everything."""
-        if self._file is not None:
-            self._file.close()
-        self._memory.clear()
-
-    def _keep(self, data: bytes) -> None:
-        if self._file is None:
-            self._memory += data
-            if len(self._memory) <= self.shown:
-                return
-            self._file = tempfile.TemporaryFile(dir=self.directory, buffering=0)  # noqa: SIM115 - see close
-            data, self._memory = bytes(self._memory), bytearray()
-        view = memoryview(data)
-        while view:
-            view = view[self._file.write(view) :]
-
-    def _read(self, offset: int, size: int) -> bytes:
-        if self._file is None:
-            return bytes(self._memory[offset : offset + size])
-        return os.pread(self._file.fileno(), size, offset)
+        self._spool.close()
 
 
 _CONTINUATION = bytes(range(0x80, 0xC0))

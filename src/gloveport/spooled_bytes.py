@@ -1,0 +1,61 @@
+"""Keeps bytes in memory while they are few, else in a file without a name: a dead process leaves nothing behind."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from msgspec import Struct, field
+
+from gloveport.late_module import late_module
+
+if TYPE_CHECKING:
+    import tempfile
+else:
+    tempfile = late_module("tempfile")
+
+
+class SpooledBytes(Struct, eq=False, kw_only=True):
+    """Bytes, as they come.
+
+    Attributes:
+        directory: Where the nameless file is made.
+        most_in_memory: So many bytes are kept in memory.
+    """
+
+    directory: Path
+    most_in_memory: int
+    _memory: bytearray = field(default_factory=bytearray)
+    _file: BinaryIO | None = None
+
+    def append(self, data: bytes) -> None:
+        """Take the next bytes.
+
+        Raises:
+            OSError: The disk is full. Some of them may be kept.
+        """
+        if self._file is None:
+            if len(self._memory) + len(data) <= self.most_in_memory:
+                self._memory += data
+                return
+            file = tempfile.TemporaryFile(dir=self.directory, buffering=0)
+            _write(file, self._memory)
+            self._file, self._memory = file, bytearray()
+        _write(self._file, data)
+
+    def read(self, offset: int, most: int) -> bytes:
+        """At most so many bytes from ``offset`` on."""
+        if self._file is None:
+            return bytes(self._memory[offset : offset + most])
+        return os.pread(self._file.fileno(), most, offset)
+
+    def close(self) -> None:
+        """Forget everything."""
+        if self._file is not None:
+            self._file.close()
+        self._memory.clear()
+
+
+def _write(file: BinaryIO, data: bytes | bytearray) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[file.write(view) :]
