@@ -7,15 +7,13 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from gloveport.approvals.desk import Desk
-from gloveport.approvals.store import Store
 from gloveport.artifacts.artifact_store import ArtifactBounds, ArtifactStore
 from gloveport.audit.log import AuditLog
-from gloveport.bootstrap.build import audit_bounds, open_gateway, rules_of, stock_of, stocks
+from gloveport.bootstrap.build import open_audit, open_desk, open_gateway, rules_of, stock_of, stocks
 from gloveport.bootstrap.host_setup import Host, keep_packages, open_host
 from gloveport.bootstrap.huge_pages import huge_pages
 from gloveport.bootstrap.operator_reach import reach_of
-from gloveport.config import Config, audit_directory, state_directory
+from gloveport.config import Config, state_directory
 from gloveport.egress.outbound_session import Gateway
 from gloveport.egress.sandbox_network import leads_out
 from gloveport.egress.transport.resolver import Resolver
@@ -112,17 +110,9 @@ async def assemble_on(
             stack.callback(archive.close)
             artifacts = ArtifactStore(_artifact_bounds(config), _spool())
             stack.callback(artifacts.close)
-            vault, state = gateway.vault, state_directory(environ)
-            audit = AuditLog.open(
-                audit_directory(config, environ),
-                max_file_bytes=config.audit.max_file_bytes,
-                bounds=audit_bounds(config),
-                clean=vault.clean_fields,
-            )
+            audit = open_audit(config, environ, gateway.vault)
             stack.enter_context(audit)
-            store = Store(state / "approvals")
-            store.create()
-            desk = Desk(store, config.approvals.timeout_seconds, frozenset(config.approvals.channels))
+            desk = open_desk(config, environ)
             open_skills = functools.cache(lambda: skill_places.open_library(config, environ))
             calls_skills = "skills" in config.workspace.toolsets
             reach = reach_of(config, gateway, skills=calls_skills and not open_skills().is_empty)

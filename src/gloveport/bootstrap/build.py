@@ -2,13 +2,16 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
+from gloveport.audit.log import AuditLog
 from gloveport.audit.retention import RetentionBounds
 from gloveport.bootstrap.operator_reach import whole_grant
-from gloveport.config import Config
+from gloveport.config import Config, audit_directory, state_directory
 from gloveport.egress.outbound_session import Gateway
 from gloveport.errors import SandboxError
 from gloveport.forward_proxy.forward_proxy import ForwardProxy
+from gloveport.late_module import late_module
 from gloveport.model import LANGUAGES, Language, Program
 from gloveport.model.hub import DOOR
 from gloveport.model.packages import PackageRules
@@ -22,6 +25,14 @@ from gloveport.secrets.log_scrubbing import scrubbed_logs
 from gloveport.secrets.sources import Sources
 from gloveport.secrets.vault import Vault
 from gloveport.task_group import open_task_group
+
+if TYPE_CHECKING:
+    from gloveport.approvals import desk as approvals_desk
+    from gloveport.approvals import store as approvals_store
+    from gloveport.approvals.desk import Desk
+else:
+    approvals_desk = late_module("gloveport.approvals.desk")
+    approvals_store = late_module("gloveport.approvals.store")
 
 _KINDS = ("", "import asyncio", "import pandas")
 """Programs of each kind that a runtime tells apart."""
@@ -116,12 +127,29 @@ async def open_gateway(config: Config, environ: Mapping[str, str]) -> AsyncItera
             yield Gateway(vault, connections, ForwardProxy(settings=config.proxy, vault=vault))
 
 
-def audit_bounds(config: Config) -> RetentionBounds:
-    """How much is written down."""
+def open_audit(config: Config, environ: Mapping[str, str], vault: Vault) -> AuditLog:
+    """Where all is written down, without the secrets that ``vault`` knows.
+
+    Raises:
+        AuditError: It can't be written.
+    """
     settings = config.audit
-    return RetentionBounds(
+    bounds = RetentionBounds(
         record_bytes=settings.max_record_bytes, log_bytes=settings.max_bytes, refusals=settings.refusals_per_run
     )
+    directory = audit_directory(config, environ)
+    return AuditLog.open(directory, max_file_bytes=settings.max_file_bytes, bounds=bounds, clean=vault.clean_fields)
+
+
+def open_desk(config: Config, environ: Mapping[str, str]) -> "Desk":
+    """Where a person is asked.
+
+    Raises:
+        ConfigError: The file of questions and answers can't be used.
+    """
+    settings, store = config.approvals, approvals_store.Store(state_directory(environ) / "approvals")
+    store.create()
+    return approvals_desk.Desk(store, settings.timeout_seconds, frozenset(settings.channels))
 
 
 def rules_of(config: Config) -> PackageRules:

@@ -2,20 +2,21 @@
 
 import contextlib
 import functools
-import math
 import shutil
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from anyio import to_thread
+from msgspec import Struct
+from msgspec.structs import replace
 
-from gloveport.bootstrap.host_setup import Host
+from gloveport.bootstrap.host_setup import Host, keep_packages
 from gloveport.bootstrap.operator_reach import reach_of
 from gloveport.bootstrap.workspace_options import with_workspace
-from gloveport.bootstrap.workspace_plans import prepare_plans
+from gloveport.bootstrap.workspace_plans import WorkspacePlans, prepare_plans
 from gloveport.config import Config, find_package, find_program, find_toolchains, refuse_as_workspace
-from gloveport.config.schema import ExecProgram, PoolSettings
+from gloveport.config.schema import ExecProgram
 from gloveport.egress.sandbox_network import leads_out
 from gloveport.engine.build_progress import OnProgress, no_progress
 from gloveport.errors import ConfigError
@@ -24,21 +25,47 @@ from gloveport.model import Mount
 from gloveport.task_group import open_task_group
 
 if TYPE_CHECKING:
-    from gloveport.bootstrap import app, build, workspace_sandboxes
-    from gloveport.workspace_service.sandboxes import WorkspaceSandboxes
+    from gloveport.approvals.desk import Desk
+    from gloveport.audit.log import AuditLog
+    from gloveport.bootstrap import build, default_environment, environment_setup
+    from gloveport.egress.outbound_session import Gateway
+    from gloveport.engine.run_environment import RunEnvironment
+    from gloveport.workspace.files import tree
+    from gloveport.workspace_service import prefetch, protected_sandboxes
+    from gloveport.workspace_service.command_types import CommandEnvironment
+    from gloveport.workspace_service.protected_sandboxes import ProtectedSandboxes
 else:
-    app = late_module("gloveport.bootstrap.app")
     build = late_module("gloveport.bootstrap.build")
-    workspace_sandboxes = late_module("gloveport.bootstrap.workspace_sandboxes")
+    default_environment = late_module("gloveport.bootstrap.default_environment")
+    environment_setup = late_module("gloveport.bootstrap.environment_setup")
+    tree = late_module("gloveport.workspace.files.tree")
+    prefetch = late_module("gloveport.workspace_service.prefetch")
+    protected_sandboxes = late_module("gloveport.workspace_service.protected_sandboxes")
 
 _SYSTEMS_PATH: Final = "/usr/bin:/bin"
-_LATER: Final = (
-    "gloveport.bootstrap.app",
-    "gloveport.bootstrap.workspace_sandboxes",
+_WHILE_SERVER_STARTS: Final = "gloveport.bootstrap.build", "gloveport.workspace_service.protected_sandboxes"
+_WHILE_SANDBOX_IS_MADE: Final = (
+    "gloveport.bootstrap.default_environment",
     "gloveport.cli.terminal.destination",
     "gloveport.workspace_service.foreground",
 )
-"""What is imported while the fork server starts."""
+
+
+class Foreground(Struct, frozen=True, kw_only=True):
+    """What one program of a person's own runs in.
+
+    Attributes:
+        program: What it is called there.
+        environment: What it has besides the workspace.
+        audit: Where all is written down.
+        open_desk: Opens what asks a person. Raises ConfigError.
+    """
+
+    sandboxes: "ProtectedSandboxes"
+    program: str
+    environment: "CommandEnvironment"
+    audit: "AuditLog"
+    open_desk: "Callable[[], Desk]"
 
 
 def with_directory(config: Config, workspace: str | None, cwd: Path) -> tuple[Config, str]:
@@ -66,8 +93,8 @@ async def open_foreground(
     believed: Sequence[Path] = (),
     environment: str | None = None,
     on_progress: OnProgress = no_progress,
-) -> "AsyncIterator[tuple[WorkspaceSandboxes, str]]":
-    """The sandboxes of the workspace for one program, and what that is called in them.
+) -> AsyncIterator[Foreground]:
+    """The workspace for one program: its sandbox is begun already.
 
     Args:
         host: Where it runs.
@@ -95,27 +122,57 @@ async def open_foreground(
         update["environment"] = environment
     if package is not None:
         update["toolchains"] = (*config.workspace.toolchains, package)
-    # One program, which calls no tools, and for which nothing waits.
-    alone = config.model_copy(
-        update={
-            "pool": PoolSettings(forked=0, booted=0),
-            "servers": {},
-            "workspace": config.workspace.model_copy(update=update),
-        }
-    )
+    # It calls no tools.
+    alone = config.model_copy(update={"servers": {}, "workspace": config.workspace.model_copy(update=update)})
     home = Path(command).name if program_settings(config, command).home else ""
     # Of what leads out of the sandbox no more than its certificate is in the plan.
     certified = build.open_gateway(alone, environ) if leads_out(alone.way_out) else contextlib.nullcontext()
-    async with certified as gateway, open_task_group() as tasks:
-        plans = prepare_plans(host.system, reach_of(alone, gateway).way_out, alone, root, environ, home)
+    async with certified as early, open_task_group() as tasks:
+        reach = reach_of(alone, early)
+        plans = prepare_plans(host.system, reach.way_out, alone, root, environ, home)
         server = plans.start_server(host.backend, tasks) if alone.workspace.environment is None else None
-        await to_thread.run_sync(import_now, *_LATER)
-        async with (
-            app.assemble_on(host, alone, environ, app.open_no_hub, gateway) as engine,
-            workspace_sandboxes.open_sandboxes(engine, plans, math.inf, server, on_progress) as sandboxes,
-        ):
-            mounts = sandboxes.prefetch.server.plan.binds
-            yield sandboxes, command if program is None else _inside(program, mounts)
+        await to_thread.run_sync(import_now, *_WHILE_SERVER_STARTS)
+        opened = contextlib.nullcontext(early) if early is not None else build.open_gateway(alone, environ)
+        with keep_packages(host.init), tree.Tree.open_tree(root, frozenset(alone.workspace.exempt)) as files:
+            async with opened as gateway, open_task_group() as making:
+                with build.open_audit(alone, environ, gateway.vault) as audit:
+                    built = None
+                    if server is None:
+                        built = await _build_environment(host, plans, gateway, audit, on_progress)
+                        server = plans.start_server(host.backend, tasks, built)
+                    target = server.plan.writable[0].target
+                    taken = prefetch.SandboxPrefetch(server=server, tasks=making, target=target, ahead=0)
+                    sandboxes = protected_sandboxes.ProtectedSandboxes(
+                        tree=replace(files, seen_at=target),
+                        target=target,
+                        prefetch=taken,
+                        limits=alone.workspace.limits,
+                        gateway=gateway,
+                        reach=reach,
+                        reach_now=lambda: reach,
+                        state=plans.state,
+                    )
+                    await sandboxes.begin_first()
+                    await to_thread.run_sync(import_now, *_WHILE_SANDBOX_IS_MADE)
+                    await server.check()
+                    yield Foreground(
+                        sandboxes=sandboxes,
+                        program=command if program is None else _inside(program, server.plan.binds),
+                        environment=default_environment.default_of(alone.workspace.environment, built, taken),
+                        audit=audit,
+                        open_desk=functools.cache(lambda: build.open_desk(alone, environ)),
+                    )
+
+
+async def _build_environment(
+    host: Host, plans: WorkspacePlans, gateway: "Gateway", audit: "AuditLog", on_progress: OnProgress
+) -> "RunEnvironment":
+    config, name = plans.config, plans.config.workspace.environment
+    assert name is not None  # noqa: S101 - who has none needs none
+    environments = environment_setup.open_environments(
+        config, host.init, plans.environ, backend=host.backend, system=host.system, gateway=gateway
+    )
+    return await default_environment.build_default(environments, name, audit, on_progress)
 
 
 def program_settings(config: Config, command: str) -> ExecProgram:

@@ -82,7 +82,6 @@ class WorkspacePlans(Struct, frozen=True, kw_only=True):
         cache: The caches that its commands share; None where they have none.
         home: The home directory that stays; None where there is none.
         environ: The owner's environment.
-        is_lone: Whether they are for one program, and not for commands.
     """
 
     system: System
@@ -93,7 +92,6 @@ class WorkspacePlans(Struct, frozen=True, kw_only=True):
     cache: Path | None
     home: Path | None
     environ: Mapping[str, str]
-    is_lone: bool
 
     def plan(self, environment: "RunEnvironment | None") -> Plan:
         """Of those that have an environment's packages and programs besides.
@@ -147,7 +145,6 @@ def prepare_plans(
         cache=_directory(state, "cache") if settings.caches else None,
         home=_directory(_directory(state, "homes"), lone) if lone else None,
         environ=environ,
-        is_lone=lone is not None,
     )
 
 

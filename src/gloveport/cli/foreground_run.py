@@ -14,6 +14,9 @@ from gloveport.cli.usage import UsageError
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from gloveport.approvals.desk import RunAsker
+    from gloveport.approvals.question import Verdict
+    from gloveport.bootstrap.foreground import Foreground
     from gloveport.bootstrap.host_setup import Host
     from gloveport.cli.terminal.destination import Destination
     from gloveport.cli.terminal.relay import Relay
@@ -21,8 +24,8 @@ if TYPE_CHECKING:
     from gloveport.runtimes.python import Python
     from gloveport.sandbox.base import Outcome
     from gloveport.sandbox.reaper.reaper_process import ReaperProcess
+    from gloveport.secrets.vault import Vault
     from gloveport.workspace_service.foreground import ForegroundProgram
-    from gloveport.workspace_service.sandboxes import WorkspaceSandboxes
 
 _TIMEOUT, _KILLED = 124, 137
 
@@ -115,7 +118,7 @@ async def _execute_on(
         try:
             tell = building.enter_context(show_progress(environment or config.workspace.environment or ""))
             opened = open_foreground(host, config, argv[0], os.environ, loaded.believed, environment, tell)
-            async with opened as (sandboxes, inside):
+            async with opened as foreground:
                 building.close()  # the terminal is the program's
                 from gloveport.policy.decisions.inherited_variables import inherit_variables
                 from gloveport.workspace_service.foreground import ForegroundProgram
@@ -124,26 +127,27 @@ async def _execute_on(
                 settings = program_settings(config, argv[0])
                 program = ForegroundProgram(
                     run_id=f"exec-{os.urandom(8).hex()}",
-                    argv=(inside, *argv[1:]),
+                    argv=(foreground.program, *argv[1:]),
                     workdir=workdir,
                     variables={**inherit_variables(config.workspace, os.environ), **settings.variables},
                     apis=() if options.no_network else options.apis or settings.apis,
                     terminal=None if terminal is None else terminal_size(terminal),
+                    environment=foreground.environment,
                 )
-                relay.outputs = _destinations(config, sandboxes, terminal)
-                outcome = await _run(sandboxes, program, relay)
+                relay.outputs = _destinations(config, foreground.sandboxes.gateway.vault, terminal)
+                outcome = await _run(foreground, program, relay)
         finally:
             building.close()
             await relay.release()
     return _exit_code(relay, outcome)
 
 
-def _destinations(config: "Config", sandboxes: "WorkspaceSandboxes", terminal: int | None) -> "tuple[Destination, ...]":
+def _destinations(config: "Config", vault: "Vault", terminal: int | None) -> "tuple[Destination, ...]":
     """Our standard output and, where the program has no terminal, our standard error."""
     from gloveport.cli.terminal.destination import Destination
     from gloveport.cli.terminal.output_filter import OutputFilter
 
-    vault, may_copy = sandboxes.engine.gateway.vault, config.exec.clipboard
+    may_copy = config.exec.clipboard
     return tuple(
         Destination(
             descriptor=number, filter=OutputFilter(may_copy=may_copy) if os.isatty(number) else None, vault=vault
@@ -152,21 +156,46 @@ def _destinations(config: "Config", sandboxes: "WorkspaceSandboxes", terminal: i
     )
 
 
-async def _run(sandboxes: "WorkspaceSandboxes", program: "ForegroundProgram", relay: "Relay") -> "Outcome":
+class _PersonAsker:
+    """Asks a person about what a rule lets nobody decide but one, and says where that can be answered.
+
+    What that takes is imported and opened with the first question: most programs come to none.
+    """
+
+    def __init__(self, foreground: "Foreground", relay: "Relay") -> None:
+        self._foreground = foreground
+        self._relay = relay
+        self._shown: set[str] = set()
+        self._asker: RunAsker | None = None
+
+    async def ask(self, text: str, *, run: str, **about: str) -> "Verdict":
+        """See ``guard.Asker``."""
+        from gloveport.errors import ConfigError, Denied
+
+        if self._asker is None:
+            try:
+                desk = self._foreground.open_desk()
+            except ConfigError as error:
+                self._relay.say(f"gloveport: nobody can be asked: {error}")
+                raise Denied("approvals_unavailable", "The owner can't be asked: their queue can't be used.") from error
+            self._asker = desk.asker(lambda: self._tell(run))
+        return await self._asker.ask(text, run=run, **about)
+
+    def _tell(self, run: str) -> None:
+        for question in self._foreground.open_desk().pending(run):
+            if question.id not in self._shown:
+                self._shown.add(question.id)
+                self._relay.say(f"gloveport: {question.text} To say yes: gloveport approvals approve {question.id}")
+
+
+async def _run(foreground: "Foreground", program: "ForegroundProgram", relay: "Relay") -> "Outcome":
     from gloveport.errors import SandboxError
     from gloveport.workspace.errors import WorkspaceError
     from gloveport.workspace_service.foreground import run_foreground
 
-    desk, shown = sandboxes.engine.desk, set[str]()
-
-    def tell() -> None:
-        for question in desk.pending(program.run_id):
-            if question.id not in shown:
-                shown.add(question.id)
-                relay.say(f"gloveport: {question.text} To say yes: gloveport approvals approve {question.id}")
-
+    asker = _PersonAsker(foreground, relay)
     try:
-        return await run_foreground(sandboxes, program, relay, desk.asker(tell))
+        return await run_foreground(foreground.sandboxes, program, relay, foreground.audit, asker)
     except WorkspaceError as error:
         raise SandboxError(str(error.args[0]), hint=error.hint) from error
 

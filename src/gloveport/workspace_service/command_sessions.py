@@ -29,8 +29,9 @@ from gloveport.workspace.commands.command import Command
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace_service.command_types import PreparedCommand
 from gloveport.workspace_service.kept_sandbox import KeptSandbox
+from gloveport.workspace_service.protected_sandboxes import VALUE_BYTES
 from gloveport.workspace_service.refused_requests import note_requests
-from gloveport.workspace_service.sandboxes import VALUE_BYTES, WorkspaceSandboxes
+from gloveport.workspace_service.sandboxes import WorkspaceSandboxes
 
 NEW: Final = "new"
 """In place of a session's id: begin one."""

@@ -6,13 +6,16 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from gloveport.audit.log import AuditLog
+from gloveport.egress.outbound_session import RequestJournal
 from gloveport.guard import Asker, Guard
 from gloveport.model import Grant
 from gloveport.model.workspace import RunCommand, WorkspacePolicy
 from gloveport.policy.decisions.grant import reachable
 from gloveport.sandbox.base import Outcome
-from gloveport.workspace_service.command_types import Attachment, PreparedCommand
-from gloveport.workspace_service.sandboxes import WorkspaceSandboxes
+from gloveport.sandbox.run.confined import Confined
+from gloveport.workspace_service.command_types import Attachment, CommandEnvironment, PreparedCommand
+from gloveport.workspace_service.protected_sandboxes import VALUE_BYTES, ProtectedSandboxes
 
 _TERMINAL_KIND = "xterm-256color"
 
@@ -27,6 +30,7 @@ class ForegroundProgram(Struct, frozen=True, kw_only=True):
         variables: Its environment besides that of the sandbox.
         apis: The only APIs that it may use; None for all that are active.
         terminal: Rows and columns; None where its streams are pipes.
+        environment: What it has besides the workspace.
     """
 
     run_id: str
@@ -35,10 +39,11 @@ class ForegroundProgram(Struct, frozen=True, kw_only=True):
     variables: Mapping[str, str]
     apis: tuple[str, ...] | None
     terminal: tuple[int, int] | None
+    environment: CommandEnvironment
 
 
 async def run_foreground(
-    sandboxes: WorkspaceSandboxes, program: ForegroundProgram, attachment: Attachment, asker: Asker
+    sandboxes: ProtectedSandboxes, program: ForegroundProgram, attachment: Attachment, audit: AuditLog, asker: Asker
 ) -> Outcome:
     """Run it to its end. ``asker``: who asks about requests that a rule lets nobody decide but a person.
 
@@ -61,7 +66,7 @@ async def run_foreground(
             egress=reachable(sandboxes.egress, program.apis),
             limits=sandboxes.limits,
         ),
-        audit=sandboxes.engine.audit,
+        audit=audit,
         caller=f"cli (uid {os.getuid()})",
         run_id=program.run_id,
         asker=asker,
@@ -71,6 +76,21 @@ async def run_foreground(
         variables=variables,
         seconds=sandboxes.limits.wall_seconds,
         terminal=program.terminal,
-        environment=sandboxes.environments.default,
+        environment=program.environment,
     )
-    return await sandboxes.execute_attached(request, program.argv, guard, attachment)
+    prepared = sandboxes.program_of(request, program.argv).model_copy(update={"foreground": True})
+
+    async def run(child: Confined) -> Outcome:
+        outcome = await child.run(
+            prepared,
+            value_bytes=VALUE_BYTES,
+            stdout=None,
+            stderr=None,
+            clock=guard.clock,
+            on_console=attachment.begin,
+        )
+        await attachment.finish()
+        return outcome
+
+    async with guard.admit(action) as ending:
+        return await sandboxes.run_admitted(request, guard, ending, attachment.warnings, run, RequestJournal())

@@ -12,7 +12,8 @@ from gloveport.policy.wildcards import matches
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.line_reader import LineRange, read_lines
 from gloveport.workspace.patch.writer import WriteResult
-from gloveport.workspace_service.sandboxes import SHELL, VALUE_BYTES
+from gloveport.workspace_service.protected_sandboxes import VALUE_BYTES
+from gloveport.workspace_service.sandboxes import SHELL
 from gloveport.workspace_service.service import Fields, WorkspaceService
 
 _MOST_CHARACTERS: Final = 2000

@@ -72,6 +72,10 @@ class SandboxPrefetch(Struct, eq=False, kw_only=True):
         self._begun.set()
         self._begun = anyio.Event()
 
+    def begin(self, found: ProtectedPaths) -> None:
+        """Begin to make the one that is taken next."""
+        self._next = self._start_making(found)
+
     @contextlib.asynccontextmanager
     async def take(self, found: ProtectedPaths) -> AsyncIterator[Confined]:
         """A sandbox in which this is kept; on leaving, all of its processes are dead.

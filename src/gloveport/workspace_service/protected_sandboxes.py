@@ -1,0 +1,229 @@
+"""Makes sandboxes that may write to a workspace, and keeps its protected paths from the programs in them."""
+
+import contextlib
+import math
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import anyio
+from anyio import to_thread
+from msgspec import Struct, field
+
+from gloveport import door
+from gloveport.egress.outbound_session import EgressSession, Gateway, RequestJournal
+from gloveport.engine.reach import Reach
+from gloveport.errors import SandboxError
+from gloveport.guard import Ending, Guard
+from gloveport.late_module import late_module
+from gloveport.model import Limits, Program
+from gloveport.model.egress import Egress
+from gloveport.sandbox.base import Child, Outcome
+from gloveport.sandbox.run.confined import Confined
+from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.tree import Tree
+from gloveport.workspace.protected import config_copies, protected_paths, protected_state
+from gloveport.workspace.protected.config_copies import ConfigCopy
+from gloveport.workspace.protected.descent import Mark
+from gloveport.workspace_service.command_types import PreparedCommand, Take
+from gloveport.workspace_service.prefetch import SandboxPrefetch
+
+if TYPE_CHECKING:
+    from gloveport.egress.proxy import handler
+else:
+    handler = late_module("gloveport.egress.proxy.handler")
+
+VALUE_BYTES: Final = 256
+
+_TRIES: Final = 4
+"""How often a sandbox is begun anew because what is to be kept was moved just then."""
+
+_SHORT_SECONDS: Final = 0.002
+
+
+class ProtectedSandboxes(Struct, eq=False, kw_only=True):
+    """Those of one workspace.
+
+    Attributes:
+        target: Where programs see it.
+        prefetch: Where they come from, where no other source is named.
+        limits: Of each program.
+        gateway: What leads out of them.
+        reach: What there was to reach when they were planned.
+        reach_now: Tells what there is by now.
+        state: Directory of ours for what belongs to the workspace: caches, and the journal of writes.
+    """
+
+    tree: Tree
+    target: str
+    prefetch: SandboxPrefetch
+    limits: Limits
+    gateway: Gateway
+    reach: Reach
+    reach_now: Callable[[], Reach]
+    state: Path
+    _known: protected_paths.ProtectedPaths = protected_paths.NOTHING
+    _begun: protected_paths.ProtectedPaths | None = None
+    """What is kept in the sandbox of the first program, where that was begun ahead."""
+    _running: int = 0
+    """How many commands may write to it."""
+    _own_writes: dict[Mark, Mark] = field(default_factory=dict)
+    """Of what was written for commands the marks, and those from before: for whom it was protected, it still is."""
+    _looking: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
+    _looking_seconds: float = math.inf
+
+    def __post_init__(self) -> None:
+        self._known = protected_state.load(self.state)
+
+    async def begin_first(self) -> None:
+        """Begin to make the sandbox of the first program: what is protected now is kept from that."""
+        self._begun = await self.look()
+        self.prefetch.begin(self._begun)
+
+    def program_of(self, request: PreparedCommand, argv: Sequence[str]) -> Program:
+        """The program of a command."""
+        return Program(
+            name="command",
+            argv=tuple(argv),
+            directory=self.inside(request.action.workdir),
+            variables={**request.environment.variables, **request.variables},
+            terminal=request.terminal,
+        )
+
+    async def run_admitted(
+        self,
+        request: PreparedCommand,
+        guard: Guard,
+        ending: Ending,
+        warnings: list[str],
+        run: Callable[[Confined], Awaitable[Outcome]],
+        journal: RequestJournal,
+    ) -> Outcome:
+        """Have ``run`` run what was admitted, in a sandbox with its doors open. ``warnings`` tell what has changed.
+
+        Raises:
+            WorkspaceError: SANDBOX_UNAVAILABLE.
+        """
+        limits = self.limits.model_copy(update={"wall_seconds": request.seconds})
+        try:
+            async with self.notice_changes(warnings) as before:
+                async with (
+                    self.open_sandbox(limits, before, request.environment.take) as child,
+                    self.open_doors(child, guard, journal),
+                ):
+                    outcome = await run(child)
+                    warnings += await self.save_configs(child, config_copies.copies_in(child.kept, self.target))
+                ending.fields |= {
+                    "exit_code": outcome.exit_code,
+                    "killed_by": outcome.killed_by,
+                    "wall_ms": round(outcome.wall_seconds * 1000),
+                }
+        finally:
+            ending.fields["appeared"] = [*warnings]
+        return outcome
+
+    @contextlib.asynccontextmanager
+    async def notice_changes(self, warnings: list[str]) -> AsyncIterator[protected_paths.ProtectedPaths]:
+        """What is to be kept from a program that may write; on leaving, ``warnings`` tell what has changed of it."""
+        before, self._begun = self._begun or await self.look(), None
+        self._running += 1
+        try:
+            yield before
+        finally:
+            with anyio.CancelScope(shield=True):
+                try:
+                    after = await self.look()
+                    warnings += protected_paths.differences(self.with_own_writes(before), self.with_own_writes(after))
+                finally:
+                    self._running -= 1
+
+    def with_own_writes(self, found: protected_paths.ProtectedPaths) -> protected_paths.ProtectedPaths:
+        """The same, as if nothing had been written for commands."""
+        return found.with_marks(self._own_writes) if self._own_writes else found
+
+    async def save_configs(self, child: Child, copies: Sequence[ConfigCopy]) -> list[str]:
+        """Write what is permitted of what was written to these copies; what became of it, for people."""
+        changed = config_copies.read_changed(child.directories.private, copies)
+        if not changed:
+            return []
+        with anyio.CancelScope(shield=True):
+            async with self._looking:
+                saved = await to_thread.run_sync(config_copies.save, self.tree, self._known, changed)
+        for mark, before in saved.marks.items():
+            self._own_writes[mark] = self._own_writes.get(before, before)
+        return saved.words
+
+    @property
+    def egress(self) -> Egress:
+        """What there is to reach: of what there was when its sandboxes were planned what is still as it was."""
+        before, now = self.reach.egress, self.reach_now().egress
+        kept = {name: api for name, api in before.apis.items() if now.apis.get(name) == api}
+        return now.model_copy(update={"apis": kept, "yolo": before.yolo and now.yolo})
+
+    def inside(self, directory: str) -> str:
+        """A directory of the workspace as a program names it."""
+        return self.target if directory == "." else f"{self.target}/{directory}"
+
+    @contextlib.asynccontextmanager
+    async def open_sandbox(
+        self, limits: Limits, found: protected_paths.ProtectedPaths, take: Take | None = None
+    ) -> AsyncIterator[Confined]:
+        """A sandbox for one command, or one that ``take`` gives.
+
+        Raises:
+            WorkspaceError: SANDBOX_UNAVAILABLE, also where it dies before the command begins.
+        """
+        try:
+            async with contextlib.AsyncExitStack() as stack:
+                child = await self._take_sandbox(stack, found, take or self.prefetch.take)
+                child.narrow(child.plan.model_copy(update={"limits": limits}))
+                yield child
+        except SandboxError as error:
+            raise WorkspaceError("SANDBOX_UNAVAILABLE", str(error.args[0]), hint=error.hint, retryable=True) from error
+
+    async def _take_sandbox(
+        self, stack: contextlib.AsyncExitStack, found: protected_paths.ProtectedPaths, take: Take
+    ) -> Confined:
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                return await stack.enter_async_context(take(found))
+            except SandboxError:
+                if not tries_left:
+                    raise
+            found = await self.look()
+            if tries_left == 1:  # what still runs may move what it has made at any time, and nothing else that is kept
+                found = found.without_made()
+        raise AssertionError  # the last try returns or raises
+
+    @contextlib.asynccontextmanager
+    async def open_doors(self, child: Child, guard: Guard, journal: RequestJournal) -> AsyncIterator[None]:
+        """Answer what the command asks on its doors: HTTP and TCP as granted, and no tools."""
+        outlet = EgressSession(
+            gateway=self.gateway,
+            guard=guard,
+            names=self.reach.names,  # of the addresses that its sandboxes have
+            placeholders=child.placeholders,
+            redactions=self.reach_now().redactions,
+            journal=journal,
+        )
+        async with door.open_door(child.doors, lambda connection: handler.answer(outlet, connection)):
+            yield
+
+    async def look(self) -> protected_paths.ProtectedPaths:
+        """What is to be kept now. In a thread where that took long the last time: to change threads takes long too."""
+        async with self._looking:  # who looks later knows more
+            if self._looking_seconds > _SHORT_SECONDS:
+                found = await to_thread.run_sync(self._find_protected)
+            else:
+                found = self._find_protected()
+            known, self._known = self._known, found
+            if not protected_state.is_same(known, found):
+                await to_thread.run_sync(protected_state.save, self.state, found)
+        return found
+
+    def _find_protected(self) -> protected_paths.ProtectedPaths:
+        started = time.monotonic()
+        found = protected_paths.find_protected(self.tree, self._known, self._running)
+        self._looking_seconds = time.monotonic() - started
+        return found
