@@ -17,6 +17,7 @@ LAYERS = [
         "ascii_json",
         "atomic_file",
         "errors",
+        "executables",
         "event_loop",
         "fairness",
         "image_header",

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import shutil
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
@@ -20,6 +19,7 @@ from gloveport.config.schema import ExecProgram
 from gloveport.egress.sandbox_network import leads_out
 from gloveport.engine.build_progress import OnProgress, no_progress
 from gloveport.errors import ConfigError
+from gloveport.executables import find_executable
 from gloveport.late_module import import_now, late_module
 from gloveport.model import Mount
 from gloveport.task_group import open_task_group
@@ -190,9 +190,9 @@ def _find_owners(
     """
     program = Path(command).resolve() if command.startswith("/") else None
     toolchains = functools.cache(lambda: find_toolchains(config, environ))  # most programs need none
-    if not shutil.which(command, path=_SYSTEMS_PATH):
+    if not find_executable(command, _SYSTEMS_PATH):
         path = ":".join(map(str, toolchains().path))
-        program = program if shutil.which(command, path=path) else find_program(command, environ)
+        program = program if find_executable(command, path) else find_program(command, environ)
     if program is None or any(program.is_relative_to(one) for one in shown):
         return None, None
     return program, find_package(program, config, environ, toolchains().shown)

@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import math
-import shutil
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from gloveport.config import Config, refuse_as_workspace
 from gloveport.engine.caller import Transport
 from gloveport.engine.execution import Engine
 from gloveport.errors import ConfigError, SandboxError
+from gloveport.executables import find_executable
 from gloveport.model import Mount, Program
 from gloveport.sandbox.plan import System, make_plan
 from gloveport.workspace.files.tree import Tree
@@ -158,7 +158,7 @@ async def _open_tools(
             writer=writer,
             permissions=Permissions(desk=engine.desk, audit=engine.audit),
             own=OwnDirectories(tree=sandboxes.tree),
-            search_engine="rg" if shutil.which("rg", path="/usr/bin:/bin") else "python",
+            search_engine="rg" if find_executable("rg", "/usr/bin:/bin") else "python",
         )
 
 

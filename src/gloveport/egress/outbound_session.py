@@ -13,7 +13,6 @@ from gloveport.forward_proxy.forward_proxy import ForwardProxy
 from gloveport.guard import Guard
 from gloveport.late_module import late_module
 from gloveport.model.egress import Exchange
-from gloveport.secrets.scrub import Finder, Needles
 from gloveport.secrets.vault import Vault
 
 if TYPE_CHECKING:
@@ -21,7 +20,9 @@ if TYPE_CHECKING:
     from gloveport.egress.credentials import inject
     from gloveport.egress.http import connection_pool, upstream_proxy
     from gloveport.egress.transport import ca
+    from gloveport.secrets import scrub
 else:
+    scrub = late_module("gloveport.secrets.scrub")
     access_tokens = late_module("gloveport.egress.access_tokens")
     inject = late_module("gloveport.egress.credentials.inject")
     connection_pool = late_module("gloveport.egress.http.connection_pool")
@@ -110,7 +111,7 @@ class OwnText:
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
-        self._needles: Needles | None = None
+        self._needles: scrub.Needles | None = None
         self._found: set[str] = set()
 
     @property
@@ -118,12 +119,12 @@ class OwnText:
         """Their names. None after a secret was exchanged: a name may be another value's by then."""
         return self._found if self._needles is self._vault.needles else ()
 
-    def finder(self) -> Finder:
+    def finder(self) -> "scrub.Finder":
         """What has to see all that is sent on one stream, before it is sent."""
         needles = self._vault.needles
         if needles is not self._needles:
             self._needles, self._found = needles, set()
-        return Finder(needles, self._found)
+        return scrub.Finder(needles, self._found)
 
 
 class EgressSession(Struct, frozen=True, kw_only=True, dict=True):
@@ -144,7 +145,7 @@ class EgressSession(Struct, frozen=True, kw_only=True, dict=True):
     guard: Guard
     names: Mapping[str, str]
     placeholders: Mapping[str, str]
-    redactions: Needles
+    redactions: "scrub.Needles"
     journal: RequestJournal = field(default_factory=RequestJournal)
     whole_bodies: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_WHOLE_BODIES))
     windows: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_WINDOWS))

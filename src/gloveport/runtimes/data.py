@@ -4,7 +4,6 @@ The server never imports them, and a program gets nothing else that is installed
 holds what of site-packages belongs to these distributions, or to those they require.
 """
 
-import csv
 import functools
 import hashlib
 import importlib.util
@@ -20,9 +19,11 @@ from gloveport.late_pattern import late_pattern
 from gloveport.model import PRIVATE, Mount, Value
 
 if TYPE_CHECKING:
+    import csv
     from importlib import metadata
     from importlib.metadata import Distribution
 else:
+    csv = late_module("csv")
     metadata = late_module("importlib.metadata")
 
 NAMES = ("numpy", "pandas", "matplotlib")

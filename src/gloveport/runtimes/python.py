@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-import shutil
+import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gloveport.errors import ConfigError
+from gloveport.executables import find_executable
 from gloveport.late_pattern import late_pattern
 from gloveport.model import OUT, OUT_LINKS, SCRATCH, Grant, Mount, Program, Value
 from gloveport.model.json_value import JsonValue
@@ -130,7 +131,11 @@ def find(configured: str | None, *, with_data: bool = True) -> Python:
     Raises:
         ConfigError: There is none, it does not run, is too old, or lies where it can't be mounted.
     """
-    path = configured or (_DISTRIBUTION if Path(_DISTRIBUTION).exists() else shutil.which("python3"))
+    path = configured or (
+        _DISTRIBUTION
+        if Path(_DISTRIBUTION).exists()
+        else find_executable("python3", os.environ.get("PATH", os.defpath))
+    )
     if path is None:
         raise ConfigError("no Python interpreter found for programs", hint="install python3, or set runtimes.python")
     found = _ask(path, with_data=with_data)

@@ -1,9 +1,9 @@
 """Shell runtime: bash, reading the program from a descriptor of sealed memory."""
 
-import shutil
 from collections.abc import Mapping
 
 from gloveport.errors import ConfigError
+from gloveport.executables import find_executable
 from gloveport.model import GUEST, SCRATCH, Grant, Mount, Program, Symlink, Value
 from gloveport.model.json_value import JsonValue
 
@@ -46,7 +46,7 @@ def find(configured: str | None) -> Bash:
     Raises:
         ConfigError: It is not in a directory that sandboxes show.
     """
-    path = configured or shutil.which("bash", path="/usr/bin:/bin")
+    path = configured or find_executable("bash", "/usr/bin:/bin")
     if path is None or not path.startswith(("/usr/bin/", "/bin/")):
         raise ConfigError(
             f"runtimes.bash: {path or 'bash'} is not in /usr/bin or /bin, the only places sandboxes show",

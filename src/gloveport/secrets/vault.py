@@ -6,13 +6,19 @@ when the former one ceases to be good for anything.
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from gloveport.errors import ConfigError
+from gloveport.late_module import late_module
 from gloveport.model.egress import Secret
 from gloveport.model.json_value import JsonValue
-from gloveport.secrets.forms import Forms
-from gloveport.secrets.scrub import MIN_SECRET_CHARS, Needles, names_in, scrub_text, scrub_value
 from gloveport.secrets.sources import LONGEST_SECRET, Sources
+
+if TYPE_CHECKING:
+    from gloveport.secrets import forms, scrub
+else:
+    forms = late_module("gloveport.secrets.forms")
+    scrub = late_module("gloveport.secrets.scrub")
 
 _MOST_VALUES = 65
 """Values that one name has had, the present one among them."""
@@ -25,8 +31,8 @@ class Vault:
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
-        self._values: dict[str, OrderedDict[str, Forms]] = {}
-        self._needles: Needles | None = None
+        self._values: dict[str, OrderedDict[str, forms.Forms]] = {}
+        self._needles: scrub.Needles | None = None
 
     async def get(self, name: str, ref: Secret) -> str:
         """The value that a reference leads to now; from here on it is scrubbed as ``name``.
@@ -60,21 +66,26 @@ class Vault:
         if values is not None and value in values:
             values.move_to_end(value)
             return
-        if len(value.strip()) < MIN_SECRET_CHARS:  # then no needles can be made of it
-            raise ValueError(f"it is shorter than {MIN_SECRET_CHARS} characters")
+        if len(value.strip()) < scrub.MIN_SECRET_CHARS:  # then no needles can be made of it
+            raise ValueError(f"it is shorter than {scrub.MIN_SECRET_CHARS} characters")
         if len(value) > LONGEST_SECRET:
             raise ValueError(f"it is longer than {LONGEST_SECRET} characters")
         values = self._values.setdefault(name, OrderedDict())
-        values[value] = Forms.of(value)
+        values[value] = forms.Forms.of(value)
         while len(values) > _MOST_VALUES or (len(values) > 2 and sum(map(len, values)) > _MOST_CHARS):
             values.popitem(last=False)
         self._needles = None
 
     @property
-    def needles(self) -> Needles:
+    def is_empty(self) -> bool:
+        """Whether no secret is known, so that nothing has to be looked for."""
+        return not self._values
+
+    @property
+    def needles(self) -> "scrub.Needles":
         """All values known, former ones too: ``github.bearer``, ``github.bearer.former-1`` and so on."""
         if self._needles is None:
-            self._needles = Needles.of_forms(dict(self._list_named()))
+            self._needles = scrub.Needles.of_forms(dict(self._list_named()))
         return self._needles
 
     def clean(self, text: str, sent: bytes = b"") -> str:
@@ -86,16 +97,16 @@ class Vault:
             text: What is to be read.
             sent: What the reader has sent. Only where no secret can have come from elsewhere into the text.
         """
-        needles = self.needles
-        if not needles:
+        if self.is_empty:
             return text
-        return scrub_text(needles, text, names_in(needles, sent) if sent else ())
+        needles = self.needles
+        return scrub.scrub_text(needles, text, scrub.names_in(needles, sent) if sent else ())
 
     def clean_fields(self, fields: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
         """A record's fields without secrets; the same where none is known, or there."""
-        if not self.needles:
+        if self.is_empty:
             return fields
-        clean = scrub_value(dict(fields), self.clean)
+        clean = scrub.scrub_value(dict(fields), self.clean)
         assert isinstance(clean, dict)  # noqa: S101 - one was given
         return clean
 
@@ -113,7 +124,7 @@ class Vault:
         """Fetch it again when it is asked for next: an upstream has refused it. It is scrubbed as before."""
         self._sources.forget(ref)
 
-    def _list_named(self) -> list[tuple[str, Forms]]:
+    def _list_named(self) -> "list[tuple[str, forms.Forms]]":
         return [
             (name if age == 0 else f"{name}.former-{age}", forms)
             for name, values in self._values.items()

@@ -5,10 +5,10 @@ the host it does not tell.
 """
 
 import re
-import shutil
 from pathlib import Path
 from typing import Final
 
+from gloveport.executables import find_executable
 from gloveport.late_pattern import late_pattern
 from gloveport.untrusted_text import one_line
 
@@ -37,7 +37,7 @@ def explain_missing(said: str, root: Path, path: str) -> str:
     if name in _TOOLS:
         return f"{name} is no program here but a tool: call it with the same text"
     if "/" not in name:
-        found = shutil.which(name, path=path)
+        found = find_executable(name, path)
         return _line(name, Path(found).resolve()) if found else ""
     target = _follow(root, Path(name))
     return _line(name, target) if target is not None else ""

@@ -1,6 +1,7 @@
 """Makes sandboxes that may write to a workspace, and keeps its protected paths from the programs in them."""
 
 import contextlib
+import functools
 import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -199,15 +200,20 @@ class ProtectedSandboxes(Struct, eq=False, kw_only=True):
     @contextlib.asynccontextmanager
     async def open_doors(self, child: Child, guard: Guard, journal: RequestJournal) -> AsyncIterator[None]:
         """Answer what the command asks on its doors: HTTP and TCP as granted, and no tools."""
-        outlet = EgressSession(
-            gateway=self.gateway,
-            guard=guard,
-            names=self.reach.names,  # of the addresses that its sandboxes have
-            placeholders=child.placeholders,
-            redactions=self.reach_now().redactions,
-            journal=journal,
-        )
-        async with door.open_door(child.doors, lambda connection: handler.answer(outlet, connection)):
+        now = self.reach_now()
+
+        @functools.cache
+        def outlet() -> EgressSession:  # made when it asks for the first time: most never do
+            return EgressSession(
+                gateway=self.gateway,
+                guard=guard,
+                names=self.reach.names,  # of the addresses that its sandboxes have
+                placeholders=child.placeholders,
+                redactions=now.redactions,
+                journal=journal,
+            )
+
+        async with door.open_door(child.doors, lambda connection: handler.answer(outlet(), connection)):
             yield
 
     async def look(self) -> protected_paths.ProtectedPaths:

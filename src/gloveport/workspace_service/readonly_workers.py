@@ -10,7 +10,6 @@ import functools
 import json
 import math
 import secrets
-import shutil
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Final, TypeAlias
@@ -20,6 +19,7 @@ from anyio.abc import TaskGroup
 from msgspec import Struct, field
 
 from gloveport.errors import SandboxError
+from gloveport.executables import find_executable
 from gloveport.model import GUEST, LimitName, Program
 from gloveport.sandbox.base import IsolationReport
 from gloveport.sandbox.clock import Clock
@@ -235,7 +235,7 @@ class ReadonlyWorkers(Struct, eq=False, kw_only=True):
 @functools.cache
 def _path_of(program: str) -> str:
     """The path of a program of the system, which every sandbox shows; its name where it is none."""
-    return shutil.which(program, path="/usr/bin:/bin") or program
+    return find_executable(program, "/usr/bin:/bin") or program
 
 
 async def _run_job(

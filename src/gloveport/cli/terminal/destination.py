@@ -3,15 +3,21 @@
 import contextlib
 import os
 import select
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from msgspec import Struct, field
 
 from gloveport.cli.terminal.output_filter import OutputFilter
 from gloveport.cli.terminal.own_descriptors import reopen
-from gloveport.secrets.scrub import Scrubber
+from gloveport.late_module import late_module
 from gloveport.secrets.vault import Vault
+
+if TYPE_CHECKING:
+    from gloveport.secrets import scrub
+    from gloveport.secrets.scrub import Scrubber
+else:
+    scrub = late_module("gloveport.secrets.scrub")
 
 _RETURN: Final = b"\r\n"
 _BELL: Final = b"\x07"
@@ -31,7 +37,7 @@ class Destination(Struct, eq=False, kw_only=True):
     filter: OutputFilter | None
     vault: Vault
     is_holding: bool = False
-    _scrubber: Scrubber | None = None
+    _scrubber: "Scrubber | None" = None
     _turn: anyio.Lock = field(default_factory=anyio.Lock)
     _own: int = -1
 
@@ -44,8 +50,9 @@ class Destination(Struct, eq=False, kw_only=True):
         Raises:
             OSError: Nobody will.
         """
-        if needles := self.vault.needles:
-            self._scrubber = self._scrubber or Scrubber(needles)
+        if not self.vault.is_empty:
+            needles = self.vault.needles
+            self._scrubber = self._scrubber or scrub.Scrubber(needles)
             self._scrubber.renew(needles)
             data, self.is_holding = self._scrubber.feed(data), True
         await self._pass(data)

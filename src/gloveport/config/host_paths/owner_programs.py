@@ -5,7 +5,6 @@ but the package that the link leads to.
 """
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -15,6 +14,7 @@ from gloveport.config.host_paths.workspace_root import private_paths
 from gloveport.config.schema import Config
 from gloveport.config.toml_text import printable
 from gloveport.errors import ConfigError
+from gloveport.executables import find_executable
 
 _PACKAGES: Final = "node_modules"
 _SHARED: Final = (".local", "share")
@@ -25,7 +25,7 @@ def find_program(name: str, environ: Mapping[str, str]) -> Path | None:
     """Find the program that this name means to its owner, if any. Its ``PATH`` is in ``environ``."""
     if "/" in name and not name.startswith("/"):
         return None
-    found = shutil.which(name, path=environ.get("PATH", os.defpath))
+    found = find_executable(name, environ.get("PATH", os.defpath))
     return None if found is None else Path(found).resolve()
 
 

@@ -4,16 +4,21 @@ They are shown read-only at their own paths, each as one directory that holds no
 what is known to be a toolchain is shown, never what lies beside it: configuration, credentials, scripts of the owner's.
 """
 
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from gloveport.config.checks.mounts import overlap, toolchain_refusals
 from gloveport.config.host_paths.workspace_root import private_paths
 from gloveport.config.schema import Config
+from gloveport.late_module import late_module
+
+if TYPE_CHECKING:
+    import tomllib
+else:
+    tomllib = late_module("tomllib")
 
 _LOCAL: Final = Path("/usr/local")
 _LOCAL_NAMES: Final = frozenset({"bin", "include", "lib", "lib64", "libexec", "share"})

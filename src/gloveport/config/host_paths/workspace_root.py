@@ -6,7 +6,6 @@ code, its state, the programs and the secrets that the configuration names.
 
 import os
 import shlex
-import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from gloveport.config.checks.secret_places import secret_commands, secret_files
 from gloveport.config.schema import Config
 from gloveport.config.toml_text import as_toml, printable, spell_key
 from gloveport.errors import ConfigError
+from gloveport.executables import find_executable
 from gloveport.user_directories import config_directory, state_directory
 
 _SYSTEM = tuple(
@@ -171,7 +171,7 @@ def _run(config: Config, environ: Mapping[str, str]) -> Iterator[_Belonging]:
     for entry in sys.path:  # an empty one is the working directory
         path = Path(os.path.abspath(entry))  # noqa: PTH100
         yield _Belonging(path=path, what="a directory that Python imports from", remedy=_PYTHON, broad=True)
-    interpreter = shutil.which("python3", path=f"/usr/bin{os.pathsep}{environ.get('PATH', '')}")
+    interpreter = find_executable("python3", f"/usr/bin{os.pathsep}{environ.get('PATH', '')}")
     programs = {
         "sandbox.bubblewrap": config.sandbox.bubblewrap,
         "runtimes.python": config.runtimes.python or (interpreter and Path(interpreter)),
@@ -217,7 +217,7 @@ def _find_executables(command: Sequence[str], directory: Path, environ: Mapping[
     it names is data, of which a project may hold some.
     """
     for program in command[:1]:
-        found = program if "/" in program else shutil.which(program, path=environ.get("PATH", os.defpath))
+        found = program if "/" in program else find_executable(program, environ.get("PATH", os.defpath))
         yield from [directory / found] if found else []
     for number, argument in enumerate(command[1:]):
         is_option = argument.startswith("-")

@@ -5,17 +5,22 @@ and each is given to ``tomllib`` alone: what it names then stands at the stateme
 """
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
 from gloveport.config.schema import KeyPath
 from gloveport.config.toml_text import printable, spell_key
 from gloveport.errors import ConfigError
+from gloveport.late_module import late_module
 from gloveport.late_pattern import late_pattern
+
+if TYPE_CHECKING:
+    import tomllib
+else:
+    tomllib = late_module("tomllib")
 
 Table: TypeAlias = dict[str, object]
 

@@ -1,11 +1,11 @@
 """Makes the command line and the environment, from nothing, of a server that is started here."""
 
 import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 from gloveport.errors import UpstreamError
+from gloveport.executables import find_executable
 from gloveport.model.hub import NESTED, Server
 from gloveport.policy.wording import quote_sent
 
@@ -33,7 +33,7 @@ def program(name: str, server: Server, env: Mapping[str, str]) -> str:
     # An entry that is not absolute would find what lies in the directory that we were started in.
     places = [place for place in env.get("PATH", os.defpath).split(os.pathsep) if place.startswith("/")]
     wanted = str(Path(directory(server, env), command)) if "/" in command else command
-    path = shutil.which(wanted, path=os.pathsep.join(places))
+    path = find_executable(wanted, os.pathsep.join(places))
     if path is None:
         raise UpstreamError(
             "server_unavailable",

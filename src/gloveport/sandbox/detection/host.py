@@ -3,11 +3,11 @@
 import importlib.util
 import os
 import resource
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from gloveport.errors import SandboxError
+from gloveport.executables import find_executable
 from gloveport.model import GUEST, Mount, Symlink
 from gloveport.sandbox.launch import apparmor
 from gloveport.sandbox.plan import System
@@ -54,7 +54,7 @@ def find_bubblewrap(configured: str | None) -> Path:
             f"sandbox.bubblewrap: {configured} is not there or can't be executed",
             hint="correct or remove the setting; without it the distribution's is used",
         )
-    path = configured or apparmor.find_copy() or shutil.which("bwrap", path="/usr/bin:/bin:/usr/local/bin")
+    path = configured or apparmor.find_copy() or find_executable("bwrap", "/usr/bin:/bin:/usr/local/bin")
     if path is None and os.geteuid() != 0:
         path = _find_bundled()
     if path is None:

@@ -5,7 +5,6 @@ import fcntl
 import math
 import operator
 import os
-import secrets
 import select
 import selectors
 import signal
@@ -35,8 +34,11 @@ from gloveport.sandbox.run.limit_watch import LimitWatch
 from gloveport.sandbox.run.supervisor import Supervisor, watch_files
 
 if TYPE_CHECKING:
+    import secrets
+
     from gloveport.sandbox.run import confined_session
 else:
+    secrets = late_module("secrets")
     confined_session = late_module("gloveport.sandbox.run.confined_session")
 
 _EVERY_SEAL = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
