@@ -22,13 +22,12 @@ A child makes its walls itself, in this order, each step taking away what the ne
 ``clone``; mounts, while it may mount; doors, while it may listen at any port; a user namespace of its own, which owns
 none of the others; no capability; the filter and Landlock. Only then it says that it is ready, and waits.
 
-A program must not be pid 1, which no signal ends that it does not handle. So each pid namespace begins with a keeper,
-which does nothing: it shares the memory of the process that makes it, runs no Python, and is in libc's ``pause``. The
-kernel itself reaps what it is left.
+A program must not be pid 1, which no signal ends that it does not handle. So each pid namespace begins with a keeper:
+see ``keepers.py``.
 
 Memory is shared with the zygote until it is written to, a page at a time, and each page costs microseconds. Python
-writes to whatever it looks at. So the walls are a table of calls, made ready once by the zygote, and little else runs
-between the fork and the program.
+writes to whatever it looks at. So the walls are a table of calls (``walls.py``), made ready once by the zygote, and
+little else runs between the fork and the program.
 
 What a fork copies and a program might guess, the layout of the address space and the seed of ``hash``, is that of one
 zygote, which is why the host replaces it after a while. Random numbers are seeded anew.
@@ -41,8 +40,6 @@ import binascii
 import ctypes
 import errno
 import gc
-import itertools
-import mmap
 import os
 import resource
 import select
@@ -53,44 +50,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 SYS_CLONE = {"x86_64": 56}
 CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
-CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
+CLONE_NEWPID, CLONE_NEWNET = 0x20000000, 0x40000000
 NAMESPACES = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNET  # and that of processes
-CLONE_VM, CLONE_FS, CLONE_FILES = 0x100, 0x200, 0x400
-KEEPER = CLONE_NEWPID | CLONE_VM | CLONE_FS | CLONE_FILES
-KEEPER_STACKS, KEEPER_STACK_BYTES = 256, 1 << 12  # more than there are: who shares one does the same on it, in any case
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
-MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
-PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 22, 24, 47, 4
-SECCOMP_MODE_FILTER = 2
-SECCOMP, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER = 317, 1, 8
-CAPABILITIES, NO_CAPABILITIES = struct.pack("Ii", 0x20080522, 0), bytes(24)  # version 3, of this process: none
-SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
-RAISE_LOOPBACK = struct.pack("16sh14x", b"lo", IFF_UP | IFF_RUNNING)  # struct ifreq
-QUEUE = 64  # connections that wait at a door
-INSIDE = 1000
-TERMINALS = b"newinstance,ptmxmode=0666,mode=0620,max=32"  # the host has some thousand in all
 REAP_MILLISECONDS = 5000
-ORPHANS_BYTES = 4096  # of a list of processes, which may be long
 REHEARSAL_SECONDS = 0.02  # where a program is waited for less than that, nobody has the time
 
-# What programs can't replace, which a mount is, and what they can't write either; see ``protect_calls``.
-OPENAT2, OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 437, 428, 429, 442
-RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_BENEATH = 0x02, 0x04, 0x08
-AT_EMPTY_PATH, AT_RECURSIVE, OPEN_TREE_CLONE, MOVE_MOUNT_EMPTY_PATHS = 0x1000, 0x8000, 1, 0x44
-THIS_LINK = 0x100  # AT_SYMLINK_NOFOLLOW: what a path names, though that be a link
-THIS_TREE = AT_EMPTY_PATH | AT_RECURSIVE  # what is open, and what is mounted below it
-MOUNT_ATTR_RDONLY, MOUNT_ATTR_NOSUID, MOUNT_ATTR_NODEV = 1, 2, 4
-KEPT = {"pinned": 0, "read-only": MOUNT_ATTR_RDONLY, "copied": MOUNT_ATTR_RDONLY}
-COPIES = "/run/gloveport/git"
-
-# Descriptors of a child: the standard three, its channel, the cgroups it enters, and then two to work with. The zygote
-# has none of its own below OWN, so that they can be put there.
-CHANNEL, GROUPS, OWN = 3, 4, 16
-MOST_GROUPS = OWN - GROUPS
-SENT_BYTES = socket.CMSG_SPACE((2 + MOST_GROUPS) * 4)
-
-# PyDLL, not CDLL: it would let go of the interpreter's lock around the call, and a child would come back without it.
-_libc = ctypes.PyDLL(None, use_errno=True)
+_libc = ctypes.PyDLL(None, use_errno=True)  # as in ``walls.py``
 
 
 def load_init():
@@ -100,6 +65,16 @@ def load_init():
     module.__file__ = loader.path
     loader.exec_module(module)
     return module
+
+
+init = load_init()
+walls, keepers = (init.load(name, f"{name}.py") for name in ("walls", "keepers"))
+
+# Descriptors of a child: the standard three, its channel, the cgroups it enters, and then two to work with. The zygote
+# has none of its own below OWN, so that they can be put there.
+CHANNEL, GROUPS, OWN = init.CHANNEL, walls.GROUPS, 16
+MOST_GROUPS = OWN - GROUPS
+SENT_BYTES = socket.CMSG_SPACE((2 + MOST_GROUPS) * 4)
 
 
 def clone(flags):
@@ -128,271 +103,6 @@ def last_error(what):
     return OSError(code, f"{what}: {os.strerror(code)}")
 
 
-# -- Keepers ---------------------------------------------------------------------------------------------------------
-
-
-def start_keepers():
-    """Fork the process that makes pid namespaces, with a keeper in each. Its settings of signals are theirs.
-
-    Returns a socket: for each byte a descriptor of a keeper comes back, or the number of the error.
-    """
-    ours, theirs = socket.socketpair()
-    if os.fork():
-        theirs.close()
-        return ours
-    try:
-        ours.close()
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # then the kernel reaps what is left to a keeper
-        # With no signal handled or blocked, the kernel drops what a program sends to a keeper. Blocked, it would queue.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        memory = mmap.mmap(-1, KEEPER_STACKS * KEEPER_STACK_BYTES)  # of which only what is used is there
-        stacks = (ctypes.c_char * len(memory)).from_buffer(memory)
-        tops = [ctypes.addressof(stacks) + KEEPER_STACK_BYTES * (n + 1) & -16 for n in range(KEEPER_STACKS)]
-        for top in itertools.cycle(tops):
-            if not theirs.recv(1):
-                break
-            pid = _libc.clone(_libc.pause, ctypes.c_void_p(top), KEEPER | signal.SIGCHLD, None)
-            if pid < 0:
-                theirs.send(bytes([ctypes.get_errno()]))
-                continue
-            os.setpgid(pid, pid)  # what is done to its process group is done to nobody else
-            try:
-                keeper = os.pidfd_open(pid)
-                send_descriptor(theirs, b"\0", keeper)
-                os.close(keeper)
-            except OSError as error:  # no descriptor is to be had, or too many are on their way
-                os.kill(pid, signal.SIGKILL)
-                theirs.send(bytes([error.errno]))
-    finally:
-        os._exit(0)
-
-
-def new_keeper(keepers):
-    """A descriptor of a keeper, pid 1 of a new namespace. Raises OSError where there is none to be had."""
-    keepers.send(b"K")
-    error, ancillary, _, _ = keepers.recvmsg(1, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
-    if not error:
-        sys.exit("zygote: the process that makes pid namespaces has died")
-    if not ancillary:  # the number is 0 where we have no room for it
-        raise OSError(error[0], f"no pid namespace: {os.strerror(error[0])}")
-    return struct.unpack("i", ancillary[0][2][:4])[0]
-
-
-def send_descriptor(connection, byte, descriptor):
-    """Send a descriptor with a byte."""
-    connection.sendmsg([byte], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", descriptor))])
-
-
-def count_orphans(keeper):
-    """How many processes that a program has left behind a keeper has been given, about; 0 where nobody can tell."""
-    try:
-        told = read_words(f"/proc/self/fdinfo/{keeper}")
-        pid = int(told[told.index(b"Pid:") + 1])
-        return len(read_words(f"/proc/{pid}/task/{pid}/children"))
-    except (OSError, ValueError):
-        return 0
-
-
-def read_words(path):
-    """The first words of a file: somebody waits for them, and ``open`` takes four times as long. Raises OSError."""
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(file, ORPHANS_BYTES).split()
-    finally:
-        os.close(file)
-
-
-# -- Walls -----------------------------------------------------------------------------------------------------------
-
-
-def wall_calls(host, profile, landlock, keep):
-    """The calls by which a child makes its walls, in their order, as ``init.perform`` takes them."""
-    first = GROUPS + profile["groups"]
-    return [
-        (os.setsid, ()),  # the zygote's process group is not ours to signal
-        (os.closerange, (first, 1 << 30)),
-        (os.open, ("/dev/null", os.O_RDWR)),  # one of its own: locks and flags belong to what was opened
-        (os.dup2, (first, 0)),
-        (os.dup2, (first, 1)),
-        (os.close, (first,)),
-        *mount_calls(profile, first),
-        *protect_calls(keep, first + 1),
-        *door_calls(host, profile["doors"], profile["connectors"], first + 1),
-        *user_namespace_calls(first, profile["watches"]),
-        # Only now: what whoever makes a user namespace may have is what all like it together may have in the one above.
-        *((resource.setrlimit, (getattr(resource, name), tuple(both))) for name, both in profile["rlimits"].items()),
-        *drop_capabilities_calls(),
-        *filter_calls(host, profile, first),
-        *landlock,
-        *(call for group in range(GROUPS, first) for call in ((os.write, (group, b"0")), (os.close, (group,)))),
-    ]
-
-
-def mount_calls(profile, first):
-    """File systems and loopback of the new namespaces. The root and what is bound in it are the zygote's, read-only.
-
-    Leaves ``/proc/sys`` open, as it was before it was made read-only, as ``first``.
-    """
-    cover = MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC
-    covered = [(b"/proc/sys", b"/proc/sys"), *((b"/dev/null", path.encode()) for path in profile["masked"])]
-    before = [
-        (b"none", b"/", None, MS_REC | MS_PRIVATE, None),
-        *(
-            (b"tmpfs", path.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, b"mode=0700,size=%d" % size)
-            for path, size in profile["tmpfs"]
-        ),
-        (b"devpts", b"/dev/pts", b"devpts", MS_NOSUID | MS_NOEXEC, TERMINALS),
-        (b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None),
-    ]
-    after = [
-        mount
-        for source, path in covered
-        for mount in ((source, path, None, MS_BIND, None), (b"none", path, None, cover, None))
-    ]
-    return [
-        *((_libc.mount, mount) for mount in before),
-        (os.open, ("/proc/sys", os.O_PATH | os.O_CLOEXEC)),
-        *write_calls(first, ((name.encode(), value.encode()) for name, value in profile["sysctls"].items())),
-        *((_libc.mount, mount) for mount in after),
-        (os.chdir, (os.environ["HOME"],)),
-        (_libc.socket, (socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC, 0)),
-        (_libc.ioctl, (first + 1, SIOCSIFFLAGS, RAISE_LOOPBACK)),
-        (os.close, (first + 1,)),
-    ]
-
-
-def protect_calls(places, first):
-    """Mount each place over itself: so it can be neither replaced nor, where it is to be read-only, written.
-
-    ``places``: a path in a directory that programs may write, and a word of ``KEPT``; what lies above another comes
-    first. The path is walked through no link, for those who write there may turn it elsewhere at any time, and what is
-    mounted is what was opened. One that is not there, or not so, is an error.
-
-    In place of what is "copied" a link is mounted, to a file of the sandbox's own with the text that is the third word:
-    git writes beside what a link leads to, and renames there, which nothing does that is a mount.
-    """
-    root, place, cloned = first, first + 1, first + 2
-    how = struct.pack("QQQ", os.O_PATH | os.O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
-    calls = [(os.open, ("/", os.O_PATH | os.O_CLOEXEC))]
-    copies, numbers = [], itertools.count()
-    for path, kind, *text in places:
-        source, flags = b"", THIS_TREE
-        if text:
-            directory = f"{COPIES}/{next(numbers)}"
-            copies += copy_calls(directory, text[0].encode("latin-1"), first)
-            source, flags = os.fsencode(f"{directory}/link"), THIS_LINK
-        attributes = struct.pack("QQQQ", KEPT[kind] | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, 0, 0, 0)  # mount_attr
-        calls += [
-            (_libc.syscall, (OPENAT2, root, os.fsencode(path.lstrip("/")), how, len(how))),
-            (_libc.syscall, (OPEN_TREE, place, source, flags | OPEN_TREE_CLONE | os.O_CLOEXEC)),
-            (_libc.syscall, (MOUNT_SETATTR, cloned, b"", THIS_TREE, attributes, len(attributes))),
-            (_libc.syscall, (MOVE_MOUNT, cloned, b"", place, b"", MOVE_MOUNT_EMPTY_PATHS)),
-            (os.close, (cloned,)),
-            (os.close, (place,)),
-        ]
-    made = [(os.mkdir, (COPIES, 0o700)), *copies] if copies else []
-    return [*made, *calls, (os.close, (root,))] if places else []
-
-
-def copy_calls(directory, text, first):
-    """Make a directory with a file of this text, and a link to it. ``first``: the next free descriptor."""
-    file = f"{directory}/config"
-    return [
-        (os.mkdir, (directory, 0o700)),
-        (os.open, (file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o644)),
-        (os.write, (first, text)),
-        (os.close, (first,)),
-        (os.symlink, (file, f"{directory}/link")),
-    ]
-
-
-def door_calls(host, addresses, connectors, first):
-    """Listen at these addresses, and give the host the sockets, all of them. ``first`` is the number of the first.
-
-    It gets a socket of each family of ``connectors`` besides, which is nowhere yet: it connects here by them.
-    """
-    numbers = range(first, first + len(addresses) + len(connectors))
-    places = [
-        struct.pack("=H2s4s8x", socket.AF_INET, port.to_bytes(2, "big"), socket.inet_aton(address))  # sockaddr_in
-        for address, port in addresses
-    ]
-    listening = [
-        call
-        for number, place in zip(numbers, places, strict=False)
-        for call in (
-            (_libc.socket, (socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC, 0)),
-            (_libc.bind, (number, place, len(place))),
-            (_libc.listen, (number, QUEUE)),
-        )
-    ]
-    unused = [(_libc.socket, (family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC, 0)) for family in connectors]
-    rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack(f"{len(numbers)}i", *numbers))
-    sent = [(host.sendmsg, ([b"\0"], [rights])), (os.closerange, (numbers.start, numbers.stop))]
-    return [*listening, *unused, *sent] if numbers else []
-
-
-def write_calls(directory, settings):
-    """Write to files below an open directory, or by their whole path. The next free descriptor is used."""
-    return [
-        call
-        for path, value in settings
-        for call in (
-            (_libc.openat, (directory, path, os.O_WRONLY | os.O_CLOEXEC)),
-            (os.write, (directory + 1, value)),
-            (os.close, (directory + 1,)),
-        )
-    ]
-
-
-def user_namespace_calls(first, watches):
-    """Enter a user namespace that owns none of the other namespaces and can have none below it.
-
-    One of its own, since processes and pending signals are counted per user namespace: children use up their own alone.
-    So are watches of files, which are bounded here, where there are any.
-    """
-    settings = [
-        (b"/proc/self/setgroups", b"deny"),
-        (b"/proc/self/uid_map", b"%d 0 1" % INSIDE),
-        (b"/proc/self/gid_map", b"%d 0 1" % INSIDE),
-        (b"user/max_user_namespaces", b"0"),  # below /proc/sys
-        *((b"user/max_inotify_%s" % name.encode(), b"%d" % most) for name, most in (watches or {}).items()),
-    ]
-    return [(_libc.unshare, (CLONE_NEWUSER,)), *write_calls(first, settings), (os.close, (first,))]
-
-
-def drop_capabilities_calls():
-    """Drop every capability of every set."""
-    with open("/proc/sys/kernel/cap_last_cap", encoding="ascii") as file:
-        last = int(file.read())
-    return [
-        *((_libc.prctl, (PR_CAPBSET_DROP, capability, 0, 0, 0)) for capability in range(last + 1)),
-        (_libc.prctl, (PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)),
-        (_libc.capset, (CAPABILITIES, NO_CAPABILITIES)),
-    ]
-
-
-def filter_calls(host, profile, first):
-    """Load the filter, and give the host its listener, where it has one. ``first``: the next free descriptor."""
-    packed = profile["filter"][0]
-    if not profile["watches"]:
-        return [(_libc.prctl, (PR_SET_SECCOMP, SECCOMP_MODE_FILTER, packed, 0, 0))]
-    rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", first))
-    return [
-        (_libc.syscall, (SECCOMP, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, packed)),
-        (host.sendmsg, ([b"\0"], [rights])),
-        (os.close, (first,)),
-    ]
-
-
-def pack_filter(program):
-    """A system call filter, an array of ``struct sock_filter``, as ``PR_SET_SECCOMP`` takes it, and what keeps it."""
-    code = ctypes.create_string_buffer(program, len(program))
-    return struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code)), code  # struct sock_fprog
-
-
-# -- Children --------------------------------------------------------------------------------------------------------
-
-
 def preload(modules):
     """Import what programs will, as far as it is there, and leave no trace but the modules."""
     # A library that starts threads at its import could not be forked.
@@ -412,7 +122,7 @@ def preload(modules):
         sys.exit(f"zygote: {len(alive)} threads after importing {', '.join(done)}: such a process can't be forked")
 
 
-def rehearse(init, profile):
+def rehearse(profile):
     """Do once what every program of this profile needs, while there is none: it starts the sooner."""
     init.rehearse()
     # Not where it is not Python that comes, nor for programs with arrays: they don't notice, and it takes a megabyte.
@@ -435,7 +145,7 @@ def renew():
         sys.modules["numpy.random"].seed([*os.urandom(32)])  # by itself it would touch 100 pages to gather entropy
 
 
-def start_trial(init):
+def start_trial():
     """Fork a process that tries to make a child's namespaces; its number, or the negative one of the error."""
     try:
         pid = clone(NAMESPACES | CLONE_NEWPID)
@@ -443,8 +153,7 @@ def start_trial(init):
         return -error.errno
     if pid == 0:
         try:
-            init.perform([(_libc.mount, (b"none", b"/", None, MS_REC | MS_PRIVATE, None))])
-            init.perform([(_libc.unshare, (CLONE_NEWUSER,))])
+            init.perform(walls.trial_calls())
             os._exit(0)
         except OSError as error:
             os._exit(error.errno)
@@ -477,11 +186,10 @@ class Zygote:
         version: The ABI of Landlock that ``walls`` enforce.
     """
 
-    def __init__(self, init, host, profile):
+    def __init__(self, host, profile):
         self.version, self.landlock = init.load("landlock", "landlock.py").calls(
             profile["setup"]["landlock"], *(GROUPS + profile["groups"] + more for more in (0, 1))
         )
-        self.init = init
         self.host = host
         self.profile = profile
         self.keep(())
@@ -491,8 +199,8 @@ class Zygote:
         self.events.register(CHANNEL, select.POLLIN)
 
     def keep(self, places):
-        """From now on keep these in each child; see ``protect_calls``."""
-        self.walls = wall_calls(self.host, self.profile, self.landlock, places)
+        """From now on keep these in each child; see ``walls.protect_calls``."""
+        self.walls = walls.wall_calls(self.host, self.profile, self.landlock, places)
 
     def serve(self):
         """Fork whenever the host asks, reap whenever a child ends, until the host is gone."""
@@ -509,8 +217,8 @@ class Zygote:
                         os.close(descriptor)
                     continue
                 if not numbers:
-                    self.keep(self.init.receive(self.host)[0]["kept"])
-                    self.init.send(self.host, {"kept": True})
+                    self.keep(init.receive(self.host)[0]["kept"])
+                    init.send(self.host, {"kept": True})
                     continue
                 channel, status, *groups = numbers
                 try:
@@ -523,7 +231,7 @@ class Zygote:
 
     def fork(self, channel, status, groups):
         """Fork a child into a pid namespace of its own, and take ``status``. Raises OSError when there is none now."""
-        keeper = new_keeper(self.keepers)
+        keeper = keepers.new_keeper(self.keepers)
         try:
             if _libc.setns(keeper, CLONE_NEWPID):
                 raise last_error("setns")
@@ -543,7 +251,7 @@ class Zygote:
         teller = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, status)
         self.children[pid] = child, teller, keeper
         try:
-            send_descriptor(teller, b"K", keeper)
+            init.send_descriptors(teller, b"K", [keeper])
         except OSError:  # the host wants it no more, or too many are on their way: it is told that the child has ended
             signal.pidfd_send_signal(keeper, signal.SIGKILL)
 
@@ -552,15 +260,15 @@ class Zygote:
         try:
             for number, descriptor in enumerate((channel, *groups), CHANNEL):
                 os.dup2(descriptor, number, inheritable=False)
-            self.init.perform(self.walls)
-            self.init.send_ready(self.host, self.init.in_force(self.version))
+            init.perform(self.walls)
+            init.send_ready(self.host, init.in_force(self.version))
             os.dup2(1, 2)
             renew()
             if self.profile["preload"]:
-                self.init.prepare_python()
+                init.prepare_python()
             if not select.select([self.host], [], [], REHEARSAL_SECONDS)[0]:
-                rehearse(self.init, self.profile)
-            self.init.run(self.host)
+                rehearse(self.profile)
+            init.run(self.host)
         except (OSError, ValueError) as error:  # setrlimit raises both
             os.write(2, f"zygote: {error}\n".encode())
         finally:
@@ -573,7 +281,8 @@ class Zygote:
                 if ended[0] not in self.children:  # no child of ours: but a zombie would keep its namespace from ending
                     continue
                 child, teller, keeper = self.children.pop(ended[0])
-                left = 0 if ended[1] == signal.SIGKILL else count_orphans(keeper)  # it was killed with all that it had
+                is_killed = ended[1] == signal.SIGKILL  # with all that it had
+                left = 0 if is_killed else keepers.count_orphans(keeper)
                 try_to(teller.send, struct.pack("ii", ended[1], left))  # first: somebody waits for it
                 teller.close()
                 self.events.unregister(child)
@@ -586,8 +295,7 @@ class Zygote:
 
 def main():
     """See the module."""
-    init = load_init()
-    trial = start_trial(init)
+    trial = start_trial()
     init.import_rest()
     host = init.open_channel(int(sys.argv[1]))
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -602,7 +310,7 @@ def main():
     if refusal := find_refusal(trial):
         init.send(host, {"refused": refusal})
         return
-    profile["filter"] = pack_filter(binascii.a2b_base64(profile["filter"]))
+    profile["filter"] = walls.pack_filter(binascii.a2b_base64(profile["filter"]))
     init.add_packages(environment=False)
     if profile["preload"]:
         init.load("program", "python/program.py").load_notebook().install()
@@ -615,12 +323,12 @@ def main():
         os.write(group, b"0")
         os.close(group)
     init.send(host, {"ready": {"mounts": init.identities(profile["setup"].pop("mounts"))}})
-    zygote = Zygote(init, host, profile)
+    zygote = Zygote(host, profile)
     for _ in range(32):  # until the interpreter has adapted its code: each child would have to copy what it changes
-        rehearse(init, profile)
+        rehearse(profile)
     gc.collect()
     gc.freeze()
-    zygote.keepers = start_keepers()  # now that this memory changes little: they share what does not change
+    zygote.keepers = keepers.start_keepers()  # now that this memory changes little: they share what does not change
     zygote.serve()
 
 

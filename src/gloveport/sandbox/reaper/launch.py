@@ -32,7 +32,7 @@ CLONE_NEWUSER, CLONE_NEWNET, NS_GET_USERNS = 0x10000000, 0x40000000, 0xB701
 PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38
 OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442  # the same on every architecture
 AT_FDCWD, AT_EMPTY_PATH, OPEN_TREE_CLONE, MOVE_MOUNT_F_EMPTY_PATH, MOUNT_ATTR_IDMAP = -100, 0x1000, 1, 4, 0x100000
-# As ``guest/zygote.py`` has it, with bubblewrap's modes: the host has some thousand terminals in all.
+# As ``guest/walls.py`` has it, with bubblewrap's modes: the host has some thousand terminals in all.
 TERMINALS = b"ptmxmode=0666,mode=0620,max=32"
 QUEUE, MOST_DESCRIPTORS = 64, 1 << 30
 

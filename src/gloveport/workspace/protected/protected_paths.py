@@ -1,10 +1,9 @@
 """The protected paths of a workspace, which commands must not write: found anew before each command.
 
-``protected_names`` (``policy``) has their names, and the fork server mounts them read-only (``guest/zygote.py``,
-``kept``). A mount can be moved or removed as little as it can be written; so all directories above one, up to the
-workspace, are pinned by mounts too. What is not there can't be kept. So a repository that lacks a directory of hooks or
-a configuration is given an empty one, which means the same. After a
-command it is told what has come into being meanwhile.
+``protected_names`` (``policy``) has their names, and the fork server mounts them read-only (``guest/walls.py``). A
+mount can be moved or removed as little as it can be written; so all directories above one, up to the workspace, are
+pinned by mounts too. What is not there can't be kept. So a repository that lacks a directory of hooks or a
+configuration is given an empty one, which means the same. Afterwards it is told what has come into being meanwhile.
 
 A git directory is one by what is in it: also where it has another name, or a ``.git`` that is a file leads to it. What
 was known once is looked for again, however much a command puts in the way of the search.
