@@ -167,9 +167,9 @@ def shell(told, tmp_path, terminal):
 def test_ctrl_z_stops_the_program_and_gives_the_shell_its_terminal_back(shell, terminal):
     """E12: as with a program that runs here; ``fg`` lets it go on, with the terminal's new size."""
     usual = terminal.settings
-    terminal.type(
-        f"{GLOVEPORT} exec bash -c 'trap \"echo again; stty size\" CONT; echo ready; read line; echo got $line'\r"
-    )
+    # With a time, since it may be stopped before it reads, and bash looks for signals between commands.
+    program = 'trap "echo again; stty size" CONT; echo ready; until read -t 1 line; do :; done; echo got $line'
+    terminal.type(f"{GLOVEPORT} exec bash -c '{program}'\r")
     terminal.see("ready\r\n")
     terminal.type("\x1a")
     terminal.see("Stopped")
