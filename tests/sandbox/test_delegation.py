@@ -9,14 +9,14 @@ import pytest
 
 from gloveport.errors import SandboxError
 from gloveport.model import Limits
-from gloveport.sandbox.cgroups.delegation import detect
+from gloveport.sandbox.cgroups.delegation import detect, step_aside
 
 NAMESPACE = Path("/proc/self/ns/pid").stat().st_ino
 
 SERVES = """
 import time
 from gloveport.errors import SandboxError
-from gloveport.sandbox.cgroups.delegation import detect
+from gloveport.sandbox.cgroups.delegation import detect, step_aside
 try:
     print(detect().directories["pids"], flush=True)
 except SandboxError as error:
@@ -240,3 +240,40 @@ def test_version_1_needs_a_unit_that_systemd_leaves_alone(tmp_path, place, line,
     with pytest.raises(SandboxError, match="has not delegated") if refused else contextlib.nullcontext():
         detect_in(tmp_path, f"5:memory:/a.service\n4:pids:/a.service\n3:cpu:/\n2:cpuacct:/\n{line}\n")
     assert any(root.rglob("gloveport-*")) != refused
+
+
+def step_aside_with(tmp_path, pids, front=None):
+    """Who is moved into the leaf of a group that these live in."""
+    (tmp_path / "gloveport-server").mkdir()
+    leaf = tmp_path / "gloveport-server/cgroup.procs"
+    os.mkfifo(leaf)
+    stand_in(tmp_path, {"cgroup.procs": "".join(f"{pid}\n" for pid in pids)})
+    reader = os.open(leaf, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        step_aside(tmp_path, front)
+    finally:
+        with contextlib.suppress(BlockingIOError):
+            moved = os.read(reader, 4096).decode()
+        os.close(reader)
+    return moved
+
+
+def test_the_front_and_the_children_of_a_server_step_aside_with_it(tmp_path, start):
+    """``gloveport exec`` has its first process and its reaper in the group before it looks for one."""
+    ours = sorted([os.getpid(), os.getppid(), start("").pid])
+    assert step_aside_with(tmp_path, ours, front=os.getppid()) == "".join(map(str, ours))
+
+
+@pytest.mark.parametrize("whose", ["parent", "grandchild", "other pid namespace", "front of another"])
+def test_nobody_else_steps_aside(tmp_path, start, whose):
+    other, front = os.getppid(), None
+    if whose == "other pid namespace":
+        other = 0
+    elif whose == "front of another":
+        other = front = 1
+    elif whose == "grandchild":
+        child = start("import subprocess; print(subprocess.Popen(['cat']).pid); input()")
+        go(child)
+        other = int(child.stdout.readline())
+    with pytest.raises(SandboxError, match=rf"holds other processes than Gloveport: {other}$"):
+        step_aside_with(tmp_path, [os.getpid(), other], front)

@@ -4,7 +4,7 @@ import contextlib
 import os
 import pwd
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,18 +66,11 @@ def find_interpreters(config: Config, environ: Mapping[str, str]) -> Interpreter
     return Interpreters(init=init, runtimes=runtimes, missing=missing)
 
 
-def find_init_alone(asked: "Future[python.Python]") -> Callable[[Config, Mapping[str, str]], Interpreters]:
-    """As ``find_interpreters``, of a host where no programs but a person's own are run. ``asked``: ``python.find``."""
-    return lambda _config, _environ: Interpreters(init=asked.result(), runtimes={}, missing={})
-
-
 @contextlib.contextmanager
 def open_host(
     config: Config,
     environ: Mapping[str, str],
     meanwhile: Callable[[], object] = bool,
-    find: Callable[[Config, Mapping[str, str]], Interpreters] = find_interpreters,
-    started: ReaperProcess | None = None,
 ) -> Iterator[Host]:
     """Find it, as configured; on leaving, nothing is left of what it has started.
 
@@ -85,41 +78,55 @@ def open_host(
         config: What the operator has configured.
         environ: Says where the state directory is.
         meanwhile: Is called while the reaper starts and the interpreters are asked: something to import.
-        find: Asks them.
-        started: The reaper, where it was started before.
 
     Raises:
         ConfigError: The configuration names something that is not there.
         SandboxError: This host lacks a layer that the configuration demands.
     """
-    with open_launcher(config, started) as (launcher, tree):
-        yield make_host(config, launcher, tree, find_beside(meanwhile, config, environ, find))
+    with open_launcher(config) as (launcher, tree):
+        yield make_host(config, launcher, tree, find_beside(meanwhile, config, environ))
+
+
+@contextlib.contextmanager
+def open_lone_host(
+    config: Config, started: ReaperProcess, front: int, find_init: Callable[[], python.Python]
+) -> Iterator[Host]:
+    """As ``open_host``, where no programs but a person's own are run.
+
+    Args:
+        config: What the operator has configured.
+        started: The reaper.
+        front: Our parent, which is the first process of the same command.
+        find_init: Waits for the interpreter of init processes.
+
+    Raises:
+        ConfigError, SandboxError: As ``open_host``.
+    """
+    with open_launcher(config, started, front) as (launcher, tree):
+        yield make_host(config, launcher, tree, Interpreters(init=find_init(), runtimes={}, missing={}))
 
 
 @contextlib.contextmanager
 def open_launcher(
-    config: Config, started: ReaperProcess | None = None
+    config: Config, started: ReaperProcess | None = None, front: int | None = None
 ) -> Iterator[tuple[Launcher, cgroup.CgroupTree | None]]:
     """What starts sandboxes, and where their cgroups are made. The reaper begins to start, if it was not ``started``.
+
+    ``front``: see ``delegation.detect``.
 
     Raises:
         SandboxError: There are no cgroups, and the configuration demands them.
     """
     with Launcher.open(started) as launcher:
-        tree = cgroups(config, launcher)
+        tree = cgroups(config, launcher, front)
         launcher.prepare()
         yield launcher, tree
 
 
-def find_beside(
-    meanwhile: Callable[[], object],
-    config: Config,
-    environ: Mapping[str, str],
-    find: Callable[[Config, Mapping[str, str]], Interpreters] = find_interpreters,
-) -> Interpreters:
+def find_beside(meanwhile: Callable[[], object], config: Config, environ: Mapping[str, str]) -> Interpreters:
     """Ask the interpreters in a thread, and call something else in this one. Arguments and errors as ``open_host``."""
     with ThreadPoolExecutor(1) as executor:
-        asked = executor.submit(find, config, environ)
+        asked = executor.submit(find_interpreters, config, environ)
         meanwhile()
     return asked.result()
 
@@ -130,14 +137,16 @@ def make_host(config: Config, launcher: Launcher, tree: cgroup.CgroupTree | None
     return Host(backend=backend, system=system_of(found.init, tree), **asdict(found))
 
 
-def cgroups(config: Config, launcher: Launcher) -> cgroup.CgroupTree | None:
+def cgroups(config: Config, launcher: Launcher, front: int | None = None) -> cgroup.CgroupTree | None:
     """Where sandboxes get their groups; None where there is no such place. ``launcher`` removes it.
+
+    ``front``: see ``delegation.detect``.
 
     Raises:
         SandboxError: There is none, and the configuration demands one.
     """
     try:
-        tree = delegation.detect(claim=launcher.claim)
+        tree = delegation.detect(claim=launcher.claim, front=front)
     except SandboxError:
         if config.sandbox.cgroups == "require":
             raise

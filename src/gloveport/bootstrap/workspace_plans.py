@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from gloveport import patch_text
@@ -19,14 +18,18 @@ from gloveport.late_module import late_module
 from gloveport.model import SCRATCH, Mount, Program, Symlink
 from gloveport.runtimes import data
 from gloveport.sandbox.detection.host import find_headers
-from gloveport.sandbox.launch.spawn import Bubblewrap
+from gloveport.sandbox.launch.spawn import BegunProcess, Bubblewrap
 from gloveport.sandbox.plan import MOST_CONNECTORS, Network, Plan, System, make_plan
-from gloveport.sandbox.pool.makers import ForkServer
 
 if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
     from gloveport.engine import run_environment
     from gloveport.engine.run_environment import RunEnvironment
+    from gloveport.sandbox.pool import makers
+    from gloveport.sandbox.pool.makers import ForkServer
 else:
+    makers = late_module("gloveport.sandbox.pool.makers")
     run_environment = late_module("gloveport.engine.run_environment")
 
 ELSEWHERE: Final = "/workspace"
@@ -93,7 +96,7 @@ class WorkspacePlans(Struct, frozen=True, kw_only=True):
     home: Path | None
     environ: Mapping[str, str]
 
-    def plan(self, environment: "RunEnvironment | None") -> Plan:
+    def plan(self, environment: "RunEnvironment | None" = None) -> Plan:
         """Of those that have an environment's packages and programs besides.
 
         Programs see the directory under its own path, where that is free in a sandbox.
@@ -105,15 +108,11 @@ class WorkspacePlans(Struct, frozen=True, kw_only=True):
         return made if self.home is None else _with_home(made, self.home)
 
     def start_server(
-        self, backend: Bubblewrap, tasks: TaskGroup, environment: "RunEnvironment | None" = None
-    ) -> ForkServer:
-        """Begin to start what forks them; it runs in ``tasks``.
-
-        Raises:
-            SandboxError: There is no such sandbox.
-        """
+        self, backend: Bubblewrap, tasks: "TaskGroup", plan: Plan, begun: BegunProcess | None = None
+    ) -> "ForkServer":
+        """Begin to start what forks those of a plan; it runs in ``tasks``. ``begun``: as ``ForkServer`` has it."""
         program, forks = Program(name="command"), self.config.pool.forks
-        server = ForkServer(backend=backend, plan=self.plan(environment), program=program, forks=forks)
+        server = makers.ForkServer(backend=backend, plan=plan, program=program, forks=forks, begun=begun)
         tasks.start_soon(server.maintain)
         return server
 

@@ -40,7 +40,7 @@ async def open_sandboxes(engine: Engine, plans: WorkspacePlans, grace: float) ->
                 environment = None
                 if settings.environment is not None:
                     environment = await build_default(engine.environments, settings.environment, engine.audit)
-                server = plans.start_server(engine.backend, tasks, environment)
+                server = plans.start_server(engine.backend, tasks, plans.plan(environment))
                 plan, target = server.plan, server.plan.writable[0].target
                 everything: tuple[Kept, ...] = tuple((mount.target, "read-only") for mount in plan.writable)
                 await server.check()

@@ -12,18 +12,15 @@ from gloveport.cli.garbage import collect_from_now_on
 from gloveport.cli.usage import UsageError
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from gloveport.approvals.desk import RunAsker
     from gloveport.approvals.question import Verdict
     from gloveport.bootstrap.foreground import Foreground
+    from gloveport.bootstrap.foreground_plan import ForegroundPlan
     from gloveport.bootstrap.host_setup import Host
     from gloveport.cli.terminal.destination import Destination
     from gloveport.cli.terminal.relay import Relay
-    from gloveport.config import Config, Loaded
-    from gloveport.runtimes.python import Python
+    from gloveport.config import Config
     from gloveport.sandbox.base import Outcome
-    from gloveport.sandbox.reaper.reaper_process import ReaperProcess
     from gloveport.secrets.vault import Vault
     from gloveport.workspace_service.foreground import ForegroundProgram
 
@@ -62,7 +59,7 @@ def run_in_foreground(options: ExecOptions) -> int:
         raise UsageError("give --api or --no-network, not both")
     terminal = 0 if os.isatty(0) and os.isatty(1) else None
     # Before anything is imported that has threads, and while little memory is held.
-    front = fork_engine(terminal)
+    parent, front = os.getpid(), fork_engine(terminal)
     # What takes its own time is started before the rest is imported.
     from gloveport.sandbox.reaper.reaper_process import start_reaper
 
@@ -70,55 +67,51 @@ def run_in_foreground(options: ExecOptions) -> int:
     from concurrent.futures import ThreadPoolExecutor
 
     loaded = load_with_origins(options.config)
+    config = loaded.config
     with ThreadPoolExecutor(1) as beside:
-        init = None
-        if options.environment is None and loaded.config.workspace.environment is None:
-            from gloveport.runtimes import python
+        from gloveport.runtimes import python
 
-            path = loaded.config.runtimes.python
-            init = beside.submit(python.find, None if path is None else str(path), with_data=False)
-        from gloveport.event_loop import run
+        path = config.runtimes.python
+        has_packages = options.environment is not None or config.workspace.environment is not None
+        asked = beside.submit(python.find, None if path is None else str(path), with_data=has_packages)
+        from gloveport.bootstrap.host_setup import open_lone_host, with_packages
 
-        return run(_execute, front, reaper, init, loaded, options, terminal)
+        with open_lone_host(config, reaper, parent, lambda: with_packages(asked.result(), os.environ)) as host:
+            from gloveport.bootstrap.foreground_plan import plan_foreground
+
+            planned = plan_foreground(
+                host,
+                config,
+                options.workspace,
+                options.command[0],
+                os.environ,
+                loaded.believed,
+                options.environment,
+            )
+            from gloveport.event_loop import run
+
+            return run(_execute, host, planned, front, options, terminal)
 
 
 async def _execute(
-    front: socket.socket,
-    reaper: "ReaperProcess",
-    init: "Future[Python] | None",
-    loaded: "Loaded",
-    options: ExecOptions,
-    terminal: int | None,
+    host: "Host", planned: "ForegroundPlan", front: socket.socket, options: ExecOptions, terminal: int | None
 ) -> int:
     """Run the program; tell the exit code."""
-    from gloveport.bootstrap.host_setup import find_init_alone, find_interpreters, open_host
-    from gloveport.late_module import import_now
-
-    needed = "gloveport.bootstrap.foreground", "gloveport.cli.terminal.relay"
-    find = find_interpreters if init is None else find_init_alone(init)
-    with open_host(loaded.config, os.environ, lambda: import_now(*needed), find, reaper) as host:
-        return await _execute_on(host, front, loaded, options, terminal)
-
-
-async def _execute_on(
-    host: "Host", front: socket.socket, loaded: "Loaded", options: ExecOptions, terminal: int | None
-) -> int:
-    from gloveport.bootstrap.foreground import open_foreground, program_settings, with_directory
+    from gloveport.bootstrap.foreground import open_foreground
+    from gloveport.bootstrap.foreground_plan import program_settings
     from gloveport.cli.progress_bar import show_progress
     from gloveport.cli.terminal.relay import Relay, terminal_size
     from gloveport.task_group import open_task_group
 
-    config, workdir = with_directory(loaded.config, options.workspace, Path.cwd())
-    argv, environment = options.command, options.environment
+    config, argv = planned.config, options.command
     outcome: Outcome | None = None
     async with open_task_group() as tasks:
         relay = Relay(tasks=tasks, front=front, terminal=terminal)
         tasks.start_soon(relay.follow_front)
         building = contextlib.ExitStack()
         try:
-            tell = building.enter_context(show_progress(environment or config.workspace.environment or ""))
-            opened = open_foreground(host, config, argv[0], os.environ, loaded.believed, environment, tell)
-            async with opened as foreground:
+            tell = building.enter_context(show_progress(config.workspace.environment or ""))
+            async with open_foreground(host, planned, tell) as foreground:
                 building.close()  # the terminal is the program's
                 from gloveport.policy.decisions.inherited_variables import inherit_variables
                 from gloveport.workspace_service.foreground import ForegroundProgram
@@ -128,7 +121,7 @@ async def _execute_on(
                 program = ForegroundProgram(
                     run_id=f"exec-{os.urandom(8).hex()}",
                     argv=(foreground.program, *argv[1:]),
-                    workdir=workdir,
+                    workdir=planned.workdir,
                     variables={**inherit_variables(config.workspace, os.environ), **settings.variables},
                     apis=() if options.no_network else options.apis or settings.apis,
                     terminal=None if terminal is None else terminal_size(terminal),

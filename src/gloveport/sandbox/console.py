@@ -32,7 +32,7 @@ class Console(Struct, eq=False, kw_only=True):
     stops: FileIO | None
     process: FileIO
     is_terminal: bool
-    _turn: anyio.Lock = field(default_factory=anyio.Lock)
+    _turn: "anyio.Lock" = field(default_factory=lambda: anyio.Lock())  # noqa: PLW0108 - not before it is needed
 
     async def write(self, data: bytes) -> None:
         """Have it read this. Waits where it reads slowly; what others write comes before or after.

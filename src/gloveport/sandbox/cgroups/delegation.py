@@ -3,8 +3,8 @@
 ``detect`` finds the place or says why there is none. Each server owns one directory there, named after its process;
 those of servers that died are removed by the next one.
 
-No process is moved but this one, and none is killed: whoever shares the place with us, such as the shell that started
-us, stays where it is and outlives us.
+No process is moved but ours, and none is killed: whoever shares the place with us, such as the shell that started us,
+stays where it is and outlives us.
 """
 
 import contextlib
@@ -33,10 +33,15 @@ def detect(
     *,
     own: Path = Path("/proc/self/cgroup"),
     claim: Callable[[Sequence[Path]], None] = _keep_to_ourselves,
+    front: int | None = None,
 ) -> CgroupTree:
     """Find where this process may make groups with memory, pids and cpu limits, and make this server's directory there.
 
-    ``claim``: is told of each directory before it is made: see ``Launcher.claim``.
+    Args:
+        root: Where the hierarchies are mounted.
+        own: Tells our groups.
+        claim: Is told of each directory before it is made: see ``Launcher.claim``.
+        front: Our parent, where that is one of ours: it goes where we go. Our children do in any case.
 
     Raises:
         SandboxError: There is no such place; the message says why and the hint what to do.
@@ -45,7 +50,7 @@ def detect(
     failures: list[str] = []
     for attempt in (_version_2, _version_1):
         try:
-            return attempt(root, memberships, claim)
+            return attempt(root, memberships, claim, front)
         except (OSError, SandboxError) as error:
             failures.append(f"{attempt.__name__.removeprefix('_').replace('_', ' ')}: {error}")
     manager = "" if os.geteuid() == 0 else "--user "
@@ -59,7 +64,9 @@ def detect(
     )
 
 
-def _version_2(root: Path, memberships: Mapping[str, str], claim: Callable[[Sequence[Path]], None]) -> CgroupTree:
+def _version_2(
+    root: Path, memberships: Mapping[str, str], claim: Callable[[Sequence[Path]], None], front: int | None
+) -> CgroupTree:
     """Use the group we are in, or the one above when a server has stepped aside into its leaf before."""
     mounted = root if (root / "cgroup.controllers").exists() else root / "unified"
     if "" not in memberships:
@@ -71,7 +78,7 @@ def _version_2(root: Path, memberships: Mapping[str, str], claim: Callable[[Sequ
     if missing := [name for name in CONTROLLERS if name not in available]:
         raise SandboxError(f"{base} lacks the controllers {', '.join(missing)}")
     _sweep(base)
-    _hand_on(base, f"{_ALL} +io" if "io" in available else _ALL)
+    _hand_on(base, f"{_ALL} +io" if "io" in available else _ALL, front)
     directory = base / _own_name()
     claim([directory])
     directory.mkdir()
@@ -83,7 +90,7 @@ def _version_2(root: Path, memberships: Mapping[str, str], claim: Callable[[Sequ
     return CgroupTree(version=2, directories=dict.fromkeys(CONTROLLERS, directory))
 
 
-def _hand_on(base: Path, controllers: str) -> None:
+def _hand_on(base: Path, controllers: str, front: int | None) -> None:
     """Let groups below ``base`` have the controllers; a group with processes of its own can't, so we leave it."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while True:
@@ -95,25 +102,32 @@ def _hand_on(base: Path, controllers: str) -> None:
                 raise
         else:
             return
-        _step_aside(base)
+        step_aside(base, front)
         time.sleep(_STEP_SECONDS)
 
 
-def _step_aside(base: Path) -> None:
-    """Move this process, and it alone, into a leaf of ``base``, where it stays: there is no way back while ``base``
+def step_aside(base: Path, front: int | None = None) -> None:
+    """Move our processes, and no other, into a leaf of ``base``, where they stay: there is no way back while ``base``
     hands controllers on. Servers in the same place share the leaf; whoever removes ``base`` removes it too.
+
+    Ours are this process, its children (the reaper, an interpreter that is asked), and its parent if that is ``front``.
 
     Raises:
         SandboxError: Others live in ``base``. It may be nobody's to rearrange, like the scope of a login session.
     """
-    if others := members(base) - {os.getpid()}:
+    found = members(base)
+    if others := {pid for pid in found if not _is_ours(pid, front)}:
         raise SandboxError(f"{base} holds other processes than Gloveport: {', '.join(map(str, sorted(others)))}")
     leaf = base / LEAF
     leaf.mkdir(exist_ok=True)
-    (leaf / "cgroup.procs").write_text(str(os.getpid()))
+    for pid in sorted(found):
+        with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+            (leaf / "cgroup.procs").write_text(str(pid))
 
 
-def _version_1(root: Path, memberships: Mapping[str, str], claim: Callable[[Sequence[Path]], None]) -> CgroupTree:
+def _version_1(
+    root: Path, memberships: Mapping[str, str], claim: Callable[[Sequence[Path]], None], _front: int | None
+) -> CgroupTree:
     """Use our group of each controller. Several may be one directory under several names, such as cpu and cpuacct."""
     controllers = (*CONTROLLERS, "cpuacct")
     if missing := [name for name in controllers if name not in memberships]:
@@ -190,8 +204,21 @@ def _pid_namespace() -> str:
 
 def _start_time(pid: str) -> str:
     """Start time of a process in clock ticks since boot, or nothing when it is gone."""
+    return _status(pid, 19)
+
+
+def _is_ours(pid: int, front: int | None) -> bool:
+    """See ``step_aside``. One that is gone is nobody's: it is in nobody's way."""
+    if pid == front == os.getppid():
+        return True
+    me = str(os.getpid())
+    return pid != 0 and (str(pid) == me or _status(str(pid), 1) in {me, ""})
+
+
+def _status(pid: str, field: int) -> str:
+    """A field of a process's status behind its name, or nothing when it is gone."""
     try:
-        return (Path("/proc") / pid / "stat").read_text().rpartition(")")[2].split()[19]
+        return (Path("/proc") / pid / "stat").read_text().rpartition(")")[2].split()[field]
     except OSError:
         return ""
 

@@ -16,14 +16,20 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from io import FileIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
-import anyio.to_thread
 from msgspec import Struct, field
 
+from gloveport.late_module import late_module
 from gloveport.model import MIB
 from gloveport.sandbox.cgroups import open_files
 from gloveport.sandbox.cgroups.cgroup import Cgroup
+
+if TYPE_CHECKING:
+    from anyio import to_thread
+else:
+    to_thread = late_module("anyio.to_thread")
 
 _SHARE = 1 / 4
 _LEAST_BYTES = 32 * MIB
@@ -197,4 +203,4 @@ async def free_leftovers(group: Cgroup | None) -> AsyncIterator[None]:
             and group.cached_kernel_bytes() > _LEFT_BYTES
         ):
             with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(group.reclaim)
+                await to_thread.run_sync(group.reclaim)

@@ -77,7 +77,6 @@ class Launcher(Struct, kw_only=True):
 
     _reaper: ReaperProcess | None = None
     _places: list[Path] = field(default_factory=list)
-    _turn: anyio.Lock = field(default_factory=anyio.Lock)
 
     @classmethod
     @contextlib.contextmanager
@@ -127,21 +126,25 @@ class Launcher(Struct, kw_only=True):
         Raises:
             OSError: It can't be started.
         """
-        ours, theirs = socket.socketpair()
-        stack.enter_context(ours)
-        ours.settimeout(0)
+        ours, theirs = _open_status(stack)
         passed = (theirs.fileno(), *descriptors, *held)
         with theirs:
-            async with self._turn:
-                await self._send(passed, len(held))
+            current = self._reaper or self._start()
+            try:
+                await frames.send_descriptors(current.control, passed, len(held))
+            except (BrokenPipeError, ConnectionResetError):  # somebody has killed it, and with it what it has started
+                # Unless somebody has started another while we waited.
+                again = self._start() if self._reaper in {None, current} else self._reaper
+                await frames.send_descriptors(again.control, passed, len(held))
         return Launched(status=ours)
 
-    async def _send(self, passed: tuple[int, ...], held: int) -> None:
-        current = self._reaper or self._start()
-        try:
-            await frames.send_descriptors(current.control, passed, held)
-        except (BrokenPipeError, ConnectionResetError):  # somebody has killed it, and with it what it has started
-            await frames.send_descriptors(self._start().control, passed, held)
+    def launch_first(self, descriptors: Sequence[int], held: Sequence[int], stack: contextlib.ExitStack) -> Launched:
+        """As ``launch``, before there is an event loop: for the first there is room, so it has not to wait."""
+        ours, theirs = _open_status(stack)
+        with theirs:
+            current = self._reaper or self._start()
+            socket.send_fds(current.control, [bytes([len(held)])], [theirs.fileno(), *descriptors, *held])
+        return Launched(status=ours)
 
     def _announce(self, current: ReaperProcess) -> None:
         with FileIO(os.memfd_create("gloveport"), "w+") as file:
@@ -173,3 +176,11 @@ class Launcher(Struct, kw_only=True):
         self._close()
         for place in self._places:  # if it has been killed, they are left
             cgroup.remove(place)
+
+
+def _open_status(stack: contextlib.ExitStack) -> tuple[socket.socket, socket.socket]:
+    """Our end of a socket that tells how a launch ends, and the reaper's."""
+    ours, theirs = socket.socketpair()
+    stack.enter_context(ours)
+    ours.settimeout(0)
+    return ours, theirs

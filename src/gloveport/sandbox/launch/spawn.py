@@ -6,10 +6,11 @@ uid free again.
 
 import base64
 import contextlib
+import functools
 import json
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 else:
     confined = late_module("gloveport.sandbox.run.confined")
 
+ZYGOTE = f"{GUEST}/zygote.py"
+"""The program of a fork server."""
+
 _STAGE = "/run"
 
 Options: TypeAlias = Callable[[Plan, bubblewrap.Descriptors, Mapping[str, str]], list[str]]
@@ -47,6 +51,29 @@ class UidRange(Struct, frozen=True, kw_only=True):
 
     first: int
     count: int
+
+
+class BegunProcess(Struct, frozen=True, kw_only=True):
+    """What ``Bubblewrap.begin`` has begun: ``spawn`` takes it, or ``stack`` is closed, and it is killed.
+
+    Attributes:
+        stack: Closes what is ours of it.
+    """
+
+    process: BubblewrapProcess
+    stack: contextlib.ExitStack
+
+
+class _Prepared(Struct, frozen=True, kw_only=True):
+    """What a launch takes: see ``Launcher.launch``.
+
+    Attributes:
+        process: Makes what is yielded of what was launched.
+    """
+
+    passed: tuple[int, ...]
+    held: tuple[int, ...]
+    process: "functools.partial[BubblewrapProcess]"
 
 
 class Bubblewrap(Struct, frozen=True, kw_only=True):
@@ -129,37 +156,64 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
 
     @contextlib.asynccontextmanager
     async def spawn(
-        self, plan: Plan, script: str, options: Options, doors: Sequence[Door] | None = None
+        self,
+        plan: Plan,
+        script: str,
+        options: Options,
+        doors: Sequence[Door] | None = None,
+        begun: BegunProcess | None = None,
     ) -> AsyncIterator[BubblewrapProcess]:
         """Launch → bubblewrap → ``script``, a file inside, with the number of its end of the channel as argument.
 
-        ``doors``: those that are opened from outside, by a process that launch leaves behind and that sets up the
-        network as well; None where processes inside do that.
+        Args:
+            plan: Of the sandbox.
+            script: The path of the file inside.
+            options: Makes bubblewrap's arguments.
+            doors: Those that are opened from outside, by a process that launch leaves behind and that sets up the
+                network as well; None where processes inside do that.
+            begun: All of it, where that was begun before.
 
         Raises:
             SandboxError: They can't be started.
         """
         with contextlib.ExitStack() as stack:
-            lease = stack.enter_context(uid_lease.lease(self.uids.first, self.uids.count)) if self.uids else None
-            try:
-                spawned = await self._spawn(plan, script, options, doors, lease, stack)
-            except OSError as error:
-                raise SandboxError(f"the sandbox could not be built: {error}") from error
+            if begun is not None:
+                stack.enter_context(begun.stack)
+                spawned = begun.process
+            else:
+                with _as_sandbox_error(), self._prepare(plan, script, options, doors, stack) as prepared:
+                    spawned = prepared.process(
+                        process=await self.launcher.launch(prepared.passed, prepared.held, stack)
+                    )
             try:
                 yield spawned
             finally:
                 with anyio.CancelScope(shield=True):
                     await spawned.end()
 
-    async def _spawn(
+    def begin_zygote(self, plan: Plan) -> BegunProcess:
+        """Begin to start a fork server before there is an event loop, as the first process of all.
+
+        Raises:
+            SandboxError: It can't be started.
+        """
+        options = bubblewrap.arguments_of_zygote
+        with contextlib.ExitStack() as stack:
+            with _as_sandbox_error(), self._prepare(plan, ZYGOTE, options, None, stack) as prepared:
+                process = prepared.process(process=self.launcher.launch_first(prepared.passed, prepared.held, stack))
+            return BegunProcess(process=process, stack=stack.pop_all())
+
+    @contextlib.contextmanager
+    def _prepare(
         self,
         plan: Plan,
         script: str,
         options: Options,
         doors: Sequence[Door] | None,
-        lease: uid_lease.Lease | None,
         stack: contextlib.ExitStack,
-    ) -> BubblewrapProcess:
+    ) -> Iterator[_Prepared]:
+        """All that a launch takes. ``stack`` closes what is ours of it, and gives back the uid."""
+        lease = stack.enter_context(uid_lease.lease(self.uids.first, self.uids.count)) if self.uids else None
         uid = lease.uid if lease else None
         shown = tuple(_identity(mount.source) for mount in plan.mounts)
         channel, theirs = socketpair(stack)
@@ -182,12 +236,19 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
                     network=next(numbers, None),
                 )
                 specification = self._specify(plan, script, options, descriptors, uid, inherited, passed)
-                process = await self.launcher.launch(
-                    [stderr.fileno(), specification, *inherited], [lease.lock] if lease else [], stack
+                yield _Prepared(
+                    passed=(stderr.fileno(), specification, *inherited),
+                    held=(lease.lock,) if lease else (),
+                    process=functools.partial(
+                        BubblewrapProcess,
+                        channel=channel,
+                        uid=uid,
+                        shown=shown,
+                        info=info,
+                        diagnosis=diagnosis,
+                        network=network,
+                    ),
                 )
-        return BubblewrapProcess(
-            process=process, channel=channel, uid=uid, shown=shown, info=info, diagnosis=diagnosis, network=network
-        )
 
     def _specify(
         self,
@@ -216,6 +277,14 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
             spec |= {"network": descriptors.network, "doors": plan.doors, "connectors": plan.connectors}
             spec |= {"sysctls": dict(plan.sysctls), "masked": plan.masked}
         return _memory(stack, json.dumps(spec).encode())
+
+
+@contextlib.contextmanager
+def _as_sandbox_error() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SandboxError(f"the sandbox could not be built: {error}") from error
 
 
 def _content_of(file: TextFile) -> bytes:

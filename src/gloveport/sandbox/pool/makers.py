@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from gloveport.errors import ForkRefusedError, SandboxError
 from gloveport.model import Program
 from gloveport.sandbox.cgroups import cgroup
-from gloveport.sandbox.launch.spawn import Bubblewrap
+from gloveport.sandbox.launch.spawn import BegunProcess, Bubblewrap
 from gloveport.sandbox.plan import Kept, Plan, same_walls
 from gloveport.sandbox.pool import zygote_process
 from gloveport.sandbox.pool.stock import Stock
@@ -38,12 +38,14 @@ class ForkServer(Struct, kw_only=True):
     Attributes:
         program: One that says how the interpreter of its programs is started ahead of them, if it is.
         forks: How many sandboxes a fork server forks before it is replaced.
+        begun: The process of the first one, where that was begun before.
     """
 
     backend: Bubblewrap
     plan: Plan
     program: Program
     forks: int
+    begun: BegunProcess | None = None
     _current: ZygoteProcess | None = None
     _up: anyio.Event = field(default_factory=anyio.Event)
     """There is one, or it is known why not."""
@@ -122,7 +124,9 @@ class ForkServer(Struct, kw_only=True):
         """One fork server, until it is dead, or retired and its last child gone."""
         current = None
         try:
-            async with zygote_process.start(self.backend, self.plan) as current, anyio.create_task_group() as tasks:
+            begun, self.begun = self.begun, None
+            started = zygote_process.start(self.backend, self.plan, begun)
+            async with started as current, anyio.create_task_group() as tasks:
                 tasks.start_soon(_until_dead, current, tasks.cancel_scope)
                 task_status.started(current)
                 await current.retired.wait()

@@ -21,7 +21,7 @@ from msgspec import Struct, field
 
 from gloveport.errors import ForkRefusedError, GuestError, SandboxError
 from gloveport.late_module import late_module
-from gloveport.model import GUEST, Limits
+from gloveport.model import Limits
 from gloveport.model.byte_size import ByteSize
 from gloveport.model.json_value import JsonValue
 from gloveport.sandbox.base import ExitStatus
@@ -29,7 +29,7 @@ from gloveport.sandbox.cgroups import cgroup
 from gloveport.sandbox.cgroups.kernel_memory import free_leftovers
 from gloveport.sandbox.launch import apparmor, bubblewrap
 from gloveport.sandbox.launch.bubblewrap_process import BubblewrapProcess, is_dead, kill
-from gloveport.sandbox.launch.spawn import Bubblewrap, new_name, socketpair
+from gloveport.sandbox.launch.spawn import ZYGOTE, BegunProcess, Bubblewrap, new_name, socketpair
 from gloveport.sandbox.plan import Kept, Plan
 from gloveport.sandbox.run import file_watches, frames
 from gloveport.sandbox.run.isolation_check import expect_isolation
@@ -181,8 +181,10 @@ class ZygoteProcess(Struct, kw_only=True):
 
 
 @contextlib.asynccontextmanager
-async def start(backend: Bubblewrap, plan: Plan) -> AsyncIterator[ZygoteProcess]:
+async def start(backend: Bubblewrap, plan: Plan, begun: BegunProcess | None = None) -> AsyncIterator[ZygoteProcess]:
     """A fork server for sandboxes of ``plan``; on leaving, it is dead, with all its children.
+
+    ``begun``: its process, where ``Bubblewrap.begin_zygote`` has begun that.
 
     Raises:
         ForkRefusedError: No fork server can fork anything on this host.
@@ -191,7 +193,7 @@ async def start(backend: Bubblewrap, plan: Plan) -> AsyncIterator[ZygoteProcess]
     with contextlib.ExitStack() as stack:
         tree = backend.tree
         group = stack.enter_context(tree.group(new_name("zygote"), _LIMITS)) if tree else None
-        async with backend.spawn(plan, f"{GUEST}/zygote.py", bubblewrap.arguments_of_zygote) as spawned:
+        async with backend.spawn(plan, ZYGOTE, bubblewrap.arguments_of_zygote, begun=begun) as spawned:
             with spawned.report_failures():
                 with group.open_entrances() if group else contextlib.nullcontext(()) as groups:
                     await frames.send(spawned.channel, {"zygote": _profile(plan, len(groups))}, groups)
