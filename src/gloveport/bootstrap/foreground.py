@@ -4,7 +4,7 @@ import contextlib
 import functools
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from anyio import to_thread
 from msgspec import Struct
@@ -21,29 +21,45 @@ from gloveport.model import Mount
 from gloveport.task_group import open_task_group
 
 if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
     from gloveport.approvals.desk import Desk
     from gloveport.audit.log import AuditLog
     from gloveport.bootstrap import build, default_environment, environment_setup
     from gloveport.egress.outbound_session import Gateway
     from gloveport.engine.run_environment import RunEnvironment
+    from gloveport.sandbox.pool.makers import ForkServer
     from gloveport.workspace.files import tree
+    from gloveport.workspace.files.tree import Tree
+    from gloveport.workspace.protected import protected_state
+    from gloveport.workspace.protected.protected_paths import ProtectedPaths
     from gloveport.workspace_service import prefetch, protected_sandboxes
     from gloveport.workspace_service.command_types import CommandEnvironment
+    from gloveport.workspace_service.prefetch import SandboxPrefetch
     from gloveport.workspace_service.protected_sandboxes import ProtectedSandboxes
 else:
     build = late_module("gloveport.bootstrap.build")
     default_environment = late_module("gloveport.bootstrap.default_environment")
     environment_setup = late_module("gloveport.bootstrap.environment_setup")
     tree = late_module("gloveport.workspace.files.tree")
+    protected_state = late_module("gloveport.workspace.protected.protected_state")
     prefetch = late_module("gloveport.workspace_service.prefetch")
     protected_sandboxes = late_module("gloveport.workspace_service.protected_sandboxes")
 
-_WHILE_SERVER_STARTS: Final = "gloveport.bootstrap.build", "gloveport.workspace_service.protected_sandboxes"
-_WHILE_SANDBOX_IS_MADE: Final = (
+_TO_FORK: Final = (
+    "gloveport.sandbox.run.supervised_calls",
+    "gloveport.workspace.protected.protected_state",
+    "gloveport.workspace_service.prefetch",
+)
+"""What is imported while the fork server starts."""
+
+_TO_RUN: Final = (
+    "gloveport.bootstrap.build",
     "gloveport.bootstrap.default_environment",
     "gloveport.cli.terminal.destination",
     "gloveport.workspace_service.foreground",
 )
+"""What is imported while the sandbox is forked."""
 
 
 class Foreground(Struct, frozen=True, kw_only=True):
@@ -92,37 +108,64 @@ async def open_foreground(
             plans = planned.prepare_plans(host, reach)
             if config.workspace.environment is None:
                 server = plans.start_server(host.backend, tasks, plans.plan())
-        await to_thread.run_sync(import_now, *_WHILE_SERVER_STARTS)
-        opened = contextlib.nullcontext(early) if early is not None else build.open_gateway(config, environ)
-        with keep_packages(host.init), tree.Tree.open_tree(planned.root, frozenset(config.workspace.exempt)) as files:
-            async with opened as gateway, open_task_group() as making:
-                with build.open_audit(config, environ, gateway.vault) as audit:
-                    built = None
-                    if server is None:
-                        built = await _build_environment(host, plans, gateway, audit, on_progress)
-                        server = plans.start_server(host.backend, tasks, plans.plan(built))
-                    target = server.plan.writable[0].target
-                    taken = prefetch.SandboxPrefetch(server=server, tasks=making, target=target, ahead=0)
-                    sandboxes = protected_sandboxes.ProtectedSandboxes(
-                        tree=replace(files, seen_at=target),
-                        target=target,
-                        prefetch=taken,
-                        limits=config.workspace.limits,
-                        gateway=gateway,
-                        reach=reach,
-                        reach_now=lambda: reach,
-                        state=plans.state,
-                    )
-                    await sandboxes.begin_first()
-                    await to_thread.run_sync(import_now, *_WHILE_SANDBOX_IS_MADE)
-                    await server.check()
-                    yield Foreground(
-                        sandboxes=sandboxes,
-                        program=_inside(planned, server.plan.binds),
-                        environment=default_environment.default_of(config.workspace.environment, built, taken),
-                        audit=audit,
-                        open_desk=functools.cache(lambda: build.open_desk(config, environ)),
-                    )
+        await to_thread.run_sync(import_now, *_TO_FORK)
+        exempt = frozenset(config.workspace.exempt)
+        with keep_packages(host.init), tree.Tree.open_tree(planned.root, exempt) as files:
+            async with open_task_group() as making:
+                forked = None if server is None else await _fork(server, files, plans, making)
+                await to_thread.run_sync(import_now, *_TO_RUN)
+                opened = contextlib.nullcontext(early) if early is not None else build.open_gateway(config, environ)
+                async with opened as gateway:
+                    with build.open_audit(config, environ, gateway.vault) as audit:
+                        built = None
+                        if forked is None:
+                            built = await _build_environment(host, plans, gateway, audit, on_progress)
+                            server = plans.start_server(host.backend, tasks, plans.plan(built))
+                            forked = await _fork(server, files, plans, making)
+                        await forked.source.server.check()
+                        yield Foreground(
+                            sandboxes=protected_sandboxes.ProtectedSandboxes(
+                                tree=forked.tree,
+                                target=forked.source.target,
+                                prefetch=forked.source,
+                                limits=config.workspace.limits,
+                                gateway=gateway,
+                                reach=reach,
+                                reach_now=lambda: reach,
+                                state=plans.state,
+                                begun=forked.kept,
+                            ),
+                            program=_inside(planned, forked.source.server.plan.binds),
+                            environment=default_environment.default_of(
+                                config.workspace.environment, built, forked.source
+                            ),
+                            audit=audit,
+                            open_desk=functools.cache(lambda: build.open_desk(config, environ)),
+                        )
+
+
+class _Forked(NamedTuple):
+    """A sandbox that is made.
+
+    Attributes:
+        kept: What is kept from the program in it.
+        tree: The workspace, as it will be seen.
+        source: What gives it.
+    """
+
+    kept: "ProtectedPaths"
+    tree: "Tree"
+    source: "SandboxPrefetch"
+
+
+async def _fork(server: "ForkServer", files: "Tree", plans: WorkspacePlans, tasks: "TaskGroup") -> _Forked:
+    """Have the sandbox made, as soon as there is a fork server: what is protected now is kept from the program."""
+    target = server.plan.writable[0].target
+    seen = replace(files, seen_at=target)
+    kept = await to_thread.run_sync(protected_state.find_first, seen, plans.state)
+    source = prefetch.SandboxPrefetch(server=server, tasks=tasks, target=target, ahead=0)
+    source.begin(kept)
+    return _Forked(kept, seen, source)
 
 
 async def _build_environment(

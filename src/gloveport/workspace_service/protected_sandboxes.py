@@ -54,6 +54,7 @@ class ProtectedSandboxes(Struct, eq=False, kw_only=True):
         reach: What there was to reach when they were planned.
         reach_now: Tells what there is by now.
         state: Directory of ours for what belongs to the workspace: caches, and the journal of writes.
+        begun: What was found for the first program, whose sandbox was begun then.
     """
 
     tree: Tree
@@ -64,9 +65,8 @@ class ProtectedSandboxes(Struct, eq=False, kw_only=True):
     reach: Reach
     reach_now: Callable[[], Reach]
     state: Path
+    begun: protected_paths.ProtectedPaths | None = None
     _known: protected_paths.ProtectedPaths = protected_paths.NOTHING
-    _begun: protected_paths.ProtectedPaths | None = None
-    """What is kept in the sandbox of the first program, where that was begun ahead."""
     _running: int = 0
     """How many commands may write to it."""
     _own_writes: dict[Mark, Mark] = field(default_factory=dict)
@@ -75,12 +75,7 @@ class ProtectedSandboxes(Struct, eq=False, kw_only=True):
     _looking_seconds: float = math.inf
 
     def __post_init__(self) -> None:
-        self._known = protected_state.load(self.state)
-
-    async def begin_first(self) -> None:
-        """Begin to make the sandbox of the first program: what is protected now is kept from that."""
-        self._begun = await self.look()
-        self.prefetch.begin(self._begun)
+        self._known = self.begun or protected_state.load(self.state)
 
     def program_of(self, request: PreparedCommand, argv: Sequence[str]) -> Program:
         """The program of a command."""
@@ -127,7 +122,7 @@ class ProtectedSandboxes(Struct, eq=False, kw_only=True):
     @contextlib.asynccontextmanager
     async def notice_changes(self, warnings: list[str]) -> AsyncIterator[protected_paths.ProtectedPaths]:
         """What is to be kept from a program that may write; on leaving, ``warnings`` tell what has changed of it."""
-        before, self._begun = self._begun or await self.look(), None
+        before, self.begun = self.begun or await self.look(), None
         self._running += 1
         try:
             yield before

@@ -12,9 +12,10 @@ from gloveport.model import Value
 from gloveport.model.reading import read_json
 from gloveport.secrets import secret_files
 from gloveport.workspace.files.spelling import raw, spell_path
+from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.protected import mount_plan
 from gloveport.workspace.protected.descent import Mark
-from gloveport.workspace.protected.protected_paths import NOTHING, ProtectedPaths
+from gloveport.workspace.protected.protected_paths import NOTHING, ProtectedPaths, find_protected
 
 _NAME: Final = "protected.json"
 
@@ -45,6 +46,19 @@ def load(state: Path) -> ProtectedPaths:
         removed={},
         partial=False,
     )
+
+
+def find_first(tree: Tree, state: Path) -> ProtectedPaths:
+    """What is protected, for one that begins anew, and saved where that is another than was saved. A thread's work.
+
+    Raises:
+        ConfigError, OSError: It can't be written.
+    """
+    known = load(state)
+    found = find_protected(tree, known)
+    if not is_same(known, found):
+        save(state, found)
+    return found
 
 
 def save(state: Path, found: ProtectedPaths) -> None:
