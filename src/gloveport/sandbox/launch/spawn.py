@@ -34,9 +34,10 @@ from gloveport.sandbox.run.isolation_check import expect_isolation
 from gloveport.sandbox.seccomp.compiler import compile_filter
 
 if TYPE_CHECKING:
-    from gloveport.sandbox.run import confined
+    from gloveport.sandbox.run import confined, program_channel
 else:
     confined = late_module("gloveport.sandbox.run.confined")
+    program_channel = late_module("gloveport.sandbox.run.program_channel")
 
 ZYGOTE = f"{GUEST}/zygote.py"
 """The program of a fork server."""
@@ -129,15 +130,14 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
                     )
                     if group is not None and not entrances:
                         group.attach(pid)
-                    streams = stack.enter_context(confined.Streams.open(spawned.uid))
+                    channel = stack.enter_context(program_channel.ProgramChannel.open(spawned.channel, spawned.uid))
                 child = confined.Confined(
                     plan=plan,
-                    channel=spawned.channel,
+                    channel=channel,
                     pid=pid,
                     inner=inner,
                     walls=walls,
                     group=group,
-                    streams=streams,
                     doors=network.doors,
                     connectors=network.connectors,
                     uid=spawned.uid,

@@ -36,9 +36,10 @@ from gloveport.sandbox.run.isolation_check import expect_isolation
 from gloveport.sandbox.seccomp.compiler import compile_filter
 
 if TYPE_CHECKING:
-    from gloveport.sandbox.run import confined, supervised_calls
+    from gloveport.sandbox.run import confined, program_channel, supervised_calls
 else:
     confined = late_module("gloveport.sandbox.run.confined")
+    program_channel = late_module("gloveport.sandbox.run.program_channel")
     supervised_calls = late_module("gloveport.sandbox.run.supervised_calls")
 
 _STATUS = struct.Struct("ii")
@@ -114,15 +115,14 @@ class ZygoteProcess(Struct, kw_only=True):
                         )
                         if group is not None and not groups:
                             group.attach(pid)
-                        streams = stack.enter_context(confined.Streams.open(self.spawned.uid))
+                        to_program = stack.enter_context(program_channel.ProgramChannel.open(channel, self.spawned.uid))
                     child = confined.Confined(
                         plan=self.plan,
-                        channel=channel,
+                        channel=to_program,
                         pid=pid,
                         inner=inner,
                         walls=walls,
                         group=group,
-                        streams=streams,
                         doors=network.doors,
                         connectors=network.connectors,
                         uid=self.spawned.uid,
