@@ -74,11 +74,10 @@ def run_in_foreground(options: ExecOptions) -> int:
         path = config.runtimes.python
         has_packages = options.environment is not None or config.workspace.environment is not None
         asked = beside.submit(python.find, None if path is None else str(path), with_data=has_packages)
+        from gloveport.bootstrap.foreground_plan import plan_foreground
         from gloveport.bootstrap.host_setup import open_lone_host, with_packages
 
         with open_lone_host(config, reaper, parent, lambda: with_packages(asked.result(), os.environ)) as host:
-            from gloveport.bootstrap.foreground_plan import plan_foreground
-
             planned = plan_foreground(
                 host,
                 config,

@@ -11,11 +11,11 @@ import selectors
 import socket
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from io import FileIO
 
 import anyio
 import anyio.lowlevel
+from msgspec import Struct, field
 
 from gloveport.errors import GuestError
 from gloveport.event_loop import Ready, Selector
@@ -40,8 +40,7 @@ _LAST = b'"last":true}\n'  # how an interpreter's report ends after which nothin
 _NOTHING: dict[str, JsonValue] = {"value": None, "value_type": None, "value_truncated": False, "error": None}
 
 
-@dataclass(kw_only=True)
-class Supervisor:
+class Supervisor(Struct, eq=False, kw_only=True):
     """Attends to one run.
 
     Attributes:
@@ -93,11 +92,11 @@ class Supervisor:
 
     _counted: float = field(default_factory=time.monotonic)
     _ends: float = math.inf
-    _next_look: float = field(init=False)
+    _next_look: float = 0.0
+    _incoming: frames.FrameReader | None = None
 
     def __post_init__(self) -> None:
         self._next_look = self._counted + self.look_seconds
-        self._incoming = self._expect_frame()
         self._add(self.channel, self._take_report)
         self._add(self.over, self._end)
         if self.direct is not None:
@@ -233,7 +232,7 @@ class Supervisor:
     def _take_report(self) -> bool:
         """The guest's word, if it gives one that has a shape and is no larger than the guest was told."""
         self._small_reads += 1
-        incoming = self._incoming
+        incoming = self._incoming = self._incoming or self._expect_frame()
         try:
             whole = incoming.take()
         except GuestError:
@@ -241,7 +240,7 @@ class Supervisor:
             return True
         if whole and incoming.message is not None:
             if self.ignored and incoming.message.get("call") == self.ignored:
-                self._incoming = self._expect_frame()  # the answer may come right behind
+                self._incoming = None  # the answer may come right behind
                 return False
             self.answer = incoming.message
             self._report, self.ended_by_report = incoming.message.get("report"), self.ends_with_report
