@@ -270,7 +270,7 @@ class Engine:
         )
 
     def _may_have_environment(self, request: Request) -> bool:
-        """Whether it is known without opening them that there is none for it."""
+        """Whether one may be for it, as far as is known without opening them."""
         return self._environments is not None or request.environment is not None
 
     async def _run(self, run: Execution, session: Session | None) -> Result:
@@ -303,18 +303,13 @@ class Engine:
         finally:
             shown = await output.finish(self.archive)  # what it has said is kept, however it ends
         result = result_of(
-            run_id=run.id,
-            request=request,
-            grant=run.guard.grant,
-            outcome=outcome,
+            run,
+            outcome,
             shown=shown,
             artifacts=artifacts,
-            journal=run.journal,
-            ledger=run.ledger,
             session=None if session is None else self.session_requests.state_of(session, outcome),
             clean=self.clean,
             runtime=runtimes[request.language],
-            environment="" if run.environment is None else run.environment.label,
         )
         modules = hints.find_missing_modules(result.error) if result.error is not None and result.hint else ()
         if not modules:

@@ -1,10 +1,12 @@
 """Builds the result of one execution for the caller, and what the audit log says of it."""
 
 import hashlib
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from gloveport.egress.outbound_session import RequestJournal
+from gloveport.engine.live import Streams
+from gloveport.engine.run_context import Execution
 from gloveport.errors import Denied
 from gloveport.hub.ledger import Ledger
 from gloveport.late_module import late_module
@@ -24,7 +26,6 @@ else:
     pydantic_core = late_module("pydantic_core")
     hints = late_module("gloveport.engine.hints")
 
-Stream: TypeAlias = Literal["stdout", "stderr"]
 Told = TypeVar("Told", bound=Value)
 
 _LIMIT_OF_DENIAL: dict[str, LimitName] = {
@@ -35,42 +36,33 @@ _LIMIT_OF_DENIAL: dict[str, LimitName] = {
 }
 
 
-def result_of(  # noqa: PLR0913 - a result has as many sources
-    *,
-    run_id: str,
-    request: Request,
-    grant: Grant,
+def result_of(
+    run: Execution,
     outcome: Outcome,
-    shown: Mapping[Stream, Output],
+    *,
+    shown: Streams,
     artifacts: Artifacts,
-    journal: RequestJournal,
-    ledger: Ledger,
     session: SessionState | None,
     clean: Callable[[str], str],
     runtime: Runtime,
-    environment: str = "",
 ) -> Result:
     """The result of a run that is over. What a program chose of its texts, but for the value, is made harmless here.
 
     Args:
-        run_id: Of the run.
-        request: What was asked for.
-        grant: What it got.
+        run: What was run.
         outcome: What the sandbox saw.
         shown: Of its streams, what the answer shows.
         artifacts: Files that it has left.
-        journal: Of its requests.
-        ledger: Of its calls of tools.
         session: How its session stands, where it was a call of one.
         clean: Takes secrets out of a text: one may have been hidden between escapes that are gone now.
         runtime: Of its language.
-        environment: In which it ran.
     """
 
     def scrub_texts(told: Told) -> Told:
         texts = {name: clean(plain(text)) for name, text in told.items() if isinstance(text, str)}
         return told.model_copy(update=texts)
 
+    request, grant, journal, ledger = run.request, run.guard.grant, run.journal, run.ledger
     verdict = judge(outcome, stderr=shown["stderr"].text, truncated=any(output.truncated for output in shown.values()))
     hint = verdict.hint
     is_told = any(request.code for request in journal.listed)  # a refusal says itself what to do
@@ -80,7 +72,7 @@ def result_of(  # noqa: PLR0913 - a result has as many sources
     if request.language == "shell" and verdict.status == "ok":
         value = _json_or_none(shown["stdout"])
     return Result(
-        run_id=run_id,
+        run_id=run.id,
         language=request.language,
         status=verdict.status,
         value=value,
@@ -102,7 +94,7 @@ def result_of(  # noqa: PLR0913 - a result has as many sources
         tool_calls_total=ledger.begun,
         artifacts=artifacts,
         session=session,
-        environment=environment,
+        environment="" if run.environment is None else run.environment.label,
         grant=grant,
     )
 

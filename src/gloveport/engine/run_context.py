@@ -10,9 +10,8 @@ from msgspec.structs import replace
 
 from gloveport.egress.outbound_session import RequestJournal
 from gloveport.engine.build_progress import OnProgress, no_progress
-from gloveport.engine.live import LiveOutput
+from gloveport.engine.live import LiveOutput, Stream
 from gloveport.engine.reach import Reach
-from gloveport.engine.result import Stream
 from gloveport.guard import Asker, Guard
 from gloveport.hub.ledger import Ledger
 from gloveport.model import Execute, Grant, Request

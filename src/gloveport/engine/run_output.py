@@ -8,8 +8,7 @@ from typing import Self
 import anyio
 from msgspec import Struct
 
-from gloveport.engine.live import Streams
-from gloveport.engine.result import Stream
+from gloveport.engine.live import Stream, Streams
 from gloveport.engine.run_context import Execution
 from gloveport.fairness import SMALL_BYTES, compute
 from gloveport.model import Output
