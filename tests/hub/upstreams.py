@@ -4,6 +4,7 @@ import contextlib
 import functools
 import json
 import os
+import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -56,6 +57,7 @@ async def using(
         given = {"environ": environ, "secrets": secrets or {}, "clean": clean}
         ways = (functools.partial(stdio_connection.connect, "far", server, **given),)
     else:
+        verify = verify or ssl.create_default_context()
         ways = http_connection.ways_to_connect("far", server, auth=auth, verify=verify, proxy=proxy)
     async with anyio.create_task_group() as tasks:
         told = {"on_tools": ignore, "clean": clean} | told

@@ -52,9 +52,7 @@ class Environments(Struct, frozen=True, kw_only=True):
     _known: dict[tuple[str, ...], BuiltTree] = field(default_factory=dict)
     _requests: dict[str, list[tuple[Ecosystem, LockRequest]]] = field(default_factory=dict)
 
-    async def provide(
-        self, request: Request, guard: Guard, on_progress: OnProgress = no_progress
-    ) -> RunEnvironment | None:
+    async def provide(self, request: Request, guard: Guard, on_progress: OnProgress) -> RunEnvironment | None:
         """The environment that a program runs in, which is built where it is not there; None for none.
 
         Raises:
@@ -99,7 +97,7 @@ class Environments(Struct, frozen=True, kw_only=True):
         ]
         return RunEnvironment(name=name, trees=tuple(trees))
 
-    async def relock(self, name: str, guard: Guard, on_progress: OnProgress = no_progress) -> list[Lock]:
+    async def relock(self, name: str, guard: Guard, on_progress: OnProgress) -> list[Lock]:
         """Resolve one of the operator's anew, and keep its locks. Raises as ``provide``."""
         settings = self.named[name]
         if settings.lock is not None:

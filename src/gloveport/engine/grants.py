@@ -39,7 +39,7 @@ class GrantCache(Struct, frozen=True, kw_only=True):
     system: System
     session_seconds: float
     packages: PackageRules
-    writable: Mount | None = None
+    writable: Mount | None
     _grants: dict[tuple[Reach, Narrowing, tuple[str, ...] | None, tuple[str, ...] | None], Grant] = field(
         default_factory=dict
     )

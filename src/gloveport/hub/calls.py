@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import pydantic_core
-from msgspec import Struct, field
+from msgspec import Struct
 
 from gloveport.errors import Denied, UpstreamError
 from gloveport.fairness import compute
@@ -54,7 +54,7 @@ class Calls(Struct, frozen=True, kw_only=True):
     guard: Guard
     clean: Clean
     look_up: LookUp
-    ledger: Ledger = field(default_factory=Ledger)
+    ledger: Ledger
 
     async def call(self, asked: Asked) -> JsonValue:
         """Call a tool: ``{server, tool, arguments}`` → ``{kind, value, blocks}``.

@@ -215,7 +215,7 @@ def find_likeness(name: str) -> str:
 
 
 @cache
-def well_known(prefix: str = "") -> tuple[str, ...]:
+def well_known(prefix: str) -> tuple[str, ...]:
     """Names of packages that many use, in the order of how many; with the prefix of npm of those there."""
     file = "well_known_npm_packages.txt" if prefix else "well_known_packages.txt"
     return tuple(resources.files("gloveport.policy").joinpath(file).read_text("ascii").split())

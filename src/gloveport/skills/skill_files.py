@@ -180,8 +180,8 @@ def with_grant(skill: Skill, grant: SkillGrant, example: Example) -> dict[str, b
     return files
 
 
-def with_code(skill: Skill, code: str, description: str = "") -> dict[str, bytes]:
-    """The files of a skill with another program, or description, as its next version. Its grant stays what it was.
+def with_code(skill: Skill, code: str) -> dict[str, bytes]:
+    """The files of a skill with another program, as its next version. Its grant stays what it was.
 
     Raises:
         Denied: It would be none.
@@ -189,9 +189,7 @@ def with_code(skill: Skill, code: str, description: str = "") -> dict[str, bytes
     if skill.language is None:
         raise bad_skill("it has no program", hint="Save another.")
     metadata = {**skill.head.metadata, VERSION: str(skill.version + 1)}
-    head = skill.head.model_copy(
-        update={"metadata": metadata, "description": " ".join(description.split()) or skill.head.description}
-    )
+    head = skill.head.model_copy(update={"metadata": metadata})
     parameters = [one.parameter for one in find_parameters(skill.language, code)]
     known = _body(skill.head, skill.language, skill.parameters).strip()
     body = _body(head, skill.language, parameters) if skill.body.strip() == known else skill.body

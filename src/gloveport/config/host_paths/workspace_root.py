@@ -58,7 +58,7 @@ class _Belonging(Struct, frozen=True, kw_only=True):
     """Whether it may be a home or the like, of which not all that lies below belongs to it."""
 
 
-def refuse_as_workspace(root: Path, config: Config, environ: Mapping[str, str], believed: Iterable[Path] = ()) -> None:
+def refuse_as_workspace(root: Path, config: Config, environ: Mapping[str, str], believed: Iterable[Path]) -> None:
     """Refuse a directory that can't be a workspace: what holds more than one project, or what is Gloveport's own.
 
     This is asked once, at the start. Where a configuration that is read while the server runs names another secret or
@@ -86,9 +86,9 @@ def refuse_as_workspace(root: Path, config: Config, environ: Mapping[str, str], 
         raise ConfigError(f"workspace: {problem}", hint=hint)
 
 
-def private_paths(config: Config, environ: Mapping[str, str], believed: Iterable[Path] = ()) -> Iterator[Path]:
-    """List what nobody in a sandbox may read: state, configuration, audit log, secrets. Arguments as above."""
-    yield from (one.path for one in _list_belongings(config, environ, believed))
+def private_paths(config: Config, environ: Mapping[str, str]) -> Iterator[Path]:
+    """List what nobody in a sandbox may read: state, directory of the configuration, audit log, secrets."""
+    yield from (one.path for one in _list_belongings(config, environ, ()))
     yield from secret_files(config.secret_tables)
 
 

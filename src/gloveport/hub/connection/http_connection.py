@@ -43,8 +43,8 @@ def ways_to_connect(
     server: Server,
     *,
     auth: httpx2.Auth | None,
-    verify: ssl.SSLContext | None = None,
-    proxy: ForwardProxy | None = None,
+    verify: ssl.SSLContext,
+    proxy: ForwardProxy | None,
 ) -> tuple[Connect, ...]:
     """List the ways to connect, in the order in which to try them.
 
@@ -52,11 +52,11 @@ def ways_to_connect(
         name: What the operator calls it.
         server: With a URL.
         auth: Puts credentials on requests.
-        verify: Whose certificates are believed. Default: the usual authorities.
+        verify: Whose certificates are believed.
         proxy: The owner's, where there may be one.
     """
     ways = {"http": (_streamable,), "sse": (_older,), "auto": (_streamable, _older)}[server.transport]
-    transport = functools.partial(ForwardedTransport, verify or ssl.create_default_context(), proxy)
+    transport = functools.partial(ForwardedTransport, verify, proxy)
     return tuple(functools.partial(way, name, server, auth, transport) for way in ways)
 
 

@@ -54,7 +54,7 @@ class LoginFlow(Struct, eq=False, kw_only=True):
     secret: str
     waiting: Callback
     tls: ssl.SSLContext
-    proxy: ForwardProxy | None = None
+    proxy: ForwardProxy | None
     show: Callable[[str], None]
     tokens: OAuthToken | None = None
 

@@ -26,7 +26,7 @@ class OAuthEndpoint(Struct, frozen=True, kw_only=True):
     owner: str
     url: str
     tls: ssl.SSLContext
-    proxy: ForwardProxy | None = None
+    proxy: ForwardProxy | None
 
     async def post(self, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
         """Post a body; status and bounded body come back. The caller limits the time.

@@ -179,9 +179,7 @@ class RunCalls(Struct, frozen=True, kw_only=True):
         )
 
 
-def decode_files(
-    files: Mapping[str, str], take_ticket: Callable[[str], bytes | None] | None = None
-) -> dict[str, bytes]:
+def decode_files(files: Mapping[str, str], take_ticket: Callable[[str], bytes | None] | None) -> dict[str, bytes]:
     """Contents of files by their paths, as they come in a call: text, base64 behind ``base64:``, or a ticket.
 
     Raises:

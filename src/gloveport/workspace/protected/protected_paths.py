@@ -129,7 +129,7 @@ NOTHING: Final = ProtectedPaths(
 """For a start."""
 
 
-def find_protected(tree: Tree, known: ProtectedPaths = NOTHING, commands: int = 0) -> ProtectedPaths:
+def find_protected(tree: Tree, known: ProtectedPaths, commands: int = 0) -> ProtectedPaths:
     """Look through the workspace. A thread's work: it takes about a millisecond for a hundred directories.
 
     Args:

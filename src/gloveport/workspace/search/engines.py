@@ -80,7 +80,7 @@ class SearchQuery(Struct, frozen=True, kw_only=True):
 
 
 async def run_engine(
-    engine: Engine, tree: Tree, run: RunProgram, question: SearchQuery, further: Sequence[bytes] = ()
+    engine: Engine, tree: Tree, run: RunProgram, question: SearchQuery, further: Sequence[bytes]
 ) -> ProgramOutput:
     """Search below where the question says, and then these files, whatever would leave them out.
 
