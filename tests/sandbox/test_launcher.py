@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -112,6 +113,25 @@ async def test_what_is_blocked_in_the_server_is_blocked_in_nothing_that_it_start
             await launched.wait()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, former)
+
+
+async def test_many_launches_wait_for_a_reaper_that_is_behind(launcher, stack):
+    launcher.prepare()
+    launcher._reaper.control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)  # the kernel's least: room for a few
+    os.kill(launcher._reaper.process.pid, signal.SIGSTOP)
+    said = []
+
+    async def launch():
+        launched, output = await start(launcher, "echo here", stack)
+        await launched.wait()
+        said.append(output.readline())
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(20):
+            tasks.start_soon(launch)
+        await anyio.wait_all_tasks_blocked()
+        os.kill(launcher._reaper.process.pid, signal.SIGCONT)
+    assert said == 20 * [b"here\n"]
 
 
 async def test_a_reaper_that_was_killed_is_replaced(launcher, stack):

@@ -77,6 +77,7 @@ class Launcher(Struct, kw_only=True):
 
     _reaper: ReaperProcess | None = None
     _places: list[Path] = field(default_factory=list)
+    _turn: anyio.Lock = field(default_factory=anyio.Lock)
 
     @classmethod
     @contextlib.contextmanager
@@ -129,13 +130,8 @@ class Launcher(Struct, kw_only=True):
         ours, theirs = _open_status(stack)
         passed = (theirs.fileno(), *descriptors, *held)
         with theirs:
-            current = self._reaper or self._start()
-            try:
-                await frames.send_descriptors(current.control, passed, len(held))
-            except (BrokenPipeError, ConnectionResetError):  # somebody has killed it, and with it what it has started
-                # Unless somebody has started another while we waited.
-                again = self._start() if self._reaper in {None, current} else self._reaper
-                await frames.send_descriptors(again.control, passed, len(held))
+            async with self._turn:  # where the reaper is behind, one waits for room
+                await self._send(passed, len(held))
         return Launched(status=ours)
 
     def launch_first(self, descriptors: Sequence[int], held: Sequence[int], stack: contextlib.ExitStack) -> Launched:
@@ -145,6 +141,13 @@ class Launcher(Struct, kw_only=True):
             current = self._reaper or self._start()
             socket.send_fds(current.control, [bytes([len(held)])], [theirs.fileno(), *descriptors, *held])
         return Launched(status=ours)
+
+    async def _send(self, passed: tuple[int, ...], held: int) -> None:
+        current = self._reaper or self._start()
+        try:
+            await frames.send_descriptors(current.control, passed, held)
+        except (BrokenPipeError, ConnectionResetError):  # somebody has killed it, and with it what it has started
+            await frames.send_descriptors(self._start().control, passed, held)
 
     def _announce(self, current: ReaperProcess) -> None:
         with FileIO(os.memfd_create("gloveport"), "w+") as file:
