@@ -1,5 +1,6 @@
 """Keeps bytes in memory while they are few, else in a file without a name: a dead process leaves nothing behind."""
 
+import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -37,8 +38,10 @@ class SpooledBytes(Struct, eq=False, kw_only=True):
             if len(self._memory) + len(data) <= self.most_in_memory:
                 self._memory += data
                 return
-            file = tempfile.TemporaryFile(dir=self.directory, buffering=0)
-            _write(file, self._memory)
+            with contextlib.ExitStack() as stack:
+                file = stack.enter_context(tempfile.TemporaryFile(dir=self.directory, buffering=0))
+                _write(file, self._memory)
+                stack.pop_all()
             self._file, self._memory = file, bytearray()
         _write(self._file, data)
 

@@ -1,6 +1,7 @@
 """P14: captured output: bounded, whole characters, harmless on a terminal, gone without a trace."""
 
 import contextlib
+import resource
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,18 @@ def test_escapes_are_kept_when_asked_for():
     with capture() as kept:
         kept.write(b"\x1b[31mred\x1b[0m")
         assert kept.output("output://x", ansi="keep").text == "\x1b[31mred\x1b[0m"
+
+
+def test_what_was_in_memory_outlives_a_disk_that_takes_no_more():
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with capture(shown=4, stored=100) as kept:
+        kept.write(b"abcd")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2, most[1]))
+        try:
+            kept.write(b"efgh")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, most)
+        assert (kept.full(), kept.page(0)) == (True, ("abcd", None))
 
 
 def test_the_archive_keeps_the_latest():
