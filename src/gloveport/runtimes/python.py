@@ -62,12 +62,15 @@ print(json.dumps({{
     "packages": {{name: spec.origin for name in {data.NAMES} if (spec := importlib.util.find_spec(name))}},
 }}))
 sys.stdout.flush()
-source = os.path.join(sys.argv[1], "init.py")
-compiled = importlib.util.cache_from_source(source)
-kept = open(compiled, "rb").read(12)[8:] if os.path.exists(compiled) else b""
-if kept != (int(os.stat(source).st_mtime) & 0xFFFF_FFFF).to_bytes(4, "little") and os.access(sys.argv[1], os.W_OK):
-    import compileall
-    compileall.compile_dir(sys.argv[1], quiet=2)
+def is_compiled(source):
+    compiled = importlib.util.cache_from_source(source)
+    kept = open(compiled, "rb").read(12)[8:] if os.path.exists(compiled) else b""
+    return kept == (int(os.stat(source).st_mtime) & 0xFFFF_FFFF).to_bytes(4, "little")
+if os.access(sys.argv[1], os.W_OK):
+    files = (os.path.join(place, name) for place, _, names in os.walk(sys.argv[1]) for name in names)
+    if not all(is_compiled(file) for file in files if file.endswith(".py")):
+        import compileall
+        compileall.compile_dir(sys.argv[1], quiet=2)
 """
 _DATA_WORD = late_pattern(rf"\b(?:{'|'.join(data.NAMES)})\b")
 _COMMON_WORD = late_pattern(rf"\b(?:await|{'|'.join(name.partition('.')[0] for name in COMMON[len(LIGHT) :])})\b")
