@@ -1,22 +1,29 @@
 """E4, E5: where groups are made: on this kernel, beside other servers; and on stand-in directories."""
 
 import contextlib
+import ctypes
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
 
 from gloveport.errors import SandboxError
 from gloveport.model import Limits
+from gloveport.sandbox.cgroups.cgroup import remove
 from gloveport.sandbox.cgroups.delegation import detect, step_aside
+from gloveport.sandbox.reaper.reaper import PATIENCE_SECONDS
 
+PTRACE_SEIZE, PTRACE_CONT, PTRACE_O_TRACEEXIT = 0x4206, 7, 0x40
 NAMESPACE = Path("/proc/self/ns/pid").stat().st_ino
 
 SERVES = """
 import time
 from gloveport.errors import SandboxError
+from gloveport.sandbox.cgroups.cgroup import remove
 from gloveport.sandbox.cgroups.delegation import detect, step_aside
+from gloveport.sandbox.reaper.reaper import PATIENCE_SECONDS
 try:
     print(detect().directories["pids"], flush=True)
 except SandboxError as error:
@@ -277,3 +284,26 @@ def test_nobody_else_steps_aside(tmp_path, start, whose):
         other = int(child.stdout.readline())
     with pytest.raises(SandboxError, match=rf"holds other processes than Gloveport: {other}$"):
         step_aside_with(tmp_path, [os.getpid(), other], front)
+
+
+def test_what_does_not_end_is_waited_for_no_longer_than_told(tree, start):
+    """One that a debugger holds at its end, in what a dead server had left, made every start take nine seconds."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    child = start("")
+    with tree.group("run-held", Limits()) as group:
+        inner = {Path(path) / "inner" for path in group.paths.values()}
+        for directory in inner:
+            directory.mkdir()
+            (directory / "cgroup.procs").write_text(str(child.pid))
+        assert libc.ptrace(PTRACE_SEIZE, child.pid, None, ctypes.c_void_p(PTRACE_O_TRACEEXIT)) == 0
+        child.kill()
+        os.waitpid(child.pid, 0)  # it is held, not dead
+        began = time.monotonic()
+        for directory in inner:
+            with pytest.raises(SandboxError, match="can't be removed"):
+                remove(directory, began)
+        assert time.monotonic() - began < PATIENCE_SECONDS
+        assert libc.ptrace(PTRACE_CONT, child.pid, None, None) == 0
+        assert child.wait() == -signal.SIGKILL
+        for directory in inner:
+            remove(directory)

@@ -266,8 +266,10 @@ def _open_accounts(names: Iterable[str], paths: Mapping[str, str]) -> Iterator[d
         yield files
 
 
-def remove(directory: str | Path) -> None:
+def remove(directory: str | Path, deadline: float | None = None) -> None:
     """Kill what still lives in a group of sandboxes and remove it. One that is gone already is well.
+
+    ``deadline``: see ``reaper.clear``.
 
     Raises:
         SandboxError: It does not become empty: a process hangs in the kernel.
@@ -276,7 +278,7 @@ def remove(directory: str | Path) -> None:
         os.rmdir(directory)  # noqa: PTH106 - as a rule nobody is left in it, and that is all
     except OSError:
         try:
-            clear(Path(directory))
+            clear(Path(directory), deadline)
         except OSError as error:
             raise SandboxError(f"{directory} can't be removed: {error.strerror}") from error
 

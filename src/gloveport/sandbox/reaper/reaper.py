@@ -256,18 +256,21 @@ def move_into(group: Path) -> None:
         file.write(b"0")
 
 
-def clear(group: Path) -> None:
+def clear(group: Path, deadline: float | None = None) -> None:
     """Kill what lives in a cgroup of sandboxes and those below, and remove them. One that is gone already is well.
+
+    ``deadline``: until when that is waited for, by the monotonic clock; None for as long as it takes as a rule.
 
     Raises:
         OSError: It does not become empty: a process hangs in the kernel.
     """
     lift_quotas([group])
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    if deadline is None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
             for below in groups_below(group):  # each time: a thread of the server may have been making one
-                clear(below)
+                clear(below, deadline)
             kill_members(group)
             group.rmdir()
         except OSError as error:
