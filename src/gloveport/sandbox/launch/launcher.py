@@ -77,7 +77,8 @@ class Launcher(Struct, kw_only=True):
 
     _reaper: ReaperProcess | None = None
     _places: list[Path] = field(default_factory=list)
-    _turn: anyio.Lock = field(default_factory=anyio.Lock)
+    _turn: "anyio.Lock | None" = None
+    """Made when it is needed: much is imported for it."""
 
     @classmethod
     @contextlib.contextmanager
@@ -130,6 +131,7 @@ class Launcher(Struct, kw_only=True):
         ours, theirs = _open_status(stack)
         passed = (theirs.fileno(), *descriptors, *held)
         with theirs:
+            self._turn = self._turn or anyio.Lock()
             async with self._turn:  # where the reaper is behind, one waits for room
                 await self._send(passed, len(held))
         return Launched(status=ours)
