@@ -1,14 +1,8 @@
 """Reads what a guest reports of a program, within bounds: it is a hostile text."""
 
-from typing import TYPE_CHECKING
+import msgspec
 
-from gloveport.late_module import late_module
 from gloveport.model.json_value import JsonValue
-
-if TYPE_CHECKING:
-    import pydantic_core
-else:
-    pydantic_core = late_module("pydantic_core")
 
 _ESCAPED = 6  # most bytes of JSON that one byte of text becomes
 _REPORT_BYTES = 512 * 1024  # most of a report besides its value
@@ -32,7 +26,7 @@ def bound_value(report: JsonValue, value_bytes: int) -> JsonValue:
     """
     if not isinstance(report, dict) or report.get("value") is None:
         return report
-    value = pydantic_core.to_json(report["value"], inf_nan_mode="null")
+    value = msgspec.json.encode(report["value"])
     if len(value) > 2 * value_bytes + 2:
         return {**report, "value": None, "value_truncated": True}
-    return {**report, "value": pydantic_core.from_json(value)}
+    return {**report, "value": msgspec.json.decode(value)}
