@@ -25,6 +25,8 @@ from tests import forked
 
 _FILE = struct.Struct("H")
 _LENGTH = struct.Struct("I")
+_PATIENCE_SECONDS = 600
+"""Where nobody has said anything for so long, those that are left hang."""
 
 
 def pytest_addoption(parser):
@@ -81,7 +83,11 @@ def _run(session: pytest.Session, count: int) -> None:
             pipe = stack.enter_context(os.fdopen(reading, "rb"))
             selector.register(pipe, selectors.EVENT_READ, _Worker(process))
         while selector.get_map():
-            for key, _ in selector.select():
+            said = selector.select(_PATIENCE_SECONDS)
+            if not said:
+                for key in selector.get_map().values():
+                    os.kill(key.data.process, signal.SIGABRT)  # faulthandler shows where each was
+            for key, _ in said:
                 if not _report(session, key.fileobj, key.data):
                     selector.unregister(key.fileobj)
             if session.shouldfail or session.shouldstop:
