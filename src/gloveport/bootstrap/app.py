@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -29,6 +28,8 @@ from gloveport.sandbox.pool.pool import Pool
 from gloveport.sandbox.run.capture import Archive
 
 if TYPE_CHECKING:
+    import tempfile
+
     from gloveport.bootstrap import environment_setup, skill_places
     from gloveport.engine.environment_provider import Environments
     from gloveport.hub import hub as upstream_hub
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from gloveport.sampling import provider as model_provider
     from gloveport.sampling.provider import Provider
 else:
+    tempfile = late_module("tempfile")
     environment_setup = late_module("gloveport.bootstrap.environment_setup")
     skill_places = late_module("gloveport.bootstrap.skill_places")
     pins = late_module("gloveport.hub.pins")

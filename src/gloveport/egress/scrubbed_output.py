@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING
 from gloveport.late_module import late_module
 from gloveport.model.json_value import JsonValue
 from gloveport.sandbox.base import Sink
-from gloveport.secrets.scrub import Scrubber, scrub
 from gloveport.secrets.vault import Vault
 
 if TYPE_CHECKING:
     import pydantic_core
+
+    from gloveport.secrets import scrub
 else:
+    scrub = late_module("gloveport.secrets.scrub")
     pydantic_core = late_module("pydantic_core")
 
 
@@ -20,7 +22,7 @@ class ScrubbedSink:
     def __init__(self, sink: Sink, vault: Vault) -> None:
         self._sink = sink
         self._vault = vault
-        self._scrubber = Scrubber(vault.needles)
+        self._scrubber = scrub.Scrubber(vault.needles)
 
     def write(self, data: bytes) -> None:
         """Take the next bytes."""
@@ -40,10 +42,10 @@ class ScrubbedSink:
 
 def without_secrets(report: JsonValue, vault: Vault) -> JsonValue:
     """A program's report without secrets; None where nothing readable is left of it."""
-    if not vault.needles:
+    if vault.is_empty:
         return report
     data = pydantic_core.to_json(report)
-    scrubbed = scrub(vault.needles, data)
+    scrubbed = scrub.scrub(vault.needles, data)
     if scrubbed == data:
         return report
     try:

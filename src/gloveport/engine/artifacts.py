@@ -11,18 +11,21 @@ from msgspec import Struct
 from gloveport.artifacts.artifact_store import ArtifactStore, Bundle
 from gloveport.audit.log import AuditLog
 from gloveport.engine.run_context import Execution
+from gloveport.late_module import late_module
 from gloveport.model import OUT
 from gloveport.model.artifact import Artifacts
 from gloveport.model.json_value import JsonValue
 from gloveport.sandbox.base import Child
 from gloveport.sandbox.run.in_files import write_files
 from gloveport.sandbox.run.out_files import FileVersion, OutFiles, has_entries
-from gloveport.secrets.scrub import Scrubber
 from gloveport.secrets.vault import Vault
 from gloveport.untrusted_text import one_line
 
 if TYPE_CHECKING:
+    from gloveport.secrets import scrub
     from gloveport.workspace.patch.out_directory import OutDirectory
+else:
+    scrub = late_module("gloveport.secrets.scrub")
 
 _ABOUT_CHARACTERS: Final = 600
 _MOST_ABOUT: Final = 64
@@ -87,7 +90,7 @@ class Collector(Struct, frozen=True, kw_only=True):
 
     def _take(self, found: OutFiles, bundle: Bundle, directory: int, most_bytes: int, about: Mapping[str, str]) -> None:
         """Copy all of it, without secrets; in a thread, since it may be much."""
-        scrubber = Scrubber(self.vault.needles)
+        scrubber = scrub.Scrubber(self.vault.needles)
         taking: list[str] = []
 
         def end() -> None:
@@ -100,7 +103,7 @@ class Collector(Struct, frozen=True, kw_only=True):
             nonlocal scrubber
             end()
             taking.append(path)
-            scrubber = Scrubber(self.vault.needles)
+            scrubber = scrub.Scrubber(self.vault.needles)
             bundle.begin()
             return lambda data: bundle.write(scrubber.feed(data))
 

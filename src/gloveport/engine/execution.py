@@ -425,7 +425,7 @@ class Engine:
         )
         captures = output.captures
         async with doors:
-            if not run.reach.has_secrets and not vault.needles:
+            if not run.reach.has_secrets and vault.is_empty:
                 return await run_program(stdout=captures["stdout"], stderr=captures["stderr"])
             sinks = {stream: ScrubbedSink(capture, vault) for stream, capture in captures.items()}
             outcome = await run_program(stdout=sinks["stdout"], stderr=sinks["stderr"])

@@ -116,7 +116,7 @@ class SessionRequests(Struct, frozen=True, kw_only=True):
         """How a session stands, without secrets in what its interpreter says."""
         state = session.describe(outcome)
         variables = tuple(self._show(one) for one in state.variables)
-        if not self.vault.needles:
+        if self.vault.is_empty:
             return state.model_copy(update={"variables": variables}) if variables else state
         fields = self.vault.clean_fields(state.model_dump(mode="json", exclude={"variables"}))
         return read_value(SessionState, {**fields, "variables": variables})

@@ -7,18 +7,23 @@ have. Nothing that a sandbox could still write to is part of a sealed tree.
 
 import os
 import re
-import shutil
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
 from gloveport.environments import contents
 from gloveport.environments.contents import digest_entry, digest_in, keep_file, name_of, path_of, refusal
+from gloveport.late_module import late_module
+
+if TYPE_CHECKING:
+    import shutil
+else:
+    shutil = late_module("shutil")
 
 _MOST_DEPTH: Final = 64
 _STARTED: Final = frozenset({"sitecustomize", "usercustomize"})

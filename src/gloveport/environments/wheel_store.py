@@ -6,13 +6,11 @@ its own anyhow, and nothing of another. So environments that have the wheel late
 
 import hashlib
 import os
-import secrets
-import shutil
 import time
 from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Struct
@@ -21,6 +19,14 @@ from gloveport.atomic_file import replace_file
 from gloveport.environments.lock_files import hold_lock
 from gloveport.environments.locks import Wheel
 from gloveport.environments.seal import SealedTree, TreeBounds, is_whole, keep_contents
+from gloveport.late_module import late_module
+
+if TYPE_CHECKING:
+    import secrets
+    import shutil
+else:
+    shutil = late_module("shutil")
+    secrets = late_module("secrets")
 
 _FORMAT: Final = "1"
 """Part of each name: what another Gloveport would install in another way has another."""

@@ -25,14 +25,15 @@ from gloveport.limits.bucket import Bucket
 from gloveport.model.hub import Server
 from gloveport.model.json_value import JsonValue
 from gloveport.model.reading import read_value
-from gloveport.secrets.scrub import scrub_value
 from gloveport.task_group import open_task_group
 
 if TYPE_CHECKING:
     import mcp_types as wire
 
     from gloveport.hub import catalog
+    from gloveport.secrets import scrub
 else:
+    scrub = late_module("gloveport.secrets.scrub")
     catalog = late_module("gloveport.hub.catalog")
 
 _MINUTE_SECONDS = 60.0
@@ -246,7 +247,7 @@ class Hub:
 
     def _without_secrets(self, tool: Definition) -> Definition:
         told = tool.model_dump(mode="json")
-        clean = scrub_value(told, self._clean)
+        clean = scrub.scrub_value(told, self._clean)
         return tool if clean == told else read_value(Definition, clean)
 
     def _index(self, state: ServerState, name: str, tools: Sequence[Definition]) -> dict[str, str]:

@@ -86,7 +86,7 @@ class WorkspaceService(Struct, frozen=True, kw_only=True, dict=True):
     def clean(self, answer: Fields) -> Fields:
         """An answer without secrets of ours: a file may hold one."""
         engine = self.sandboxes.engine
-        if not engine.gateway.vault.needles:
+        if engine.gateway.vault.is_empty:
             return answer
         clean = scrub_value(dict(answer), engine.clean)
         return clean if isinstance(clean, dict) else answer
