@@ -175,6 +175,18 @@ def test_a_signal_before_the_program_begins_ends_all(start):
     assert (process.returncode == 0) == (stdout == b"began\n")
 
 
+def test_a_state_directory_that_can_not_be_written_is_named_with_what_to_do(run, told, tmp_path):
+    """T3."""
+    told["GLOVEPORT_STATE"] = str(tmp_path / "file")
+    (tmp_path / "file").touch()
+    ended = run("--", "echo", "ran")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert f"{tmp_path}/file/workspaces/" in ended.stderr
+    assert ended.stderr.endswith(
+        "Not a directory\nhint: name a directory that this user can write by GLOVEPORT_STATE\n"
+    )
+
+
 def test_its_limits_end_it_and_are_named(run, told, tmp_path):
     """E4, T5: ``exec.limits``."""
     config_file(tmp_path, "[exec.limits]\nwall_seconds = 0.5\nmemory_bytes = '64MiB'\n")

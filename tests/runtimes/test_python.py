@@ -3,6 +3,9 @@
 import os
 import shutil
 
+import pytest
+
+from gloveport.errors import ConfigError
 from gloveport.runtimes import python
 
 ASK = python._query.__wrapped__  # the session's is asked once
@@ -22,3 +25,20 @@ def test_our_files_are_compiled_for_it_once_and_again_when_they_have_changed(tmp
     os.utime(guest / "zygote.py", (1, 1))
     ASK("/usr/bin/python3")
     assert compiled.stat().st_mtime_ns > first.st_mtime_ns
+
+
+def test_ctrl_c_in_a_terminal_does_not_end_the_interpreter_while_it_is_asked(tmp_path):
+    """All of our process group gets it: who ends in peace would be told of an interpreter that does not run."""
+    (shim := tmp_path / "python").write_text(
+        f"#!/bin/sh\ncut -d' ' -f5 /proc/self/stat > {tmp_path}/group\nexec /usr/bin/python3 \"$@\"\n"
+    )
+    shim.chmod(0o755)
+    ASK(str(shim))
+    assert int((tmp_path / "group").read_text()) != os.getpgrp()
+
+
+def test_an_interpreter_that_does_not_run_is_named_without_what_it_was_asked():
+    with pytest.raises(
+        ConfigError, match="/bin/false does not run: Command '/bin/false' returned non-zero exit status 1"
+    ):
+        ASK("/bin/false")

@@ -13,13 +13,14 @@ from gloveport import patch_text
 from gloveport.bootstrap.operator_reach import whole_grant
 from gloveport.bootstrap.owner_registries import find_owner_registries
 from gloveport.config import Config, find_toolchains, state_directory
-from gloveport.errors import SandboxError
+from gloveport.errors import ConfigError, SandboxError
 from gloveport.late_module import late_module
 from gloveport.model import SCRATCH, Mount, Program, Symlink
 from gloveport.runtimes import data
 from gloveport.sandbox.detection.host import find_headers
 from gloveport.sandbox.launch.spawn import BegunProcess, Bubblewrap
 from gloveport.sandbox.plan import MOST_CONNECTORS, Network, Plan, System, make_plan
+from gloveport.untrusted_text import printable
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -130,10 +131,13 @@ def prepare_plans(
         environ: Where ``GLOVEPORT_STATE`` is looked up.
         lone: Name of the home directory of the one program that they are for, empty where it has none; None where
             they are for commands.
+
+    Raises:
+        ConfigError: It can't be made.
     """
     settings = config.workspace
-    state = state_directory(environ) / "workspaces" / hashlib.sha256(str(root).encode()).hexdigest()[:16]
-    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    name = hashlib.sha256(str(root).encode()).hexdigest()[:16]
+    state = _directory(state_directory(environ) / "workspaces" / name)
     has_ports = settings.ports and lone is None  # what runs alone its owner looks at as it is
     return WorkspacePlans(
         system=system,
@@ -141,8 +145,8 @@ def prepare_plans(
         config=config,
         root=root,
         state=state,
-        cache=_directory(state, "cache") if settings.caches else None,
-        home=_directory(_directory(state, "homes"), lone) if lone else None,
+        cache=_directory(state / "cache") if settings.caches else None,
+        home=_directory(_directory(state / "homes") / lone) if lone else None,
         environ=environ,
     )
 
@@ -247,7 +251,12 @@ def _with_home(plan: Plan, home: Path) -> Plan:
     )
 
 
-def _directory(parent: Path, name: str) -> Path:
-    place = parent / name
-    place.mkdir(mode=0o700, exist_ok=True)
+def _directory(place: Path) -> Path:
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"{printable(str(place))} can't be made: {error.strerror}",
+            hint="name a directory that this user can write by GLOVEPORT_STATE",
+        ) from error
     return place

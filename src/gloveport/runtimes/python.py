@@ -193,9 +193,12 @@ def _query(path: str) -> dict[str, Any]:
             timeout=_ANSWER_SECONDS,
             env={},
             cwd="/",
+            process_group=0,  # or Ctrl-C would end it, and whoever asks would hear that it does not run
         )
         answer: dict[str, Any] = json.loads(asked.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
+        if isinstance(error, subprocess.CalledProcessError | subprocess.TimeoutExpired):
+            error.cmd = path  # without all that it was asked
         raise ConfigError(
             f"runtimes.python: {path} does not run: {error}", hint="name a Python interpreter that this user may run"
         ) from error

@@ -164,8 +164,9 @@ class Relay(Struct, eq=False, kw_only=True):
     async def _watch_stops(self, stops: FileIO) -> None:
         """Be stopped when the program is."""
         while not self._has_ended:
-            await anyio.wait_readable(stops)
-            if not stops.read(_BYTES):
+            with contextlib.suppress(anyio.ClosedResourceError):
+                await anyio.wait_readable(stops)
+            if stops.closed or not stops.read(_BYTES):  # all of the sandbox is gone, or it is no more to be stopped
                 return
             if self.terminal is not None:  # which is another's meanwhile
                 self._goes_on = anyio.Event()
