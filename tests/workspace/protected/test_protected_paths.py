@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.cases import for_each
 
+from gloveport.errors import ConfigError
 from gloveport.policy.decisions.protected_names import BELOW, DIRECTORIES, FILES, SPELLINGS, fold_name, protected_part
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.protected import git_directory, mount_plan, protected_paths, protected_scan, protected_state
@@ -351,6 +352,13 @@ def test_a_state_that_can_not_be_read_is_none(tmp_path, text):
     """W4: then all that is found is the owner's."""
     (tmp_path / "protected.json").write_text(text)
     assert protected_state.load(tmp_path) == protected_paths.NOTHING
+
+
+def test_a_place_where_nothing_can_be_saved_is_named(tmp_path):
+    """Whoever started a program was shown a traceback."""
+    (tmp_path / "protected.json").mkdir()
+    with pytest.raises(ConfigError, match=rf"can't be saved in {tmp_path}/protected.json: .*Is a directory"):
+        protected_state.save(tmp_path, protected_paths.NOTHING)
 
 
 def test_what_a_command_has_made_leads_to_nothing_of_the_owners(root, tree):

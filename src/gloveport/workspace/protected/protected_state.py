@@ -8,9 +8,11 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Final
 
+from gloveport.errors import ConfigError
 from gloveport.model import Value
 from gloveport.model.reading import read_json
 from gloveport.secrets import secret_files
+from gloveport.untrusted_text import printable
 from gloveport.workspace.files.spelling import raw, spell_path
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.protected import mount_plan
@@ -52,7 +54,7 @@ def find_first(tree: Tree, state: Path) -> ProtectedPaths:
     """What is protected, for one that begins anew, and saved where that is another than was saved. A thread's work.
 
     Raises:
-        ConfigError, OSError: It can't be written.
+        ConfigError: It can't be written.
     """
     known = load(state)
     found = find_protected(tree, known)
@@ -65,15 +67,23 @@ def save(state: Path, found: ProtectedPaths) -> None:
     """Save it in place of what was saved before.
 
     Raises:
-        ConfigError, OSError: It can't be written.
+        ConfigError: It can't be written.
     """
     saved = _State(
         read_only=_spelt(found.read_only.keys()),
         repositories=_spelt(found.repositories),
         made={spell_path(path): mark for path, mark in found.made.items()},
     )
-    (state / _NAME).touch(mode=0o600)
-    secret_files.replace(str(state / _NAME), saved.model_dump_json())
+    place = state / _NAME
+    try:
+        place.touch(mode=0o600)
+        secret_files.replace(str(place), saved.model_dump_json())
+    except (ConfigError, OSError) as error:
+        why = error.strerror if isinstance(error, OSError) else error.args[0]
+        raise ConfigError(
+            f"what is protected can't be saved in {printable(str(place))}: {why}",
+            hint="make room there, and let this user write there",
+        ) from error
 
 
 def is_same(one: ProtectedPaths, other: ProtectedPaths) -> bool:
