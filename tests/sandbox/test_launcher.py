@@ -42,14 +42,15 @@ anyio.run(main)
 """
 
 
-async def start(launcher, script, stack, held=(), *, shell="/bin/sh"):
+async def start(launcher, script, stack, held=(), *, shell="/bin/sh", first=False):
     """Launch a shell that runs a script, and what it prints."""
     reading, writing = os.pipe()
     output = stack.enter_context(os.fdopen(reading, "rb", buffering=0))
     with FileIO(writing, "w") as far, FileIO(os.memfd_create("specification"), "w+") as file:
         file.write(json.dumps({"argv": [shell, "-c", f"exec >&3; {script}"], "uid": None}).encode())
         file.seek(0)
-        launched = await launcher.launch([2, file.fileno(), far.fileno()], held, stack)
+        passed = [2, file.fileno(), far.fileno()]
+        launched = launcher.launch_first(passed, held, stack) if first else await launcher.launch(passed, held, stack)
     return launched, output
 
 
@@ -132,6 +133,15 @@ async def test_many_launches_wait_for_a_reaper_that_is_behind(launcher, stack):
         await anyio.wait_all_tasks_blocked()
         os.kill(launcher._reaper.process.pid, signal.SIGCONT)
     assert said == 20 * [b"here\n"]
+
+
+async def test_a_reaper_that_was_killed_before_the_first_launch_is_replaced(launcher, stack):
+    launcher.prepare()
+    os.kill(launcher._reaper.process.pid, signal.SIGKILL)
+    await until_dead(launcher._reaper.process.pid)
+    launched, output = await start(launcher, "echo here", stack, first=True)
+    await launched.wait()
+    assert output.readline() == b"here\n"
 
 
 async def test_a_reaper_that_was_killed_is_replaced(launcher, stack):

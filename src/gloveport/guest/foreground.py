@@ -24,6 +24,7 @@ def lead(execute, program, inputs, notices):
         if has_terminal:
             os.tcsetpgrp(INPUT, os.getpid())
             os.environ.pop("NO_COLOR", None)  # a person reads it
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # the interpreter's own handler would end it as a failure
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         execute(program, inputs)
     try:

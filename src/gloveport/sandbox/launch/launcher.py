@@ -140,8 +140,11 @@ class Launcher(Struct, kw_only=True):
         """As ``launch``, before there is an event loop: for the first there is room, so it has not to wait."""
         ours, theirs = _open_status(stack)
         with theirs:
-            current = self._reaper or self._start()
-            socket.send_fds(current.control, [bytes([len(held)])], [theirs.fileno(), *descriptors, *held])
+            current, passed = self._reaper or self._start(), [theirs.fileno(), *descriptors, *held]
+            try:
+                socket.send_fds(current.control, [bytes([len(held)])], passed)
+            except (BrokenPipeError, ConnectionResetError):  # as in ``_send``
+                socket.send_fds(self._start().control, [bytes([len(held)])], passed)
         return Launched(status=ours)
 
     async def _send(self, passed: tuple[int, ...], held: int) -> None:
