@@ -95,10 +95,12 @@ class KernelMemory(Struct, kw_only=True):
         exceeded = group.kernel_bytes() > max(_LEAST_BYTES, int(self.memory_bytes * _SHARE))
         now = time.monotonic()
         if self._reclaiming is not None:
-            if self._reclaiming.poll() is None and not self._is_reclaim_overdue(self._reclaiming.pid, now):
+            spent = time.clock_gettime(~self._reclaiming.pid << 3 | _PROCESS_CPU_CLOCK)  # it was not waited for
+            overdue = now >= self._reclaim_began + _LONGEST_RECLAIM_SECONDS or spent >= _RECLAIM_SECONDS
+            if self._reclaiming.poll() is None and not overdue:
                 return False
             self._stop_reclaim()
-            self._next_reclaim = now + (now - self._reclaim_began) / _RECLAIM_SHARE
+            self._next_reclaim = now + spent / _RECLAIM_SHARE  # on a busy host it takes long, and little of a processor
             return exceeded
         if not exceeded or group.version == 2:
             return exceeded
@@ -111,13 +113,6 @@ class KernelMemory(Struct, kw_only=True):
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={}
             )
         return False
-
-    def _is_reclaim_overdue(self, pid: int, now: float) -> bool:
-        """``pid`` is that of the process that asks the kernel; it was not waited for."""
-        return (
-            now >= self._reclaim_began + _LONGEST_RECLAIM_SECONDS
-            or time.clock_gettime(~pid << 3 | _PROCESS_CPU_CLOCK) >= _RECLAIM_SECONDS
-        )
 
     def _is_found_to_hold_many(self) -> bool:
         """Whether a search has found that it holds too many locks or watches. It takes a while, so it is done in a
