@@ -56,11 +56,11 @@ async def serve_commands(path: Path, name: str, command: str, answer: Answer) ->
             _log.warning("%s will not find this server: %s", command, error)
         else:
             tasks = await stack.enter_async_context(open_task_group())
-            tasks.start_soon(_accept, listener, command, tasks, answer_user)
+            tasks.start_soon(_accept_commands, listener, command, tasks, answer_user)
         yield
 
 
-async def _accept(listener: socket.socket, command: str, tasks: TaskGroup, answer: Answer) -> None:
+async def _accept_commands(listener: socket.socket, command: str, tasks: TaskGroup, answer: Answer) -> None:
     while True:
         await anyio.wait_readable(listener)
         try:

@@ -188,6 +188,7 @@ def _query(path: str) -> dict[str, Any]:
     try:
         asked = subprocess.run(  # noqa: S603 - the operator's choice, run isolated from environment and directory
             [path, "-I", "-c", _QUESTION, _GUEST],
+            stdin=subprocess.DEVNULL,  # ours is a terminal's or a client's
             capture_output=True,
             check=True,
             timeout=_ANSWER_SECONDS,

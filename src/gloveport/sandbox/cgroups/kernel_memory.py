@@ -39,6 +39,7 @@ _SOCKET_BYTES = 256 * 1024  # the most that lies in one TCP socket: the buffers'
 _RECLAIM_SECONDS = 2.0  # of processor time, of which a busy host gives little at once
 _LONGEST_RECLAIM_SECONDS = 8.0
 _RECLAIM_SHARE = 1 / 20  # of a processor
+_LEAST_PAUSE_SECONDS = 4.0  # to start a process takes the server time that is not in the process's own
 _LEFT_BYTES = 32 * MIB
 _SEARCH_SECONDS = 1.0
 _GROWN_BYTES = 128 * MIB  # of the kernel's memory on the whole host, before anybody's locks are looked for
@@ -100,7 +101,8 @@ class KernelMemory(Struct, kw_only=True):
             if self._reclaiming.poll() is None and not overdue:
                 return False
             self._stop_reclaim()
-            self._next_reclaim = now + spent / _RECLAIM_SHARE  # on a busy host it takes long, and little of a processor
+            # On a busy host it takes long, and little of a processor.
+            self._next_reclaim = now + max(_LEAST_PAUSE_SECONDS, spent / _RECLAIM_SHARE)
             return exceeded
         if not exceeded or group.version == 2:
             return exceeded
