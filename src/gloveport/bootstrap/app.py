@@ -24,6 +24,7 @@ from gloveport.errors import ConfigError
 from gloveport.forward_proxy.forward_proxy import ForwardProxy
 from gloveport.late_module import late_module
 from gloveport.limits.admission import AdmissionQueue
+from gloveport.sandbox.base import Sandbox
 from gloveport.sandbox.pool.pool import Pool
 from gloveport.sandbox.run.capture import Archive
 
@@ -102,9 +103,18 @@ async def assemble(
 
 @contextlib.asynccontextmanager
 async def assemble_on(
-    host: Host, config: Config, environ: Mapping[str, str], connected: Connected, opened: Gateway | None = None
+    host: Host,
+    config: Config,
+    environ: Mapping[str, str],
+    connected: Connected,
+    opened: Gateway | None = None,
+    cold: Sandbox | None = None,
 ) -> AsyncIterator[Engine]:
-    """See ``assemble``: an engine on a host that was found before, and perhaps with a gateway that is open."""
+    """See ``assemble``: an engine on a host that was found before.
+
+    ``opened`` is a gateway, where one is open; ``cold`` builds the sandboxes that are not kept waiting, where it isn't
+    the host's backend alone that does.
+    """
     async with contextlib.nullcontext(opened) if opened is not None else open_gateway(config, environ) as gateway:
         with contextlib.ExitStack() as stack:
             stack.enter_context(keep_packages(host.init))
@@ -119,7 +129,7 @@ async def assemble_on(
             calls_skills = "skills" in config.workspace.toolsets
             reach = reach_of(config, gateway, skills=calls_skills and not open_skills().is_empty)
             waiting = stocks(config, host.backend, host.system, host.runtimes, reach.network)
-            pool = Pool(cold=host.backend, stocks=waiting)
+            pool = Pool(cold=cold or host.backend, stocks=waiting)
 
             def make_environments() -> "Environments":
                 return environment_setup.open_environments(

@@ -70,6 +70,7 @@ def find_interpreters(config: Config, environ: Mapping[str, str]) -> Interpreter
 def open_host(
     config: Config,
     environ: Mapping[str, str],
+    started: ReaperProcess | None = None,
     meanwhile: Callable[[], object] = bool,
 ) -> Iterator[Host]:
     """Find it, as configured; on leaving, nothing is left of what it has started.
@@ -77,13 +78,14 @@ def open_host(
     Args:
         config: What the operator has configured.
         environ: Says where the state directory is.
+        started: The reaper, where that was started before.
         meanwhile: Is called while the reaper starts and the interpreters are asked: something to import.
 
     Raises:
         ConfigError: The configuration names something that is not there.
         SandboxError: This host lacks a layer that the configuration demands.
     """
-    with open_launcher(config) as (launcher, tree):
+    with open_launcher(config, started) as (launcher, tree):
         yield make_host(config, launcher, tree, find_beside(meanwhile, config, environ))
 
 

@@ -14,8 +14,10 @@ from gloveport.cli.garbage import collect_from_now_on
 from gloveport.cli.usage import UsageError
 
 if TYPE_CHECKING:
+    from gloveport.bootstrap.host_setup import Host
     from gloveport.config import Config
     from gloveport.model import Request, Result
+    from gloveport.sandbox.pool.first_sandbox import FirstSandbox
 
 
 class RunOptions(NamedTuple):
@@ -47,15 +49,18 @@ def run_program_here(options: RunOptions) -> int:
         UsageError: An option is wrong, or a file can't be read.
         GloveportError: The configuration is wrong, or it can't be run here.
     """
-    from gloveport.cli.run_printing import read_request
-    from gloveport.event_loop import run as run_loop
-
     if options.file is None and options.code is None and sys.stdin.isatty():
         raise UsageError("name a FILE, give -c CODE, or - to read standard input")
     if options.file is not None and options.code is not None:
         raise UsageError("give a FILE or -c CODE, not both")
-    loaded = load_config(options.config)
-    limits = loaded.policy.limits
+    # What takes its own time is started before the rest is imported.
+    from gloveport.sandbox.reaper.reaper_process import start_reaper
+
+    reaper = start_reaper()
+    from gloveport.cli.run_printing import read_request
+
+    config = load_config(options.config)
+    limits = config.policy.limits
     asked = {
         "language": options.language or _language_of(options.file),
         "code": _read(options.file, limits.code_bytes) if options.code is None else options.code,
@@ -65,7 +70,16 @@ def run_program_here(options: RunOptions) -> int:
     request = read_request(asked)
     if options.files:
         request = request.model_copy(update={"files": read_inputs(options.files, limits.input_bytes)})
-    return run_loop(_execute, loaded, request, options.as_json, options.out)
+    from gloveport.bootstrap.host_setup import open_host
+    from gloveport.late_module import import_now
+
+    meanwhile = "gloveport.bootstrap.early_sandbox", "gloveport.event_loop"
+    with open_host(config, os.environ, reaper, lambda: import_now(*meanwhile)) as host:
+        from gloveport.bootstrap.early_sandbox import begin_sandbox
+        from gloveport.event_loop import run
+
+        with begin_sandbox(host, config, request) as first:
+            return run(_execute, host, first, config, request, options.as_json, options.out)
 
 
 def _language_of(file: Path | None) -> str:
@@ -92,34 +106,31 @@ def _read(file: Path | None, code_bytes: int) -> str:
         raise UsageError(f"{name} is no UTF-8 text: byte {error.start} is wrong") from error
 
 
-async def _execute(config: "Config", request: "Request", as_json: bool, out: Path | None) -> int:
+async def _execute(
+    host: "Host", first: "FirstSandbox", config: "Config", request: "Request", as_json: bool, out: Path | None
+) -> int:
     """Run it in this process, and tell the exit code."""
     import anyio
 
-    from gloveport.bootstrap.host_setup import open_host
+    from gloveport.bootstrap.app import assemble_on
     from gloveport.cli.backend import choose_connect
+    from gloveport.cli.printer import printing
+    from gloveport.cli.run_printing import run_program
     from gloveport.config.schema import PoolSettings
     from gloveport.errors import GloveportError
-    from gloveport.late_module import import_now
+    from gloveport.server.process.signals import on_end_signal
 
-    needed = "gloveport.bootstrap.app", "gloveport.cli.printer", "gloveport.server.process.signals"
     ended: Result | GloveportError | None = None
-    limits = config.policy.limits
     alone = config.model_copy(update={"pool": PoolSettings(forked=0, booted=0)})  # there is one program, and it is here
-    with open_host(alone, os.environ, lambda: import_now(*needed)) as host:
-        from gloveport.bootstrap.app import assemble_on
-        from gloveport.cli.printer import printing
-        from gloveport.cli.run_printing import run_program
-        from gloveport.server.process.signals import on_end_signal
-
-        async with assemble_on(host, alone, os.environ, choose_connect(config)) as engine:
-            collect_from_now_on()
-            with anyio.CancelScope() as scope, on_end_signal(scope.cancel) as came:
-                async with printing(scope) as printer:
-                    try:
-                        ended = await run_program(engine, request, limits, printer, as_json=as_json, out=out)
-                    except GloveportError as error:
-                        ended = error
+    async with assemble_on(host, alone, os.environ, choose_connect(config), cold=first) as engine:
+        collect_from_now_on()
+        with anyio.CancelScope() as scope, on_end_signal(scope.cancel) as came:
+            async with printing(scope) as printer:
+                try:
+                    limits = config.policy.limits
+                    ended = await run_program(engine, request, limits, printer, as_json=as_json, out=out)
+                except GloveportError as error:
+                    ended = error
     if isinstance(ended, GloveportError):
         raise ended
     if came:

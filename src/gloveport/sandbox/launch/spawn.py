@@ -42,6 +42,7 @@ else:
 ZYGOTE = f"{GUEST}/zygote.py"
 """The program of a fork server."""
 
+_INIT = f"{GUEST}/init.py"
 _STAGE = "/run"
 
 Options: TypeAlias = Callable[[Plan, bubblewrap.Descriptors, Mapping[str, str]], list[str]]
@@ -55,7 +56,7 @@ class UidRange(Struct, frozen=True, kw_only=True):
 
 
 class BegunProcess(Struct, frozen=True, kw_only=True):
-    """What ``Bubblewrap.begin`` has begun: ``spawn`` takes it, or ``stack`` is closed, and it is killed.
+    """What ``Bubblewrap`` has begun: ``spawn`` takes it, or ``stack`` is closed, and it is killed.
 
     Attributes:
         stack: Closes what is ours of it.
@@ -101,8 +102,10 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
             yield child
 
     @contextlib.asynccontextmanager
-    async def build(self, plan: Plan) -> "AsyncIterator[confined.Confined]":
+    async def build(self, plan: Plan, begun: BegunProcess | None = None) -> "AsyncIterator[confined.Confined]":
         """As ``start``, for those who do more with it than run a program.
+
+        ``begun``: what ``begin_build`` has begun, for the same walls.
 
         Raises:
             SandboxError: A wall of the plan can't be built on this host.
@@ -112,7 +115,7 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
         with contextlib.ExitStack() as stack:
             async with (
                 contextlib.AsyncExitStack() as leftovers,
-                self.spawn(plan, f"{GUEST}/init.py", bubblewrap.arguments, plan.doors) as spawned,
+                self.spawn(plan, _INIT, bubblewrap.arguments, plan.doors, begun) as spawned,
             ):
                 with spawned.report_failures(), contextlib.ExitStack() as opened:
                     # Made while bubblewrap starts.
@@ -191,15 +194,21 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
                 with anyio.CancelScope(shield=True):
                     await spawned.end()
 
-    def begin_zygote(self, plan: Plan) -> BegunProcess:
-        """Begin to start a fork server before there is an event loop, as the first process of all.
+    def begin_build(self, plan: Plan) -> BegunProcess:
+        """Begin to start a sandbox before there is an event loop, as the first of all.
 
         Raises:
             SandboxError: It can't be started.
         """
-        options = bubblewrap.arguments_of_zygote
+        return self._begin(plan, _INIT, bubblewrap.arguments, plan.doors)
+
+    def begin_zygote(self, plan: Plan) -> BegunProcess:
+        """As ``begin_build``, of a fork server."""
+        return self._begin(plan, ZYGOTE, bubblewrap.arguments_of_zygote, None)
+
+    def _begin(self, plan: Plan, script: str, options: Options, doors: Sequence[Door] | None) -> BegunProcess:
         with contextlib.ExitStack() as stack:
-            with _as_sandbox_error(), self._prepare(plan, ZYGOTE, options, None, stack) as prepared:
+            with _as_sandbox_error(), self._prepare(plan, script, options, doors, stack) as prepared:
                 process = prepared.process(process=self.launcher.launch_first(prepared.passed, prepared.held, stack))
             return BegunProcess(process=process, stack=stack.pop_all())
 

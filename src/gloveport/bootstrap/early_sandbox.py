@@ -1,0 +1,39 @@
+"""Begins the sandbox of ``gloveport run`` before there is an event loop, and before much of what is needed then."""
+
+import contextlib
+from collections.abc import Iterator
+
+from gloveport.bootstrap.host_setup import Host
+from gloveport.bootstrap.operator_reach import reach_of, whole_grant
+from gloveport.config import Config
+from gloveport.egress.sandbox_network import leads_out
+from gloveport.errors import SandboxError
+from gloveport.model import Request
+from gloveport.sandbox.plan import make_plan
+from gloveport.sandbox.pool.first_sandbox import BegunBuild, FirstSandbox
+
+
+@contextlib.contextmanager
+def begin_sandbox(host: Host, config: Config, request: Request) -> Iterator[FirstSandbox]:
+    """What gives the program its sandbox; on leaving, what was begun for nothing is ended.
+
+    Args:
+        host: Where it runs.
+        config: What the operator has configured.
+        request: What was asked for.
+    """
+    with contextlib.closing(FirstSandbox(backend=host.backend, begun=_begin(host, config, request))) as first:
+        yield first
+
+
+def _begin(host: Host, config: Config, request: Request) -> BegunBuild | None:
+    """For the walls that a program has by this policy. None where it has others, or they aren't known yet."""
+    runtime = host.runtimes.get(request.language)
+    if runtime is None or request.environment is not None or leads_out(config.way_out):
+        return None
+    grant = whole_grant(config)
+    try:
+        plan = make_plan(runtime.prepare(request.code, grant), grant, host.system, reach_of(config, None).network)
+        return BegunBuild(plan=plan, process=host.backend.begin_build(plan))
+    except SandboxError:  # the run hears why
+        return None
