@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import tempfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -252,6 +253,26 @@ class TestTheRoot:
         for wrong in (root / "none", root / "file", above / "link", above / "circle", root / "../workspace", Path()):
             with pytest.raises(ConfigError, match="hint"), Tree.open_tree(wrong):
                 pass
+
+    def test_who_may_not_search_it_is_told_so(self):
+        """Not that the kernel is too old. Root may search all, so it is another user's process that tries."""
+        with tempfile.TemporaryDirectory(dir="/var/tmp") as place:
+            closed = Path(place, "closed")
+            closed.mkdir()
+            Path(place).chmod(0o755)
+            closed.chmod(0o600)
+            child = os.fork()
+            if child == 0:
+                if os.geteuid() == 0:
+                    os.setresuid(65533, 65533, 65533)
+                try:
+                    with Tree.open_tree(closed):
+                        pass
+                except ConfigError as error:
+                    os._exit("look into" not in str(error))
+                finally:
+                    os._exit(2)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 class TestRaces:

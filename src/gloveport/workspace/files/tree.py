@@ -99,7 +99,7 @@ class Tree(Struct, frozen=True):
         """Hold the directory ``root``, which must be its own real path.
 
         Raises:
-            ConfigError: It is no directory, or its path leads through links.
+            ConfigError: It is no directory, its path leads through links, or we may not search it.
             SandboxError: The kernel, or a container's system call filter, has no openat2.
         """
         with closing(_open_root(root)) as descriptor:
@@ -242,6 +242,11 @@ class Tree(Struct, frozen=True):
         try:
             os.close(self._openat2(".", _NAME, NO_SYMLINKS))
         except OSError as error:
+            if error.errno == errno.EACCES:  # a container's filter says EPERM or ENOSYS
+                raise ConfigError(
+                    f"this user can't look into the workspace {self.root}: {error.strerror}",
+                    hint="give it the directory, or the right to search it",
+                ) from error
             raise SandboxError(
                 f"the kernel can't keep paths inside of the workspace: openat2: {error.strerror}",
                 hint="run Linux 5.6 or newer, and let the container's system call filter pass openat2",
