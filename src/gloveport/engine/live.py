@@ -1,13 +1,12 @@
 """Shows the output of a run that has no result: so far while it goes on, all of it where it was cancelled."""
 
 from collections.abc import Callable, Mapping
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct, field
 
-from gloveport.model import Output
+from gloveport.model import Output, Stream
 
-Stream: TypeAlias = Literal["stdout", "stderr"]
 Streams: TypeAlias = Mapping[Stream, Output]
 
 

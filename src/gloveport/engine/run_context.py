@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from gloveport.egress.outbound_session import RequestJournal
 from gloveport.engine.build_progress import OnProgress, no_progress
-from gloveport.engine.live import LiveOutput, Stream
+from gloveport.engine.live import LiveOutput
 from gloveport.engine.reach import Reach
 from gloveport.guard import Asker, Guard
 from gloveport.hub.ledger import Ledger
-from gloveport.model import Execute, Grant, Request
+from gloveport.model import Execute, Grant, Request, Stream
 from gloveport.model.skill import SkillRights
 from gloveport.policy.decisions.skill_grant import UsedRight
 from gloveport.policy.npm_requests import with_imports_of_npm

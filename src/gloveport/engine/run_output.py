@@ -8,10 +8,10 @@ from typing import Self
 import anyio
 from msgspec import Struct
 
-from gloveport.engine.live import Stream, Streams
+from gloveport.engine.live import Streams
 from gloveport.engine.run_context import Execution
 from gloveport.fairness import SMALL_BYTES, compute
-from gloveport.model import Output
+from gloveport.model import Output, Stream
 from gloveport.sandbox.run.capture import Archive, Capture
 
 _STREAMS: tuple[Stream, ...] = ("stdout", "stderr")

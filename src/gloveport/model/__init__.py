@@ -8,7 +8,7 @@ from gloveport.model.languages import GUEST, LANGUAGES, OUT, OUT_LINKS, PRIVATE,
 from gloveport.model.prepared_program import Program, SessionSetup, Symlink
 from gloveport.model.run_policy import MIB, Grant, Limits, Mount, Narrowing, Policy, Seconds
 from gloveport.model.run_request import Action, Allow, Ask, Decision, Deny, Execute, Request
-from gloveport.model.run_result import Failure, LimitName, Output, Result, SessionState, Status, Usage, Variable
+from gloveport.model.run_result import Failure, LimitName, Output, Result, SessionState, Status, Stream, Usage, Variable
 from gloveport.model.value import Value
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "SessionSetup",
     "SessionState",
     "Status",
+    "Stream",
     "Symlink",
     "Usage",
     "Value",

@@ -12,6 +12,7 @@ from gloveport.model.run_policy import Grant
 from gloveport.model.value import Value
 
 Status: TypeAlias = Literal["ok", "error", "timeout", "cancelled", "killed", "denied", "running", "waiting"]
+Stream: TypeAlias = Literal["stdout", "stderr"]
 LimitName: TypeAlias = Literal[
     "wall_seconds",
     "cpu_seconds",

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from gloveport.engine.caller import Caller
 from gloveport.errors import Denied
+from gloveport.model import Stream
 from gloveport.server.rendering import workspace_text as texts
 from gloveport.server.rendering.pages import PREFIX, not_kept, page_text, read_page
 from gloveport.server.rendering.replies import to_wire
@@ -24,7 +25,7 @@ from gloveport.server.tools.argument_check import takes
 from gloveport.server.tools.progress import progress_for, reporting
 from gloveport.server.transports.disconnect import ended_with
 from gloveport.workspace.commands.answers import AnswerBounds, answer, page, parse_reference, told_offsets
-from gloveport.workspace.commands.command import Command, Stream
+from gloveport.workspace.commands.command import Command
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.tool_types import Bytes
 from gloveport.workspace_service.command_requests import (

@@ -5,8 +5,9 @@ from typing import Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+from gloveport.model import Stream
 from gloveport.sandbox.run.capture import plain
-from gloveport.workspace.commands.command import STREAMS, Command, CommandOutput, Stream
+from gloveport.workspace.commands.command import STREAMS, Command, CommandOutput
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.line_reader import whole_characters
 from gloveport.workspace.tool_types import Bytes, next_action

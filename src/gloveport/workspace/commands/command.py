@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct, field
 
 from gloveport.background_jobs import Job
-from gloveport.model import SessionState
+from gloveport.model import SessionState, Stream
 from gloveport.sandbox.base import Outcome
 from gloveport.sandbox.console import Console
 from gloveport.workspace.commands.retained import Retained
@@ -17,7 +17,6 @@ from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.line_reader import whole_characters
 
 Status: TypeAlias = Literal["running", "exited", "timeout", "terminated"]
-Stream: TypeAlias = Literal["stdout", "stderr"]
 STREAMS: tuple[Stream, ...] = ("stdout", "stderr")
 
 _MOST_UNREAD: Final = 4 << 20
