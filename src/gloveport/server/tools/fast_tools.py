@@ -20,7 +20,7 @@ from gloveport.server.rendering.workspace_replies import plain_refusal, plain_re
 from gloveport.server.tools.command_tools import CommandTools
 from gloveport.server.tools.file_tools import PROGRAM_TOOLS, file_tools
 from gloveport.server.tools.offer import with_error_shape
-from gloveport.server.tools.write_tools import WriteTools
+from gloveport.server.tools.write_tools import PatchArguments, WriteTools
 from gloveport.workspace.commands.command import Command
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.documents import find_document
@@ -132,23 +132,33 @@ def _reading(service: WorkspaceService, function: Callable[..., Any]) -> FastToo
 
 
 def _patching(service: WorkspaceService) -> FastTool:
-    """Not for a while after the disk has taken long: everybody would wait for it."""
+    """Not at once for a while after the disk has taken long: everybody would wait for it."""
     tools = WriteTools(service=service)
-    parse = _parser(tools.apply_patch, frozenset({"patch"}))
+    foreseen = with_error_shape(tools.patch)
     again = 0.0
 
-    def patch(call: FastCall) -> FastAnswer | None:
+    def begin(call: FastCall) -> FastAnswer | Work | None:
         nonlocal again
-        given = parse(call.arguments)
-        started = time.monotonic()
-        if given is None or started < again:
+        given = without_nulls(call.arguments)
+        if any(map(_may_be_json, given.values())):
             return None
-        answer = tools.patch_now(call.caller, call.request, given["patch"])
-        if time.monotonic() - started > _LONG_SECONDS:
-            again = time.monotonic() + _REST_SECONDS
-        return answer
+        try:
+            asked = PatchArguments.model_validate(given)
+        except ValidationError:
+            return None
+        started = time.monotonic()
+        if started >= again and given.keys() == {"patch"}:
+            answer = tools.patch_now(call.caller, call.request, asked.patch)
+            if time.monotonic() - started > _LONG_SECONDS:
+                again = time.monotonic() + _REST_SECONDS
+            if answer is not None:
+                return answer
+        return partial(work, call, asked)
 
-    return patch
+    async def work(call: FastCall, asked: PatchArguments) -> WireReply:
+        return WireReply(await foreseen(call.caller, call.request, asked))
+
+    return begin
 
 
 def _executing(service: WorkspaceService) -> FastTool:

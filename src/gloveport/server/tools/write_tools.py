@@ -77,8 +77,7 @@ class WriteTools(Struct, frozen=True, kw_only=True):
         """Change files by a patch, all or none: `*** Begin Patch`, then `*** Add File: p`, `*** Delete File: p`,
         `*** Update File: p` (`*** Move to: q`) with `@@` hunks of ` `, `-` and `+` lines, then `*** End Patch`.
         """
-        action = to_thread.run_sync(patch_action, self.service.tree, asked.patch)
-        return await self._write(ctx, action, partial(self.service.writer.apply_patch, asked.patch, asked), asked)
+        return await self.patch(caller_of(ctx, self.service.transport), ctx.request_id, asked)
 
     @takes(ChangesArguments)
     async def apply_changes(self, ctx: Context[Any, Any], asked: ChangesArguments) -> wire.CallToolResult:
@@ -92,6 +91,12 @@ class WriteTools(Struct, frozen=True, kw_only=True):
         """Take back the last change by one of these tools, if its files are still as it left them."""
         action = to_thread.run_sync(undo_action, self.service.writer)
         return await self._write(ctx, action, self.service.writer.undo, WriteOptions(), texts.undo_result)
+
+    async def patch(self, caller: Caller, request: str, asked: PatchArguments) -> wire.CallToolResult:
+        """``apply_patch``, whoever has read its arguments."""
+        action = to_thread.run_sync(patch_action, self.service.tree, asked.patch)
+        work = partial(self.service.writer.apply_patch, asked.patch, asked)
+        return await self._write_for(caller, request, action, work, asked)
 
     def patch_now(self, caller: Caller, request: str, patch: str) -> FastAnswer | None:
         """``apply_patch`` without waiting for anybody but the disk; None where that is no way.
@@ -130,6 +135,18 @@ class WriteTools(Struct, frozen=True, kw_only=True):
         options: WriteOptions,
         words: Words = texts.write_result,
     ) -> wire.CallToolResult:
+        caller = caller_of(ctx, self.service.transport)
+        return await self._write_for(caller, ctx.request_id, wanted, work, options, words)
+
+    async def _write_for(
+        self,
+        caller: Caller,
+        request: str,
+        wanted: Awaitable[WriteFiles],
+        work: Callable[[], WriteResult],
+        options: WriteOptions,
+        words: Words = texts.write_result,
+    ) -> wire.CallToolResult:
         """Do a write, which is decided and written down first."""
         service = self.service
         try:
@@ -137,16 +154,18 @@ class WriteTools(Struct, frozen=True, kw_only=True):
             if options.dry_run:
                 outcome = await to_thread.run_sync(work)
             else:
-                outcome = await self._apply(ctx, action, work)
+                outcome = await self._apply(caller, request, action, work)
         except (WorkspaceError, Denied) as error:
             return clean_refusal(service, error)
         fields = service.clean(await run_hooks(service, outcome))
         return reply(fields, words(fields))
 
-    async def _apply(self, ctx: Context[Any, Any], action: WriteFiles, work: Callable[[], WriteResult]) -> WriteResult:
+    async def _apply(
+        self, caller: Caller, request: str, action: WriteFiles, work: Callable[[], WriteResult]
+    ) -> WriteResult:
         service = self.service
         try:
-            async with service.admit(caller_of(ctx, service.transport), action, ctx.request_id) as ending:
+            async with service.admit(caller, action, request) as ending:
                 outcome = await to_thread.run_sync(work)
                 ending.fields["written"] = _written_paths(outcome)
                 return outcome
