@@ -75,6 +75,14 @@ def test_what_is_not_granted_is_not_asked(home):
     assert text.startswith(f"registry={PUBLIC_REGISTRY}/\n@corp:registry=")
 
 
+def test_what_go_is_told_of_modules_counts_for_its_public_proxy_too():
+    """W4: a checksum database of the owner's own, say."""
+    environ = {"GOSUMDB": "sum.example+1+key", "GOFLAGS": "-toolexec=evil"}
+    assert find_owner_registries(environ, {"proxy.golang.org"}).variables == {"GOSUMDB": "sum.example+1+key"}
+    assert find_owner_registries(environ, HOSTS).variables == {}
+    assert find_owner_registries({**environ, "GOPROXY": "off"}, {"proxy.golang.org"}).variables == {}
+
+
 def test_a_line_can_not_end_in_an_address(tmp_path):
     """W4: what is written to one file of ours is one line of it."""
     (tmp_path / ".npmrc").write_text("registry=https://npm.example/\u2028x\n")

@@ -26,6 +26,9 @@ else:
     registries = late_module("gloveport.environments.registries")
 
 _GO_VARIABLES: Final = ("GOPROXY", "GOPRIVATE", "GONOPROXY", "GONOSUMDB", "GOSUMDB")
+_GO_PROXY: Final = "https://proxy.golang.org"
+"""Where go asks that was told nothing."""
+
 _CARGO_NAME: Final = late_pattern(r"[A-Za-z0-9_-]{1,64}")
 _MOST_BYTES: Final = 1 << 18
 
@@ -78,7 +81,7 @@ def find_owner_registries(environ: Mapping[str, str], granted: Collection[str]) 
     if crates := "".join(_cargo_tables(environ, is_granted)):
         files["cargo/config.toml"] = crates
     go = dict(_go_variables(environ))
-    proxies = [one for one in re.split(r"[,|]", go.get("GOPROXY", "")) if one not in {"direct", "off", ""}]
+    proxies = [one for one in re.split(r"[,|]", go.get("GOPROXY", _GO_PROXY)) if one not in {"direct", "off", ""}]
     return OwnerRegistries(
         files=files,
         variables={
