@@ -3,8 +3,11 @@
 import pytest
 
 from gloveport.config.loading.load import load
-from gloveport.config.preset_tables import find_preset
+from gloveport.config.preset_tables import preset_hosts
 from gloveport.errors import ConfigError
+from gloveport.model import Allow
+from gloveport.model.egress import Egress, Fetch
+from gloveport.policy.decisions.outbound import decide_fetch
 
 REGISTRIES = ("@pypi", "@npm", "@github", "@debian", "@crates", "@golang", "@maven")
 
@@ -25,12 +28,27 @@ def configured(tmp_path):
 @pytest.mark.parametrize("name", REGISTRIES)
 def test_a_registry_is_granted_by_its_name_and_only_to_read(configured, name):
     loaded = configured(f'[workspace]\nhosts = ["{name}", "own.test"]\n')
-    (api,) = loaded.config.api.values()
-    assert loaded.config.workspace.hosts == (*api.hosts, "own.test")
-    assert not api.auth
-    assert {method for rule in api.rules for method in rule.methods if not rule.paths} == {"GET", "HEAD"}
-    assert all(rule.action == "allow" for rule in api.rules)
-    assert {find_preset(host) for host in api.hosts} == {name}
+    apis = loaded.config.api.values()
+    assert loaded.config.workspace.hosts == (*(host for api in apis for host in api.hosts), "own.test")
+    rules = [rule for api in apis for rule in api.rules]
+    assert {method for rule in rules for method in rule.methods if not rule.paths} == {"GET", "HEAD"}
+    assert not any(api.auth for api in apis)
+    assert all(rule.action == "allow" for rule in rules)
+    assert {preset_hosts().get(host) for api in apis for host in api.hosts} <= {name, None}
+
+
+def test_of_a_host_that_serves_others_too_a_registry_has_its_own_paths(configured):
+    """N2: a bucket of anybody's is no module of Go, and its refusal does not lead to the registry."""
+    egress = Egress(apis=configured('[workspace]\nhosts = ["@golang"]\n').config.api)
+    archive = "/proxy-golang-org-prod/8e29-google.golang.org:api-v0.162.0%2Bincompatible.zip"
+    others = ("/anybody/proxy-golang-org-prod/x", "/proxy-golang-org-prod/../anybody/x")
+
+    def is_allowed(path):
+        action = Fetch(method="GET", scheme="https", host="storage.googleapis.com", port=443, path=path)
+        return isinstance(decide_fetch(egress, action), Allow)
+
+    assert [is_allowed(path) for path in (archive, *others)] == [True, False, False]
+    assert "storage.googleapis.com" not in preset_hosts()
 
 
 def test_the_owners_own_api_of_that_name_stands_in_its_place(configured):

@@ -1,7 +1,7 @@
 """P14, P19: what a command's answer says of its refused requests, whose words are the command's."""
 
 from gloveport.model.egress import Api, Egress, Exchange
-from gloveport.workspace_service.refused_requests import explain_refused, remedy_for
+from gloveport.workspace_service.refused_requests import explain_refused, explain_unresolved, remedy_for
 
 EGRESS = Egress(apis={"one": Api(hosts=("one.test",)), "all": Api(hosts=("*.many.test",))})
 REFUSED = "host_not_granted"
@@ -40,6 +40,20 @@ def test_the_line_that_helps_is_the_shortest_one():
     assert "[api." not in remedy_for("x.many.test", EGRESS)
     assert '"@crates"' in remedy_for("static.crates.io", EGRESS)
     assert '[api.NAME] hosts = ["other.test"]' in remedy_for("other.test", EGRESS)
+
+
+def test_names_that_lead_nowhere_are_told_with_the_line_that_helps():
+    said = "download of config.json failed: could not resolve host: index.crates.io. one.test, x.many.test"
+    told = {one.what: one.remedy for one in explain_unresolved(said, EGRESS, Egress())}
+    assert [*told] == ["the name index.crates.io was not found", "the name one.test was not found"]
+    assert ['hosts = ["@crates"]' in one for one in told.values()] == [True, False]
+    assert 'hosts = ["one.test"]' in told["the name one.test was not found"]
+
+
+def test_a_name_that_was_granted_or_is_part_of_another_is_not_told():
+    assert explain_unresolved("pypi.org.evil.test xpypi.org x.pypi.org my-pypi.org", EGRESS, Egress()) == ()
+    assert explain_unresolved("one.test", EGRESS, EGRESS) == ()
+    assert explain_unresolved("pypi.org", EGRESS, Egress(yolo=True)) == ()
 
 
 def test_a_refusal_of_another_kind_is_the_owners_word():

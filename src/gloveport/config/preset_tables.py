@@ -81,12 +81,24 @@ def resolve_hosts(data: Table) -> NamedHosts:
     return NamedHosts(layer, tuple(hosts) if isinstance(said, list) else None, tuple(faults))
 
 
-def find_preset(host: str) -> str | None:
-    """Find the name among ``workspace.hosts`` that stands for a host, with its sign."""
-    for name, apis in _open_apis().items():
-        if any(host in _hosts_of(_table(apis, api)) for api in apis):
-            return f"{_SIGN}{name}"
-    return None
+@cache
+def preset_hosts() -> Mapping[str, str]:
+    """List the hosts that a name among ``workspace.hosts`` stands for: that name, with its sign, by the host.
+
+    Without those of which it grants a few paths: whoever asks for another would not be helped by it.
+    """
+    return {
+        host: f"{_SIGN}{name}"
+        for name, apis in _open_apis().items()
+        for api in apis
+        if _grants_any_path(_table(apis, api))
+        for host in _hosts_of(_table(apis, api))
+    }
+
+
+def _grants_any_path(api: Table) -> bool:
+    rules = api.get("rules")
+    return isinstance(rules, list) and any("paths" not in rule for rule in rules)
 
 
 @cache

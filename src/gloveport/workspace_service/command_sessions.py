@@ -131,7 +131,7 @@ class CommandSessions(Struct, frozen=True, kw_only=True):
                 for sink in sinks.values():
                     sink.finish()
                 command.warnings += await self._made[session].save_configs(child)
-                self.sandboxes.explain(command, outcome)
+                self.sandboxes.explain(command, outcome, guard.grant.egress)
                 command.session = engine.session_requests.state_of(session, outcome)
                 ending.fields |= {
                     "state": command.session.state,

@@ -1,12 +1,13 @@
 """Says of hosts that a command can't reach what the owner would have to write for it to reach them."""
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from gloveport.config.preset_tables import find_preset
+from gloveport.config.preset_tables import preset_hosts
 from gloveport.egress.outbound_session import RequestJournal
 from gloveport.model.egress import Egress, Exchange
-from gloveport.policy.hosts.authorities import canonical_host, places_of
+from gloveport.policy.hosts.authorities import canonical_host, exact_places, places_of
 from gloveport.sandbox.run.capture import plain
 from gloveport.workspace.commands.command import Command, RefusedRequest
 
@@ -43,11 +44,30 @@ def explain_refused(exchanges: Iterable[Exchange], egress: Egress, clean: Callab
     return list(told.values())
 
 
+def explain_unresolved(said: str, egress: Egress, granted: Egress) -> tuple[RefusedRequest, ...]:
+    """The hosts that a command names, which has said that a name was not found: one of each remedy.
+
+    Args:
+        said: What it has said.
+        egress: All that the owner grants to anybody.
+        granted: What was granted to the command, or a permission would open to it.
+    """
+    if granted.yolo:
+        return ()
+    known = {*preset_hosts(), *(place.host for place in exact_places(egress))}
+    told: dict[str, RefusedRequest] = {}
+    for host in sorted(known):
+        if re.search(rf"(?<![\w.-]){re.escape(host)}(?!\.?[\w-])", said, re.ASCII) and not places_of(granted, host):
+            remedy = remedy_for(host, egress)
+            told.setdefault(remedy, RefusedRequest(what=f"the name {host} was not found", remedy=remedy))
+    return tuple(told.values())[:_MOST_TOLD]
+
+
 def remedy_for(host: str, egress: Egress) -> str:
     """What the owner writes so that commands reach a host."""
     if places_of(egress, host):
         return f'the owner grants it to commands by hosts = ["{host}"] in [workspace]'
-    if preset := find_preset(host):
+    if preset := preset_hosts().get(host):
         return f'the owner grants it by hosts = ["{preset}"] in [workspace]'
     return f'the owner grants it by [api.NAME] hosts = ["{host}"], and hosts = ["@NAME"] in [workspace]'
 

@@ -8,10 +8,12 @@ from gloveport.egress.scrubbed_output import ScrubbedSink
 from gloveport.engine.execution import Engine
 from gloveport.guard import Guard
 from gloveport.model import Program
+from gloveport.model.egress import Egress
 from gloveport.policy.decisions.modes import stance
 from gloveport.sandbox.base import Outcome
 from gloveport.sandbox.console import Console
 from gloveport.sandbox.run.confined import Confined
+from gloveport.workspace.commands.answers import says_name_not_found
 from gloveport.workspace.commands.command import Command
 from gloveport.workspace.commands.registry import Commands
 from gloveport.workspace_service.command_environments import CommandEnvironments
@@ -19,7 +21,7 @@ from gloveport.workspace_service.command_types import PreparedCommand
 from gloveport.workspace_service.missing_programs import explain_missing
 from gloveport.workspace_service.protected_sandboxes import VALUE_BYTES, ProtectedSandboxes
 from gloveport.workspace_service.readonly_workers import ReadonlyWorkers
-from gloveport.workspace_service.refused_requests import note_requests
+from gloveport.workspace_service.refused_requests import explain_unresolved, note_requests
 from gloveport.workspace_service.sandbox_ports import SandboxPorts
 
 SHELL: Final = ("/bin/bash", "--noprofile", "--norc", "-c")
@@ -76,7 +78,7 @@ class WorkspaceSandboxes(ProtectedSandboxes, eq=False, kw_only=True):
                     run,
                     note_requests(command, self.reach.egress, self.engine.clean),
                 )
-                self.explain(command, outcome)
+                self.explain(command, outcome, guard.grant.egress)
                 return outcome
             finally:  # also where it was ended by whoever began it
                 ending.fields |= {f"{name}_bytes": output.retained.total for name, output in command.outputs.items()}
@@ -100,10 +102,21 @@ class WorkspaceSandboxes(ProtectedSandboxes, eq=False, kw_only=True):
             sink.finish()
         return outcome
 
-    def explain(self, command: Command, outcome: Outcome) -> None:
-        """Note what would show a command the program that it did not find."""
+    def explain(self, command: Command, outcome: Outcome, granted: Egress) -> None:
+        """Note what would show a command the program, or lead it to the host, that it did not find.
+
+        Args:
+            command: One that has ended.
+            outcome: How.
+            granted: What it could reach.
+        """
+        if not outcome.exit_code:
+            return
+        said = "\n".join(
+            output.retained.last(0, _SAID_BYTES)[1].decode(errors="replace") for output in command.outputs.values()
+        )
         if outcome.exit_code == _NOT_FOUND:
-            said = "\n".join(
-                output.retained.read(0, _SAID_BYTES)[1].decode(errors="replace") for output in command.outputs.values()
-            )
             command.missing = explain_missing(said, self.tree.root, self.owners_path)
+        if says_name_not_found(said := said.lower()):
+            egress = self.reach.egress
+            command.unresolved = explain_unresolved(said, egress, egress if command.can_ask_for_network else granted)

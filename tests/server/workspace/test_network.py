@@ -189,6 +189,16 @@ async def test_a_refused_request_is_told_with_what_would_allow_it(serve, far):
         assert "@pypi" in shown
 
 
+async def test_a_name_that_leads_nowhere_is_told_with_what_would_allow_it(tmp_path):
+    """W4: where nothing at all is granted no request is made that could be refused."""
+    async with opened(tmp_path, mode="trusted") as served:
+        for more in ({}, {"session": "new"}):
+            told = await served.run("curl -sS https://index.crates.io/config.json", **more)
+            (one,) = told["diagnostics"]
+            assert "index.crates.io" in one["evidence"]
+            assert 'hosts = ["@crates"] in [workspace]' in one["suggested_fix"]
+
+
 async def test_what_no_permission_opens_is_not_asked_for(serve, far):
     """H8: a person would grant it, and the command fail all the same."""
     async with serve() as served:

@@ -28,6 +28,7 @@ _NOT_GRANTED: Final = (
     "no API of the operator's configuration grants that host to this command: use what is installed, or tell the owner "
     'which host it needs; hosts = ["@pypi"] in [workspace] grants a registry: @npm, @github, @debian, @crates …'
 )
+_NO_NAME: Final = "DNS_RESOLUTION_FAILED"
 _CLOSED: Final = (
     "the gate network is closed: ask for the permission network, with a command that names the host; it opens the "
     "hosts of granted APIs alone"
@@ -68,7 +69,13 @@ _REFUSED: Final = {
 }
 """What programs say that are refused something, and what to do."""
 
-_DNS: Final = ("could not resolve host", "temporary failure in name resolution", "name or service not known")
+# libcurl, the C library, Go, Java, Node, Rust; Gradle, for there is a store of certificates where there is a network.
+_NAME_NOT_FOUND: Final = (
+    *("could not resolve host", "temporary failure in name resolution", "name or service not known"),
+    *("no such host", "no suitable address found", "unknown host", "unknownhostexception"),
+    *("getaddrinfo eai_again", "getaddrinfo enotfound", "failed to lookup address information"),
+    "lib/security/cacerts (no such file or directory)",
+)
 
 
 class AnswerBounds(BaseModel):
@@ -199,6 +206,11 @@ def _news(command: Command, stream: Stream, since: int, most_bytes: int) -> tupl
     return fields, text, f"{offset - since} bytes are left out{lost}" if cut_by else ""
 
 
+def says_name_not_found(said: str) -> bool:
+    """Whether a text in small letters says that the name of a host leads nowhere."""
+    return any(phrase in said for phrase in _NAME_NOT_FOUND)
+
+
 def _operation_outcome(command: Command) -> str:
     match command.status:
         case "running":
@@ -290,6 +302,8 @@ def _find_refusals(command: Command, texts: Mapping[Stream, str]) -> Iterator[tu
     for code, (phrases, fix) in _REFUSED.items():
         if phrase := next((phrase for phrase in phrases if phrase in errors), None):
             yield code, f"it said: {phrase}", fix
-    if command.exit_code not in {None, 0} and any(phrase in said for phrase in _DNS):
-        fix = _CLOSED if command.can_ask_for_network else _NOT_GRANTED
-        yield "DNS_RESOLUTION_FAILED", "a name was not found", fix
+    if command.exit_code not in {None, 0} and says_name_not_found(said):
+        for unresolved in command.unresolved:
+            yield _NO_NAME, unresolved.what, unresolved.remedy
+        if not command.unresolved:
+            yield _NO_NAME, "a name was not found", _CLOSED if command.can_ask_for_network else _NOT_GRANTED

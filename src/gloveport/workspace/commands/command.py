@@ -72,6 +72,7 @@ class Command(Job, eq=False, kw_only=True, weakref=True):
         can_ask_for_network: Whether the gate ``network`` was closed to it, and a person could open that.
         missing: Of one that found no program: what would show it that; empty where nobody knows.
         refused: Says which of its requests were refused until now.
+        unresolved: Of one that has failed and said that a name was not found: those that the owner could grant.
         session: How the session stands in which it runs; None where it has a sandbox of its own.
         interrupt: Interrupts it there; None where ``console`` does.
         outputs: What it has said on each stream.
@@ -87,6 +88,7 @@ class Command(Job, eq=False, kw_only=True, weakref=True):
     can_ask_for_network: bool = False
     missing: str = ""
     refused: Callable[[], Sequence[RefusedRequest]] = _nothing_refused
+    unresolved: Sequence[RefusedRequest] = ()
     session: SessionState | None = None
     interrupt: Callable[[], object] | None = None
     outputs: Mapping[Stream, CommandOutput] = {}
