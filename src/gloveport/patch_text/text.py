@@ -162,9 +162,9 @@ _DEEPEST: Final = 1000
 
 def index_lines(lines: Sequence[str], grade: Grade) -> LineIndex:
     """The index of a file's lines, at most ``MAX_LINES``: there are as many characters as that."""
-    characters: dict[str, str] = {}
-    text = "".join([characters.setdefault(normalize(line, grade), chr(len(characters))) for line in lines])
-    return characters, text
+    normal = lines if grade == "exact" else [normalize(line, grade) for line in lines]
+    characters = {line: chr(number) for number, line in enumerate(dict.fromkeys(normal))}
+    return characters, "".join([characters[line] for line in normal])
 
 
 def normalize(line: str, grade: Grade) -> str:

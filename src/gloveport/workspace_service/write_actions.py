@@ -30,7 +30,7 @@ def patch_action(tree: Tree, patch: str) -> WriteFiles:
     changes: list[PathChange] = []
     with suppress(PatchError):
         changes = path_changes(parsing.parse_patch(patch))
-    return make_write_action(tree, changes, patch)
+    return make_write_action(tree, _place(tree, changes), patch)
 
 
 def path_changes(operations: Sequence[parsing.Operation]) -> list[PathChange]:
@@ -48,7 +48,7 @@ def changes_action(tree: Tree, changes: Sequence[Change]) -> WriteFiles:
     plain = [change.model_dump(mode="json", exclude_none=True) for change in changes]
     left = [PathChange(operation=one.action, path=one.path) for one in changes if one.action != "copy"]
     made = [PathChange(operation=one.action, path=one.destination) for one in changes if one.destination]
-    return make_write_action(tree, left + made, json.dumps(plain, ensure_ascii=False, sort_keys=True))
+    return make_write_action(tree, _place(tree, left + made), json.dumps(plain, ensure_ascii=False, sort_keys=True))
 
 
 def replacement_action(tree: Tree, asked: Replacement) -> WriteFiles:
@@ -56,7 +56,7 @@ def replacement_action(tree: Tree, asked: Replacement) -> WriteFiles:
     content = json.dumps(
         {name: getattr(asked, name) for name in Replacement.model_fields}, ensure_ascii=False, sort_keys=True
     )
-    return make_write_action(tree, [PathChange(operation="edit", path=asked.path)], content)
+    return make_write_action(tree, _place(tree, [PathChange(operation="edit", path=asked.path)]), content)
 
 
 def undo_action(writer: Writer) -> WriteFiles:
@@ -64,12 +64,15 @@ def undo_action(writer: Writer) -> WriteFiles:
     return WriteFiles(changes=tuple(PathChange(operation=how, path=path) for how, path in writer.describe_undo()))
 
 
-def make_write_action(tree: Tree, changes: Sequence[PathChange], content: str) -> WriteFiles:
+def make_write_action(tree: Tree, placed: Sequence[PathChange], content: str) -> WriteFiles:
     """What is decided about: by where its files lie, however they were written down. ``content`` says all of it."""
-    placed = [PathChange(operation=change.operation, path=_lies_at(tree, change.path)) for change in changes]
     action = write_action(placed, find_ignored(tree, [change.path for change in placed]))
     size, digest = measure(content)
     return action.model_copy(update={"bytes": size, "sha256": digest})
+
+
+def _place(tree: Tree, changes: Sequence[PathChange]) -> list[PathChange]:
+    return [PathChange(operation=change.operation, path=_lies_at(tree, change.path)) for change in changes]
 
 
 def _lies_at(tree: Tree, path: str) -> str:

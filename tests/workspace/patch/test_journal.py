@@ -116,6 +116,6 @@ def test_who_can_not_wait_leaves_what_was_interrupted_to_others(root, tree, stat
     with Journal.lock(state) as journal:
         assert journal.last() == (BEGUN, RECORD)
     writer.recover()
-    with writer.stage_at_once(operations, 1000) as apply:
+    with writer.stage_at_once(operations, 1000) as (_, apply):
         apply()
     assert (root / "a").read_text() == "x\n"

@@ -167,7 +167,7 @@ def test_what_was_taken_back_and_then_made_by_hand_is_nothing_to_take_back(root,
 def test_what_did_not_come_about_and_was_then_made_by_hand_neither(root, writer):
     """W3."""
     (root / "a").write_text("0\n")
-    with writer.stage_at_once(parsing.parse_patch(patch("*** Update File: a", "-0", "+1")), 1000) as apply:
+    with writer.stage_at_once(parsing.parse_patch(patch("*** Update File: a", "-0", "+1")), 1000) as (_, apply):
         (root / "a").write_text("00\n")
         with pytest.raises(WorkspaceError, match="somebody else"):
             apply()

@@ -112,10 +112,11 @@ class WriteTools(Struct, frozen=True, kw_only=True):
                 operations = parsing.parse_patch(patch)
                 if not _is_little(changes := path_changes(operations)):
                     return None
-                apply = stack.enter_context(service.writer.stage_at_once(operations, _SHORT_BYTES))
+                places, apply = stack.enter_context(service.writer.stage_at_once(operations, _SHORT_BYTES))
             except (BlockingIOError, PatchError, WorkspaceError):
                 return None
-            admission = service.admit_now(caller, make_write_action(service.tree, changes, patch), request)
+            placed = [PathChange(operation=change.operation, path=places[change.path]) for change in changes]
+            admission = service.admit_now(caller, make_write_action(service.tree, placed, patch), request)
             if admission is None:
                 return None
             try:

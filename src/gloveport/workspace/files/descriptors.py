@@ -55,3 +55,14 @@ def read_all(descriptor: int, most_bytes: int) -> bytes | None:
             return None
         pieces.append(piece)
     return b"".join(pieces)
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of it.
+
+    Raises:
+        OSError: There is no space, perhaps after a part of it.
+    """
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]

@@ -6,6 +6,7 @@ valid Unicode.
 """
 
 import os
+from functools import lru_cache
 from typing import Final
 
 from gloveport.late_pattern import late_pattern
@@ -61,6 +62,7 @@ def shorten(text: str, most: int = _SHOWN) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
+@lru_cache(256)  # one call asks it of the same few paths again and again
 def check_path(path: str) -> str:
     """The one spelling of a path that was asked for: no empty part, no ".". It need not exist.
 

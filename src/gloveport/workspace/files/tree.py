@@ -122,9 +122,10 @@ class Tree(Struct, frozen=True):
 
     def make_relative(self, path: str) -> str:
         """A path as it was asked for, relative to the root where it is absolute and begins with that."""
-        for root in (spell_path(bytes(self.root)), self.seen_at):
-            if root and f"{path}/".startswith(f"{root}/"):
-                return path[len(root) :].lstrip("/") or "."
+        if path.startswith("/"):
+            for root in (spell_path(bytes(self.root)), self.seen_at):
+                if root and f"{path}/".startswith(f"{root}/"):
+                    return path[len(root) :].lstrip("/") or "."
         return path
 
     @contextmanager

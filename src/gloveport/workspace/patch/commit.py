@@ -14,7 +14,7 @@ import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Final, Literal
+from typing import Final, Literal, TypeGuard
 
 from msgspec import Struct, field
 
@@ -24,7 +24,7 @@ from gloveport.workspace.files.spelling import native_name, parent_of
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch import file_swap
 from gloveport.workspace.patch.file_swap import Attributes, Changed, FileStep
-from gloveport.workspace.patch.journal import BEGUN, COMMITTED, DONE, TAKEN_BACK, CommitRecord, Journal
+from gloveport.workspace.patch.journal import BEGUN, COMMITTED, DONE, TAKEN_BACK, CommitRecord, Journal, LastCommit
 from gloveport.workspace.patch.staging import StagedFile, conflict
 
 HIDDEN: Final = ".gloveport-"
@@ -46,15 +46,13 @@ class Recovery(Struct, frozen=True):
     left: tuple[str, ...] = ()
 
 
-def last_undoable(journal: Journal) -> int:
+def last_undoable(last: LastCommit | None) -> int:
     """Number of the last change that can be taken back; 0 where there is none. Once ``recover`` was called."""
-    last = journal.last()
     return 0 if last is None else last[1].undo[last[0] in {COMMITTED, DONE}]
 
 
-def is_interrupted(journal: Journal) -> bool:
+def is_interrupted(last: LastCommit | None) -> TypeGuard[LastCommit]:
     """Whether ``recover`` has something to do."""
-    last = journal.last()
     return last is not None and last[0] in {BEGUN, COMMITTED}
 
 
@@ -129,7 +127,7 @@ def recover(tree: Tree, journal: Journal) -> Recovery:
         WorkspaceError: PATCH_ROLLBACK_FAILED.
     """
     last = journal.last()
-    if last is None or last[0] not in {BEGUN, COMMITTED}:
+    if not is_interrupted(last):
         return Recovery("nothing")
     state, record = last
     with ExitStack() as stack:

@@ -28,7 +28,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 from gloveport.atomic_file import EXCHANGE, NOREPLACE, rename
 from gloveport.openat2 import closing
 from gloveport.patch_text.text import revision
-from gloveport.workspace.files.descriptors import READ, read_all
+from gloveport.workspace.files.descriptors import READ, read_all, write_all
 
 MAX_BYTES: Final = 16 << 20
 """What a file may hold to be changed. What is more is somebody else's."""
@@ -164,9 +164,7 @@ def prepare(directory: int, step: FileStep, content: bytes, attributes: Attribut
         OSError: It can't be written.
     """
     with closing(os.open(step.hidden, _CREATE, 0o600, dir_fd=directory)) as descriptor:
-        view = memoryview(content)
-        while view:
-            view = view[os.write(descriptor, view) :]
+        write_all(descriptor, content)
         lost = attributes.give(descriptor)
         os.fsync(descriptor)
     return lost

@@ -63,6 +63,10 @@ class CommitRecord(BaseModel):
         return len(self.steps) == 1 and not self.made and not self.emptied
 
 
+LastCommit: TypeAlias = tuple[State, CommitRecord]
+"""How far the last commit came, and what it was."""
+
+
 class Journal(Struct, frozen=True):
     """The journal of one workspace, locked.
 
@@ -96,8 +100,8 @@ class Journal(Struct, frozen=True):
             os.close(file)
             os.close(directory)
 
-    def last(self) -> tuple[State, CommitRecord] | None:
-        """How far the last commit came, and what it was; None where there was none, or it never began."""
+    def last(self) -> LastCommit | None:
+        """The last commit; None where there was none, or it never began."""
         content = os.pread(self.file, os.fstat(self.file).st_size, 0)
         text = unseal(content[1:])
         return None if text is None else (content[:1], CommitRecord.model_validate_json(text))

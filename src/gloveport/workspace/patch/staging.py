@@ -4,7 +4,7 @@ Each name is read once, by descriptor, and what later operations see of it is wh
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Final
 
@@ -169,6 +169,11 @@ class Staging(Struct):
         if path not in self._by_given_name:
             self._by_given_name[path] = self._find(path)
         return self._by_given_name[path]
+
+    @property
+    def places(self) -> Mapping[str, str]:
+        """Where each file lies that was asked for, by the name that it was asked for by."""
+        return {name: target.path for name, target in self._by_given_name.items()}
 
     def _find(self, path: str) -> StagedFile:
         with ExitStack() as held:

@@ -15,9 +15,10 @@ from typing import BinaryIO, Final, Literal, TypeAlias
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict
 
+from gloveport.openat2 import closing
 from gloveport.patch_text.text import count_changed_lines, difference, revision
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.descriptors import READ
+from gloveport.workspace.files.descriptors import READ, write_all
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch.commit import last_undoable
 from gloveport.workspace.patch.file_swap import Attributes
@@ -103,11 +104,10 @@ def _write(directory: int, head: _EntryHead, contents: Sequence[bytes]) -> None:
         for slot in range(ENTRIES):
             with suppress(FileNotFoundError):
                 os.unlink(_file_name(slot), dir_fd=directory)
-    with os.fdopen(os.open(_file_name(head.number), _WRITE, 0o600, dir_fd=directory), "wb") as file:
-        if os.fstat(file.fileno()).st_size > LARGE:
-            file.truncate()
-        file.write(seal(head.model_dump_json().encode()))
-        file.writelines(contents)
+    with closing(os.open(_file_name(head.number), _WRITE, 0o600, dir_fd=directory)) as descriptor:
+        if os.fstat(descriptor).st_size > LARGE:
+            os.ftruncate(descriptor, 0)
+        write_all(descriptor, b"".join((seal(head.model_dump_json().encode()), *contents)))
 
 
 def forget_entry(directory: int, number: int) -> None:
@@ -173,7 +173,7 @@ def find_latest(tree: Tree, journal: Journal) -> int:
     content is forced to the disk. So a change that comes after that of the journal is the last one where all that was
     kept of it is there and its files are as it left them. Else an older change would be taken back beneath it.
     """
-    told = last = last_undoable(journal)
+    told = last = last_undoable(journal.last())
     for number in range(told + 1, told + 1 + ENTRIES):
         entry = load_entry(journal.directory, number)
         if entry is None:
@@ -187,7 +187,7 @@ def catch_up(tree: Tree, journal: Journal) -> None:
     """Let the journal, and what is kept, know the last change as ``find_latest`` does. Once ``recover`` was called."""
     last = find_latest(tree, journal)
     forget_entries_beyond(journal.directory, last)
-    if last != last_undoable(journal):
+    if last != last_undoable(journal.last()):
         journal.begin(CommitRecord(steps=(), made=(), emptied=(), undo=(last, last)))
         journal.end(DONE)
 

@@ -95,8 +95,11 @@ class Writer(Struct, frozen=True):
         return self._once("apply_patch", arguments, options, stage)
 
     @contextmanager
-    def stage_at_once(self, operations: Sequence[Operation], most_bytes: int) -> Iterator[Callable[[], WriteResult]]:
-        """What applies a patch that fits; it waits for nobody. Nobody else writes until this is left.
+    def stage_at_once(
+        self, operations: Sequence[Operation], most_bytes: int
+    ) -> Iterator[tuple[Mapping[str, str], Callable[[], WriteResult]]]:
+        """Where each path of a patch that fits lies, and what applies it. It waits for nobody, and nobody else writes
+        until this is left.
 
         Raises:
             BlockingIOError: Somebody else writes at this moment, or was interrupted.
@@ -104,11 +107,11 @@ class Writer(Struct, frozen=True):
                 what lies in another mount than the root.
         """
         with Journal.lock(self.journal, waits=False) as journal, ExitStack() as stack:
-            if is_interrupted(journal):  # that may have been in another mount
+            if is_interrupted(last := journal.last()):  # that may have been in another mount
                 raise BlockingIOError
             staging = Staging(self.tree.within_one_mount(), stack, most_bytes=most_bytes)
             stage_patch(staging, operations)
-            yield lambda: self._commit(journal, staging, USUAL, stack)
+            yield staging.places, lambda: self._commit(journal, last_undoable(last), staging, USUAL, stack)
 
     def apply_changes(self, changes: Sequence[Change], options: WriteOptions = USUAL) -> WriteResult:
         """Make changes that name lines by number, all or nothing.
@@ -175,7 +178,7 @@ class Writer(Struct, frozen=True):
             OSError: There is no space. Then it can't be taken back.
         """
         with Journal.lock(self.journal) as journal:
-            if last_undoable(journal) == number:
+            if last_undoable(journal.last()) == number:
                 undo.adopt_revisions(journal.directory, number, revisions)
 
     def recover(self) -> Recovery:
@@ -223,11 +226,12 @@ class Writer(Struct, frozen=True):
             recover(self.tree, journal)
             staging = Staging(self.tree, stack)
             stage(staging)
-            return self._commit(journal, staging, options, stack)
+            return self._commit(journal, last_undoable(journal.last()), staging, options, stack)
 
-    def _commit(self, journal: Journal, staging: Staging, options: WriteOptions, stack: ExitStack) -> WriteResult:
+    def _commit(
+        self, journal: Journal, last: int, staging: Staging, options: WriteOptions, stack: ExitStack
+    ) -> WriteResult:
         targets = staging.finish()
-        last = last_undoable(journal)
         record = plan_commit(targets, (last, last + 1))
         if record.steps and not options.dry_run:
             changing = [target for target in targets if target.changes]
