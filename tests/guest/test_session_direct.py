@@ -25,10 +25,33 @@ link.send(len(body).to_bytes(4, "big") + body); x = 2
 
 
 @pytest.fixture
-def session(tmp_path):
+def new_session(tmp_path):
     with open_session(tmp_path, sys.executable, "python") as opened:
-        assert opened.call("import os, signal, threading; x = 1")["state"] == "kept"
         yield opened
+
+
+@pytest.fixture
+def session(new_session):
+    assert new_session.call("import os, signal, threading; x = 1")["state"] == "kept"
+    return new_session
+
+
+def test_the_first_call_passes_by_and_a_rewind_undoes_it(new_session):
+    assert new_session.call_directly("x = 1; x")["report"]["value"] == 1
+    answer = new_session.call(do="rewind")
+    assert (answer["state"], answer["undone"]) == ("rewound", [1])
+    assert "NameError" in new_session.call("x")["report"]["error"]["traceback"]
+
+
+def test_a_first_call_that_passed_by_and_is_killed_leaves_neither_names_nor_files(new_session, tmp_path):
+    """It may run before the supervisor has looked at anything."""
+    new_session.begin_directly("x = open('left', 'w'); print('running', flush=True)\nwhile True: pass")
+    new_session.wait_running()
+    new_session.send({"call": 1, "branch": 0, "language": "python", "do": "attend"})
+    answer = new_session.kill()
+    assert (answer["state"], answer["undone"]) == ("rewound", [1])
+    assert not [*(tmp_path / "directory").iterdir()]
+    assert "NameError" in new_session.call("x")["report"]["error"]["traceback"]
 
 
 def test_a_rewind_undoes_the_last_call_that_passed_by_and_no_other(session):

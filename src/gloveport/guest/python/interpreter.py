@@ -4,15 +4,14 @@
                                {"call": n, "do": "variables"}
                                {"call": n, "do": "inspect", "expression", "value_bytes"}
     interpreter → supervisor   {"call": n, "report", "variables", "checkpoint": "" or why none will be made}
-    supervisor → interpreter   {"rehearse": true}
-    interpreter → supervisor   {}
     supervisor → interpreter   {"checkpoint": true, "reap": [pid…]}, or false where none is made
     interpreter → supervisor   {"checkpoint": pid or null}, and with it the socket on which the twin waits
     host → interpreter         {"call": n, "do": "run", …}
     interpreter → host         its answer; where it finds no room, the supervisor gets it
     interpreter → supervisor   {"call": n, "is_told": true, "checkpoint"}
 
-What comes straight from the host is taken when the supervisor has kept the state that the run before has left.
+What comes straight from the host is taken when the supervisor has kept the state that the run before has left: the
+first run at once.
 
 A twin is a fork that sleeps until a byte comes, and then is the interpreter, or until its socket is closed. It is no
 child that a program's own ``wait`` would find. Threads are not in it, nor is what its event loop was about to do.
@@ -137,7 +136,7 @@ class Interpreter:
         self.is_cancelled = False
         self.can_interrupt = False
         self.dying = []
-        self.is_kept = False
+        self.is_kept = True
         self.told = None
         main = ModuleType("__main__")
         main.__dict__.update(names)
@@ -150,13 +149,11 @@ class Interpreter:
         signal.signal(signal.SIGINT, self.interrupt)
         if not sys.stdout.write_through:
             self.program.open_streams()
+        self.program.attempt(self.rehearse)
         while (message := self.wait()) is not None:
             try:
                 if "call" in message:
                     self.send({"call": message["call"], **self.answer(message)}, message)
-                elif "rehearse" in message:
-                    self.rehearse()
-                    self.link.send({})
                 else:
                     self.is_kept = True
                     if message["checkpoint"]:

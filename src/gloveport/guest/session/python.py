@@ -89,9 +89,9 @@ class ForkedPython:
             why = self.explain_death()
             state, undone = self.go_back()
         if self.process is None:
-            self.fork()
-            former, self.first_files = self.first_files, self.keep_files()
+            former, self.first_files = self.first_files, self.keep_files()  # first: the host may have called already
             self.release(former)
+            self.fork()
         return state, why, undone
 
     def fork(self):
@@ -109,15 +109,6 @@ class ForkedPython:
         theirs.close()
         self.process, self.link, self.calls = self.tools.Process(pid), self.link_class(ours), ()
         self.deaths.expect(self.process)
-
-    def rehearse(self):
-        """Do once what a call needs while nobody waits: since the fork, who writes to a page first has to copy it."""
-        try:
-            self.link.send({"rehearse": True})
-            select.select([self.link, self.process.descriptor], [], [], ANSWER_SECONDS)
-            self.link.receive_now()
-        except (OSError, ValueError, EOFError):  # it has died: the first call finds that out
-            pass
 
     def send(self, message):
         """Pass a call on. Raises OSError where it is dead."""

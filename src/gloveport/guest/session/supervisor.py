@@ -28,7 +28,6 @@ import time
 
 PR_SET_CHILD_SUBREAPER = 36
 BREATH_SECONDS = 0.001  # a fork at once would keep the host, on a busy processor, from taking the answer
-IDLE_SECONDS = 0.02  # where a call is waited for less than that, nobody has the time to rehearse
 ANSWER_SECONDS = 5.0
 KEPT = {"state": "kept", "why": "", "undone": []}
 DENO = "deno"
@@ -92,8 +91,6 @@ class Supervisor:
         """See the class."""
         if self.settings["first"] == "python":  # while the host makes ready for the first call
             self.python.prepare()
-            if not select.select([self.host], [], [], IDLE_SECONDS)[0]:
-                self.python.rehearse()
         while (message := self.wait()) is not None:
             if "call" in message:
                 self.take(message)

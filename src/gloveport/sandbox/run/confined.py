@@ -242,6 +242,7 @@ class Confined(Struct, kw_only=True, dict=True):
             channel=self.channel.near,
             direct=self._direct,
             events=self.events,
+            can_call_directly=program.session is not None and program.session.first == "python",
             stdout=self.channel.stdout,
             stderr=self.channel.stderr,
             inner=self.inner,

@@ -37,6 +37,8 @@ class ConfinedSession(Struct, kw_only=True):
         limits: Those of the sandbox.
         channel: To the supervisor inside.
         direct: To its interpreter of Python, past its supervisor. A message is whole or not there.
+        can_call_directly: Whether that waits for the next call: it is new, or has just kept its state, which it shares
+            with no branch.
         events: What of it is ready; the other four are registered already.
         inner: Process descriptor of the init of its pid namespace.
         over: Readable when all of it has ended.
@@ -48,6 +50,7 @@ class ConfinedSession(Struct, kw_only=True):
     group: cgroup.Cgroup | None
     channel: socket.socket
     direct: socket.socket
+    can_call_directly: bool
     events: Selector
     stdout: FileIO
     stderr: FileIO
@@ -56,9 +59,6 @@ class ConfinedSession(Struct, kw_only=True):
     out: int
     held: KernelMemory
     _throttle: CpuThrottle | None = None
-    _can_call_directly: bool = False
-    """Whether that interpreter waits for the next call: it has just kept its state, and shares it with no branch."""
-
     _is_branched: bool = False
     _ignored: int = 0
     """Number of the last call, if its interpreter has answered past the supervisor."""
@@ -117,7 +117,7 @@ class ConfinedSession(Struct, kw_only=True):
         if answer is None:
             watch.end_all()
         self._ignored = self._calls if supervisor.has_direct else 0
-        self._can_call_directly = answer is not None and _has_kept_python(message, answer) and not self._is_branched
+        self.can_call_directly = answer is not None and _has_kept_python(message, answer) and not self._is_branched
         on_answer(answer)  # before a cancellation is told: whoever cancels wants no result
         if cancellation is not None:
             raise cancellation
@@ -215,7 +215,7 @@ class ConfinedSession(Struct, kw_only=True):
 
     def _ask_directly(self, message: Mapping[str, JsonValue]) -> bool:
         """Ask the interpreter itself for a call; whether that was possible."""
-        can, self._can_call_directly = self._can_call_directly, False
+        can, self.can_call_directly = self.can_call_directly, False
         self._is_branched = self._is_branched or message["do"] == "branch"
         if not can or (message["do"], message["language"]) != ("run", "python"):
             return False
