@@ -18,19 +18,19 @@ after it the process belongs to the program. Runs under the seccomp filter alrea
 without capabilities. Standard library only. What follows the confinement is shared with ``zygote.py``.
 """
 
-import posix
+import posix  # and not ``os``, which takes longer to import than all else here
 import sys
 
 if __name__ == "__main__":  # the host prepares our network meanwhile
     posix.write(int(sys.argv[1]), b"\0")
 
-import _ctypes  # without the packages around these, which take longer than all else until a program begins
+import _ctypes  # without the packages around these, for the same reason
 import _json
 import _signal
 import _socket
 import _struct
-import os
 from _frozen_importlib_external import SourceFileLoader
+from posix import _exit
 
 F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_WRITE = 1033, 1, 2, 4, 8
 HEAD_BYTES, MAX_FRAME_BYTES = 4, 16 << 20
@@ -38,9 +38,10 @@ ANCILLARY_BYTES = _socket.CMSG_SPACE(8 * 4)
 CAPABILITY_LINES = [b"\nCap%s:\t%016x\n" % (kind, 0) for kind in (b"Inh", b"Prm", b"Eff", b"Bnd", b"Amb")]
 IUTF8 = 0o40000  # of <asm-generic/termbits.h>
 CHANNEL, MAX_DESCRIPTOR = 3, (1 << 31) - 1
-HERE = os.path.dirname(os.path.abspath(__file__))
+HERE = __file__.rpartition("/")[0]
 DIRECTORIES = ("/out", "/tmp", "/run/gloveport")  # where the host reads what was left, and writes what comes in
 ENVIRONMENT = "/opt/environment/python"  # packages that belong together, and were built for this interpreter
+AS_OS = "utf-8", "surrogateescape"
 TOOLS_DOOR = "GLOVEPORT_HUB"  # the environment variable that says where the host answers calls of tools
 
 
@@ -60,10 +61,9 @@ prepared = []
 
 def import_rest():
     """Import what is only needed when the program has come."""
-    global fcntl, resource, termios  # noqa: PLW0603 - where all of this file looks for them
+    global fcntl, resource  # noqa: PLW0603 - where all of this file looks for them
     import fcntl
     import resource
-    import termios
 
 
 def load(name, path):
@@ -71,7 +71,7 @@ def load(name, path):
     module = loaded.get(name)
     if module is None:
         module = loaded[name] = type(sys)(name)
-        loader = SourceFileLoader(name, os.path.join(HERE, path))
+        loader = SourceFileLoader(name, f"{HERE}/{path}")
         module.__file__ = loader.path
         loader.exec_module(module)
     return module
@@ -86,7 +86,7 @@ def receive(host):
     while len(frame) < size:
         data, ancillary, _, _ = host.recvmsg(1 << 16, ANCILLARY_BYTES, _socket.MSG_CMSG_CLOEXEC)
         if not data:
-            os._exit(0)
+            _exit(0)
         frame += data
         for level, kind, payload in ancillary:
             if (level, kind) == (_socket.SOL_SOCKET, _socket.SCM_RIGHTS):
@@ -118,24 +118,24 @@ def send_descriptors(host, data, descriptors):
 
 def send_ready(host, ready):
     """Tell what is in force, and give the host our directories: it has them also when nothing else is left of us."""
-    directories = [os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) for path in DIRECTORIES]
+    directories = [posix.open(path, posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC) for path in DIRECTORIES]
     frame = pack({"ready": ready})
     host.sendall(frame[send_descriptors(host, frame, directories) :])
     for directory in directories:
-        os.close(directory)
+        posix.close(directory)
 
 
 def open_channel(number):
     """The socket to the host, moved to ``CHANNEL``. Whatever else leaked this far is closed."""
-    os.dup2(number, CHANNEL)
-    os.set_inheritable(CHANNEL, False)  # noqa: FBT003 - dup2 onto itself leaves it as it is
-    os.closerange(CHANNEL + 1, MAX_DESCRIPTOR)
+    posix.dup2(number, CHANNEL)
+    posix.set_inheritable(CHANNEL, False)  # noqa: FBT003 - dup2 onto itself leaves it as it is
+    posix.closerange(CHANNEL + 1, MAX_DESCRIPTOR)
     return _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, CHANNEL)
 
 
 def identities(paths):
     """Device and inode of what lies at each path."""
-    return [[status.st_dev, status.st_ino] for status in map(os.stat, paths)]
+    return [[status.st_dev, status.st_ino] for status in map(posix.stat, paths)]
 
 
 def perform(calls):
@@ -143,14 +143,14 @@ def perform(calls):
     for call, arguments in calls:
         if call(*arguments) == -1:
             code = _ctypes.get_errno()
-            raise OSError(code, f"{call.__name__}{arguments}: {os.strerror(code)}")
+            raise OSError(code, f"{call.__name__}{arguments}: {posix.strerror(code)}")
 
 
 def in_force(version):
     """What is in force on this process, as the kernel tells it; of Landlock the ABI, since it tells nothing."""
-    status = os.open("/proc/self/status", os.O_RDONLY | os.O_CLOEXEC)
-    told = os.read(status, 1 << 16)
-    os.close(status)
+    status = posix.open("/proc/self/status", posix.O_RDONLY | posix.O_CLOEXEC)
+    told = posix.read(status, 1 << 16)
+    posix.close(status)
     return {
         "landlock": version,
         "seccomp": b"\nSeccomp:\t2\n" in told,
@@ -165,6 +165,8 @@ def add_packages(*, environment=True):
     But an environment before what else is installed for all, of which it may have another version. A fork server has
     none: it may do more than programs may, and imports nothing that somebody else has put there.
     """
+    import os
+
     for path in os.environ.get("PYTHONPATH", "").split(":"):
         if path and path not in sys.path and (environment or path != ENVIRONMENT):
             installed = (place for place, other in enumerate(sys.path) if other.endswith("-packages"))
@@ -177,8 +179,10 @@ def prepare_python():
     It may import what it writes, after everything that is installed.
     """
     if not prepared:
+        import os
+
         add_packages()
-        sys.path.append(os.getcwd())
+        sys.path.append(posix.getcwd())
         load("program", "python/program.py").load_notebook().install()
         prepared.append(os.environ.get(TOOLS_DOOR))
     return prepared[0]
@@ -195,7 +199,7 @@ def load_tools():
     if module is None:
         from importlib.util import module_from_spec, spec_from_file_location
 
-        path = os.path.join(HERE, "python/gloveport_tools/__init__.py")
+        path = f"{HERE}/python/gloveport_tools/__init__.py"
         spec = spec_from_file_location("gloveport_tools", path)
         module = sys.modules[spec.name] = module_from_spec(spec)
         spec.loader.exec_module(module)
@@ -208,11 +212,11 @@ def write_source(program):
     By system calls: a file object of Python's would touch so much memory that a short program takes a tenth longer.
     """
     try:
-        file = os.open(program["name"], os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        file = posix.open(program["name"], posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC, 0o644)
         try:
-            os.write(file, program["source"].encode("utf-8", "surrogatepass"))
+            posix.write(file, program["source"].encode("utf-8", "surrogatepass"))
         finally:
-            os.close(file)
+            posix.close(file)
     except OSError:  # no room is left, or the directory is the owner's
         pass
 
@@ -256,70 +260,89 @@ def start_python(link, direct):
 
 def write_sealed(text):
     """A descriptor of memory that holds ``text`` and that nobody can change any more, read from its start."""
-    memory = os.memfd_create("program", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    memory = posix.memfd_create("program", posix.MFD_CLOEXEC | posix.MFD_ALLOW_SEALING)
     with open(memory, "wb", closefd=False) as file:
         file.write(text.encode("utf-8", "surrogatepass"))
     fcntl.fcntl(memory, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
-    os.lseek(memory, 0, os.SEEK_SET)
+    posix.lseek(memory, 0, 0)
     return memory
 
 
 def open_terminal(host, rows, columns):
     """Give the program a terminal, which controls its session, as its streams. The host is sent its other side."""
-    ours, theirs = os.openpty()
+    import termios  # few programs have one
+
+    ours, theirs = posix.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, _struct.pack("HHHH", rows, columns, 0, 0))
     modes = termios.tcgetattr(theirs)
     modes[0] |= IUTF8  # what erases a character erases all of its bytes
     termios.tcsetattr(theirs, termios.TCSANOW, modes)
     send_descriptors(host, b"\0", [ours])
-    os.close(ours)
-    if os.getsid(0) != os.getpid():
-        os.setsid()
+    posix.close(ours)
+    if posix.getsid(0) != posix.getpid():
+        posix.setsid()
     fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
     for number in range(3):
-        os.dup2(theirs, number)
-    os.close(theirs)
+        posix.dup2(theirs, number)
+    posix.close(theirs)
+
+
+def read_environment():
+    """All environment variables, as text."""
+    os = sys.modules.get("os")  # which knows what has been changed
+    if os is not None:
+        return os.environ
+    return {name.decode(*AS_OS): value.decode(*AS_OS) for name, value in posix.environ.items()}
+
+
+def begin(argv, variables):
+    """Become another program. Raises OSError."""
+    if "/" in argv[0]:
+        posix.execve(argv[0], argv, variables)
+    import os
+
+    os.execvpe(argv[0], argv, variables)
 
 
 def execute(program, inputs):
     """Become the program's interpreter. ``inputs``: by which number it finds which descriptor."""
     try:
         for number, descriptor in inputs.items():
-            os.dup2(descriptor, number)
-            os.set_inheritable(number, True)  # noqa: FBT003 - dup2 onto itself leaves it closing on exec
+            posix.dup2(descriptor, number)
+            posix.set_inheritable(number, True)  # noqa: FBT003 - dup2 onto itself leaves it closing on exec
         if program["directory"]:
-            os.chdir(program["directory"])
-        os.execvpe(program["argv"][0], program["argv"], {**os.environ, **program["variables"]})
+            posix.chdir(program["directory"])
+        begin(program["argv"], {**read_environment(), **program["variables"]})
     except OSError as error:
-        os.write(2, f"{program['argv'][0]}: {error.strerror}\n".encode())
+        posix.write(2, f"{program['argv'][0]}: {error.strerror}\n".encode())
     finally:
-        os._exit(127)
+        _exit(127)
 
 
 def send_reports(host, path):
     """Send the host what an interpreter's reports are read from."""
-    os.mkfifo(path, 0o600)
-    reports = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    posix.mkfifo(path, 0o600)
+    reports = posix.open(path, posix.O_RDONLY | posix.O_NONBLOCK | posix.O_CLOEXEC)
     send_descriptors(host, b"\0", [reports])
-    os.close(reports)
+    posix.close(reports)
 
 
 def open_notices(host):
     """A pipe whose reading end the host gets."""
-    reading, writing = os.pipe()
+    reading, writing = posix.pipe()
     send_descriptors(host, b"\0", [reading])
-    os.close(reading)
+    posix.close(reading)
     return writing
 
 
 def run_child(program, inputs):
     """Run an interpreter as a child until it has ended."""
-    child = os.fork()
+    child = posix.fork()
     if child == 0:
         execute(program, inputs)
     for descriptor in inputs.values():
-        os.close(descriptor)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        posix.close(descriptor)
+    code = posix.waitstatus_to_exitcode(posix.waitpid(child, 0)[1])
     return {"exit_code": code, "signal": None} if code >= 0 else {"exit_code": 128 - code, "signal": -code}
 
 
@@ -339,22 +362,24 @@ def run_interpreter(program, ahead, notices):
 def rehearse():
     """Do once what ``run`` does before the program begins, without a trace: see ``python/program.py``, ``rehearse``."""
     parse_json(pack({"program": {"text": "", "rlimits": {}}})[HEAD_BYTES:].decode("utf-8", "surrogatepass"), 0)
-    os.close(write_sealed(""))
-    dict(os.environ)
+    posix.close(write_sealed(""))
+    dict(read_environment())
 
 
 def run(host):
     """Wait for the program, run it, and end as it ends."""
-    me = os.getpid()
+    me = posix.getpid()
     message, (stdout, stderr, *ahead) = receive(host)
     program = message["program"]
-    os.dup2(stdout, 1)
-    os.dup2(stderr, 2)
-    os.close(stdout)
-    os.close(stderr)
+    posix.dup2(stdout, 1)
+    posix.dup2(stderr, 2)
+    posix.close(stdout)
+    posix.close(stderr)
     if program["argv"]:
         _signal.signal(_signal.SIGPIPE, _signal.SIG_DFL)  # which Python ignores
     if program["env"]:  # to add nothing takes a thirtieth of a short run
+        import os
+
         os.environ.update(program["env"])
     # Before the limits: what all processes of a user have in flight counts against the limit of each that sends.
     if program["report"]:
@@ -368,21 +393,21 @@ def run(host):
         supervisor = load("session.supervisor", SESSION["session.supervisor"])
         supervisor.serve(host, load, program["session"], start_python, *ahead)
     report = run_here(program) if not program["argv"] else run_interpreter(program, ahead, notices)
-    if os.getpid() == me:  # a program that forks comes here twice; only the first process speaks for it
+    if posix.getpid() == me:  # a program that forks comes here twice; only the first process speaks for it
         send(host, {"report": report})
     code = report.get("exit_code")  # an interpreter's last report may be its program's own work
-    os._exit(code & 0xFF if isinstance(code, int) else 1)
+    _exit(code & 0xFF if isinstance(code, int) else 1)
 
 
 def main():
     """See the module."""
     host = open_channel(int(sys.argv[1]))
     with open("/dev/null", "rb") as null:  # the sandbox's own, in place of the one inherited from the host
-        os.dup2(null.fileno(), 0)
+        posix.dup2(null.fileno(), 0)
     setup, groups = receive(host)
     for group in groups:
-        os.write(group, b"0")
-        os.close(group)
+        posix.write(group, b"0")
+        posix.close(group)
     mounts = identities(setup["mounts"])
     version, calls = load("landlock", "landlock.py").calls(setup["landlock"], CHANNEL + 1, CHANNEL + 2)
     perform(calls)

@@ -6,8 +6,8 @@ library only.
 
 import _ctypes
 import _struct
-import os
-import stat
+import posix
+from _stat import S_ISDIR
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 PATH_BENEATH = 1
@@ -83,17 +83,17 @@ def calls(rules, ruleset, place):
     made = [(_libc.syscall, (CREATE_RULESET, attributes, len(attributes), 0))]
     for path, kind in rules:
         allowed = KINDS[kind] & handled
-        if not stat.S_ISDIR(os.stat(path).st_mode):
+        if not S_ISDIR(posix.stat(path).st_mode):
             allowed &= ON_A_FILE  # a directory's right on a plain file is EINVAL
         rule = _struct.pack("=Qi", allowed, place)  # struct landlock_path_beneath_attr is packed
         made += [
-            (os.open, (path, os.O_PATH | os.O_CLOEXEC)),
+            (posix.open, (path, posix.O_PATH | posix.O_CLOEXEC)),
             (_libc.syscall, (ADD_RULE, ruleset, PATH_BENEATH, rule, 0)),
-            (os.close, (place,)),
+            (posix.close, (place,)),
         ]
     made += [
         (_libc.prctl, (PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)),
         (_libc.syscall, (RESTRICT_SELF, ruleset, NO_LOG if version >= 7 else 0)),
-        (os.close, (ruleset,)),
+        (posix.close, (ruleset,)),
     ]
     return version, made

@@ -17,6 +17,7 @@ But it stays in the process group of its launch, a signal to a group meets whoev
 number of a group is nobody else's as long as its leader is not reaped, which is done here. Standard library only.
 """
 
+import _signal  # type: ignore[import-not-found]  # without the enumerations of ``signal``
 import contextlib
 import ctypes
 import errno
@@ -48,7 +49,7 @@ LEAF = "gloveport-server"
 
 PR_SET_CHILD_SUBREAPER = 36
 MOST_DESCRIPTORS, ALL_DESCRIPTORS = 253, 1 << 30  # the kernel's SCM_MAX_FD
-IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # what ends a server, or a service manager sends to all
+IGNORED = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP)  # what ends a server, or a service manager sends to all
 PATIENCE_SECONDS, STEP_SECONDS = 2.0, 0.001
 # Version 1 and 2. A dead group's processor time is nobody's to save, and to tear down what it had takes some.
 NO_QUOTA = (("cpu.cfs_quota_us", "-1"), ("cpu.max", "max"))
@@ -119,14 +120,15 @@ class Reaper:
         if not self.has_entered:
             self.has_entered = True
             self.enter()
-        inherited = descriptors[1 : len(descriptors) - held]
+        error, specification, *inherited = descriptors[1 : len(descriptors) - held]
         try:
+            spec = json.loads(os.read(specification, os.fstat(specification).st_size))
             pid = os.fork()
-        except OSError as error:
-            os.write(inherited[0], f"launch: {error}\n".encode())
+        except OSError as fault:
+            os.write(error, f"launch: {fault}\n".encode())
             return
         if pid == 0:
-            self.become_launch(inherited)
+            self.become_launch(spec, error, inherited)
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)  # here and there: whoever comes first
         kept = [descriptors.pop() for _ in range(held)]
@@ -136,19 +138,19 @@ class Reaper:
         self.events.register(status, select.POLLIN)
         tell(status, pid)
 
-    def become_launch(self, inherited: list[int]) -> None:
-        """All of a launch's life. Ends the process, or makes it another program."""
+    def become_launch(self, spec: dict[str, object], error: int, inherited: list[int]) -> None:
+        """All of a launch's life. Ends the process, or makes it another program.
+
+        Here and in ``launch.py`` no more of Python is used than has to be: each page that is touched is copied first.
+        """
         try:
             os.setpgid(0, 0)
-            signal.set_wakeup_fd(-1)
-            for handled in (signal.SIGCHLD, *IGNORED):
-                signal.signal(handled, signal.SIG_DFL)
-            error, specification, *rest = inherited
+            _signal.set_wakeup_fd(-1)
+            for handled in (_signal.SIGCHLD, *IGNORED):
+                _signal.signal(handled, _signal.SIG_DFL)
             os.dup2(error, 2)
-            with FileIO(specification) as file:
-                spec = json.load(file)
-            above = FIRST + len(rest)
-            for number, descriptor in enumerate([fcntl.fcntl(each, fcntl.F_DUPFD, above) for each in rest], FIRST):
+            above = FIRST + len(inherited)
+            for number, descriptor in enumerate([fcntl.fcntl(each, fcntl.F_DUPFD, above) for each in inherited], FIRST):
                 os.dup2(descriptor, number)
             os.closerange(above, ALL_DESCRIPTORS)
             null = os.open(os.devnull, os.O_RDWR)  # its own: locks and flags belong to what was opened
