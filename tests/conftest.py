@@ -33,7 +33,10 @@ _TESTS = Path(__file__).parent
 # As an installer does: else each fork server and each interpreter of a session would compile all of it anew.
 compileall.compile_dir(_TESTS.parent / "src/gloveport/guest", quiet=2)
 
-_ORDER = ("escape", "workspace", "cli", "guest", "sandbox", "e2e", "hub", "egress", "server")
+_ORDER = (
+    *("escape", "workspace", "cli", "guest", "sandbox", "environments", "e2e", "hub", "egress", "server"),
+    *("engine", "secrets", "workspace_service"),
+)
 """What takes long comes first, so that at the end no worker is left alone with a long file; and beside the hostile
 programs, which burn what they get, comes what minds it least."""
 

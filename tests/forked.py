@@ -32,10 +32,17 @@ import gloveport as gloveport_package
 from gloveport.config import Config
 from gloveport.model.reading import read_value
 from gloveport.runtimes import python
+from gloveport.server.tools.code import Tools, describe
 
 _ROOT = Path(__file__).parents[1]
 _FORK = Path(__file__).with_name("fork.py")
-_LATE = ("anyio._backends._asyncio", "anyio._core._sockets", "typer._adapters", "typer._click.decorators")
+_LATE = (
+    "anyio._backends._asyncio",
+    "anyio._core._sockets",
+    "rich.logging",
+    "typer._adapters",
+    "typer._click.decorators",
+)
 """What our libraries import when it is first used, as each command does."""
 
 _PLACE = "TESTS_FORKED"
@@ -221,6 +228,8 @@ def _import_all() -> None:
     for name in _LATE:
         importlib.import_module(name)
     read_value(Config, {}).model_dump_json()
+    remembered.remember_tools()
+    describe(Tools(engine=None, inspect=None, transport="stdio", transfer=None, skills=None), {})  # of every server
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def remember() -> None:
     # No test believes an authority of this host, and to read them all takes each client as long as ten calls.
     os.environ["SSL_CERT_FILE"] = str(Path(__file__).with_name("nobody.pem"))
     httpcore2.default_ssl_context = _share_context
-    Tool.from_function = _describe
+    remember_tools()
 
 
 @functools.cache
@@ -56,6 +56,11 @@ def packages_state() -> Path:
     os.environ[_PACKAGES] = state = tempfile.mkdtemp(prefix="gloveport-packages-")
     atexit.register(shutil.rmtree, state, ignore_errors=True)
     return Path(state)
+
+
+def remember_tools() -> None:
+    """Describe a tool once."""
+    Tool.from_function = _describe
 
 
 def leave_heap() -> None:

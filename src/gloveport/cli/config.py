@@ -73,4 +73,4 @@ def _as_toml(settings: "Loaded") -> Iterator[str]:
             yield f"[{table}]"
             shown = table
         line = f"# {name} is unset" if value is None else f"{name} = {toml(value)}"
-        yield f"{line:<40}  # {settings.origins[spell_key(key)]}"
+        yield f"{line:<40}  # {settings.find_origin(key)}"

@@ -63,7 +63,9 @@ def _name_owner(key: KeyPath) -> KeyPath:
 
 def _refuse_exposed(old: Config, config: Config, environ: Mapping[str, str]) -> None:
     # The new files are sound by themselves. But they may put a secret where the mounts of before still show it.
-    files = secret_files({name: config.secret_tables[name] for name in ("api", "proxy")})
+    files = [*secret_files({name: config.secret_tables[name] for name in ("api", "proxy")})]
+    if not files:
+        return
     toolchains = find_toolchains(old, environ).shown
     sources = [*(mount.source for mount in old.policy.mounts), *map(str, toolchains)]
     if file := next(find_exposed(sources, files), None):
