@@ -283,7 +283,7 @@ def png(width, height, row, depth=8):
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
-    packer = zlib.compressobj(9)
+    packer = zlib.compressobj(1)
     data = b"".join(packer.compress(b"\0" + row) for _ in range(height)) + packer.flush()
     head = struct.pack(">IIBBBBB", width, height, depth, 0, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b"")

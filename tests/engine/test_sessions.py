@@ -1,6 +1,7 @@
 """Sessions on the real kernel (E7): what stays, what is undone, who may call, and that nothing is left."""
 
 import contextlib
+import os
 from dataclasses import replace
 
 import anyio
@@ -346,7 +347,8 @@ async def test_a_fork_bomb_in_a_branch_ends_with_its_sandbox_at_the_latest(opene
         trunk = engine.sessions.find(caller.id, "me")
         branch = Caller(engine)
         branch.id = (await engine.session_requests.branch(trunk, caller="test")).id
-        sleep = "os.execlp('sleep', 'sleep', '98763')"
+        word = f"9{os.getpid()}3"  # an ordinary user may run the same test meanwhile
+        sleep = f"os.execlp('sleep', 'sleep', '{word}')"
         bomb = f"import os\nwhile True:\n    try: os.fork() or {sleep}\n    except OSError: pass"
         assert (await branch.call(bomb, limits={"wall_seconds": 0.5})).status in {"timeout", "killed"}
         assert (await other.call("1")).value == 1
@@ -354,7 +356,7 @@ async def test_a_fork_bomb_in_a_branch_ends_with_its_sandbox_at_the_latest(opene
             answer = await one.call("1", limits={"wall_seconds": 1})
             assert answer.status in {"ok", "error", "timeout", "denied"}, answer
         await engine.sessions.end_of("me", "done")
-        assert not is_running("98763")
+        assert not is_running(word)
 
 
 async def test_every_call_is_written_down(opened, records):

@@ -344,8 +344,8 @@ JSON_VALUES = st.recursive(
 )
 
 
-@settings(max_examples=3, suppress_health_check=list(HealthCheck))
-@given(values=st.lists(JSON_VALUES, min_size=20, max_size=20))
+@settings(max_examples=2, suppress_health_check=list(HealthCheck))
+@given(values=st.lists(JSON_VALUES, min_size=12, max_size=12))
 def test_json_comes_back_as_it_is(values, tmp_path):
     """E2: a value that is JSON is reported as that JSON, and one that is none as its repr."""
     limit = 200

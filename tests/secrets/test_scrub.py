@@ -443,11 +443,11 @@ def test_what_is_held_back_is_bounded():
 def test_a_body_that_is_all_secret_costs_little_memory():
     """N7: a gigabyte of it is one replacement after the other, or one altogether."""
     needles = Needles.of({"A": "aaaaaaaaaaaaaaaa"})
-    piece, scrubber = b"a" * 16384, Scrubber(needles)
+    piece, scrubber = b"a" * 8192, Scrubber(needles)
     tracemalloc.start()
     try:
         out = sum(len(scrubber.feed(piece)) for _ in range(3)) + len(scrubber.finish())
-        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
     finally:
         tracemalloc.stop()
     assert out == len(b"[secret A]")
@@ -543,7 +543,7 @@ def test_n6_e4_beginnings_of_many_forms_cost_no_more_than_one(value):
     heads = {form[:size] for form in Forms.of(value).plain[::40] for size in (8, 12)}
     for head in sorted(heads)[:6]:
         body = head * (65536 // len(head))
-        assert min(cost(needles, body) for _ in range(3)) < 0.1
+        assert any(cost(needles, body) < 0.1 for _ in range(3))
 
 
 def cost(needles, body):
