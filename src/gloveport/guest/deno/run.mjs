@@ -564,7 +564,8 @@ const SAMPLES = [
    for (let i = 0; i < 1; i++) { try { JSON.parse("{"); } catch { continue; } finally { i += 1; } }
    while (false) switch (1 as number) { case 1: break; default: delete ({} as any).a; }
    let { c, ...d }: any = { c: /x/g.test("x") ? -1 : !0 }, e: unknown = typeof c;
-   new Map([["a", [new B<number>(1), d, e]]])`,
+   for (const { a } of [{ a: 1 }]) (a ?? 0) + 1;
+   new Map([["a", [new B<number>(1), d, ...[e]]]])`,
   "null.x",
 ];
 
@@ -604,7 +605,13 @@ async function wait(path, tools) {
   await warmUp();
   await tools?.warmUp();
   const { EventEmitter } = await import("node:events");
-  new EventEmitter().on("exit", () => {}).emit("exit", 0);
+  const idle = () => {};
+  new EventEmitter().on("exit", idle).emit("exit", 0);
+  const internal = Deno[Deno.internal];
+  const before = new Set(ownKeys(internal));
+  process.on("exit", idle).off("exit", idle);
+  for (const name of ownKeys(internal)) if (!before.has(name)) delete internal[name];
+  await new Promise((resolve) => process.nextTick(resolve)); // Deno asks for what is left of these at the end
   // Else Deno would take the engine apart, only for the kernel to free its memory. Node's process is loaded here anyhow.
   const onExit = EventEmitter.prototype.on.bind(process, "exit");
   const leave = (writeLast) =>
