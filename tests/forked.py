@@ -155,9 +155,12 @@ def gloveport() -> Iterator[Gloveport]:
         theirs.close()
         try:
             yield Gloveport(place)
-        finally:
+        except BaseException:  # Ctrl-C has ended that, too
             ours.close()
-            assert process.wait() == 0
+            process.wait()
+            raise
+        ours.close()
+        assert process.wait() == 0
 
 
 def _become(words: list[str], environ: dict[str, str], directory: int, *standard: int) -> None:
