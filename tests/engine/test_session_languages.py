@@ -3,10 +3,12 @@
 import os
 import signal
 import subprocess
+from pathlib import Path
 
 import anyio
 import pytest
 from tests import shared_host
+from tests.processes import below, is_dead
 
 from gloveport.bootstrap.operator_reach import reach_of
 from gloveport.config import Config
@@ -206,7 +208,9 @@ async def test_a_killed_server_leaves_nothing_of_its_sessions(gloveport, tmp_pat
         assert server.stdout.readline() == b"running\n"
         assert is_running(f"{word}1")
         assert is_running(f"{word}2")
+        started = below(server.pid)
+        assert any("/opt/gloveport/deno/session.mjs" in Path(f"/proc/{one}/cmdline").read_text() for one in started)
         os.kill(server.pid, signal.SIGKILL)
         server.wait()
     eventually(lambda: not any(map(is_running, (f"{word}1", f"{word}2"))))
-    eventually(lambda: not is_running("/opt/gloveport/deno/session.mjs"))
+    eventually(lambda: all(map(is_dead, started)))

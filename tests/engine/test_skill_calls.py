@@ -184,11 +184,11 @@ async def test_what_a_program_sends_itself_widens_nothing(host):
 
 async def test_a_skill_ends_with_its_caller_and_costs_its_time_and_memory(host):
     host.save("sleeper", "import time\ntime.sleep(60)")
-    late = await host.run("from skills import sleeper\nsleeper()", wall_seconds=1)
+    late = await host.run("from skills import sleeper\nsleeper()", wall_seconds=2)
     assert (late.status, late.limits_hit) == ("timeout", ("wall_seconds",))
     assert late.usage.wall_ms < 5000
     leaves = (
-        "import threading, time, skills\nthreading.Thread(target=skills.sleeper, daemon=True).start()\ntime.sleep(1)"
+        "import threading, time, skills\nthreading.Thread(target=skills.sleeper, daemon=True).start()\ntime.sleep(2)"
     )
     assert (await host.run(leaves)).status == "ok"
     before = len(host.records("execute.admitted"))

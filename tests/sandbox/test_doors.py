@@ -9,6 +9,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.processes import below
 
 from gloveport.bootstrap.app import assemble
 from gloveport.config import Config
@@ -96,16 +97,6 @@ async def wait_for_traces(*, processes, descriptors=None):
     with anyio.fail_after(20):
         while (found := traces())[1] > processes or (descriptors is not None and found[0] > descriptors):
             await anyio.sleep(0.005)
-
-
-def below(pid):
-    """Process ids below one of this process that are alive: the reaper reaps the dead in its own time."""
-    found = []
-    with contextlib.suppress(OSError):
-        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-            is_dead = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
-            found += [*([] if is_dead else [int(child)]), *below(int(child))]
-    return found
 
 
 @pytest.fixture
@@ -287,7 +278,9 @@ async def test_doors_leave_nothing_behind(sandboxes):
     before = [await left() for _ in range(6)]
     after = [await left() for _ in range(5)]
     # The least of several: the processes of the sandbox before may be dying still. What other tests have left may go.
-    assert all(now <= then for now, then in zip(min(after), min(before[3:]), strict=True))
+    (now, processes), (then, processes_then) = [map(min, zip(*runs, strict=True)) for runs in (after, before[3:])]
+    assert now <= then
+    assert processes <= processes_then
 
 
 async def test_a_door_that_can_not_be_opened_is_a_refusal_and_leaves_nothing(environ):

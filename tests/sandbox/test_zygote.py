@@ -1,11 +1,10 @@
 """Children of one fork server: what they share, what they must not, and that they end as any program does."""
 
-import contextlib
 import functools
-from pathlib import Path
 
 import anyio
 import pytest
+from tests.processes import below
 
 from gloveport.bootstrap import app, build
 from gloveport.config import Config
@@ -29,15 +28,6 @@ async def forks(environ):
         plan = stocks[0].maker.plan
         async with zygote_process.start(engine.sandbox.cold, plan) as running:
             yield running
-
-
-def below(pid):
-    """Host process ids of the processes below one."""
-    found = []
-    with contextlib.suppress(OSError):
-        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-            found += [int(child), *below(int(child))]
-    return found
 
 
 # --- What a fork shares ----------------------------------------------------------------------------------------------
