@@ -183,6 +183,7 @@ async def test_what_a_program_sends_itself_widens_nothing(host):
 
 
 async def test_a_skill_ends_with_its_caller_and_costs_its_time_and_memory(host):
+    earlier = len(host.records("execute.admitted"))
     host.save("sleeper", "import time\ntime.sleep(60)")
     late = await host.run("from skills import sleeper\nsleeper()", wall_seconds=2)
     assert (late.status, late.limits_hit) == ("timeout", ("wall_seconds",))
@@ -199,7 +200,8 @@ async def test_a_skill_ends_with_its_caller_and_costs_its_time_and_memory(host):
                 await anyio.sleep(0.01)
         tasks.cancel_scope.cancel()
     ended = [one for one in host.records("execute.ended") if one.get("status") == "cancelled"]
-    assert len(ended) == 4  # three skills, and the last program
+    skills = len(host.records("execute.admitted")) - earlier - 3  # on a busy host one may not have begun in time
+    assert len(ended) == skills + 1  # and the last program
     host.save("eater", "MIB = 100  # parameter\nlen(b'x' * (MIB << 20)) >> 20")
     eats = "from skills import eater\neater(mib={})"
     assert await host.value(eats.format(60), memory_bytes=256 << 20) == 60
