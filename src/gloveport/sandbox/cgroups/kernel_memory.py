@@ -40,6 +40,7 @@ _RECLAIM_SECONDS = 2.0  # of processor time, of which a busy host gives little a
 _LONGEST_RECLAIM_SECONDS = 8.0
 _RECLAIM_SHARE = 1 / 20  # of a processor
 _LEAST_PAUSE_SECONDS = 4.0  # to start a process takes the server time that is not in the process's own
+_LONGEST_PAUSE_SECONDS = 16.0  # for so long nobody looks what a program has the kernel hold meanwhile
 _LEFT_BYTES = 32 * MIB
 _SEARCH_SECONDS = 1.0
 _GROWN_BYTES = 128 * MIB  # of the kernel's memory on the whole host, before anybody's locks are looked for
@@ -102,7 +103,8 @@ class KernelMemory(Struct, kw_only=True):
                 return False
             self._stop_reclaim()
             # On a busy host it takes long, and little of a processor.
-            self._next_reclaim = now + max(_LEAST_PAUSE_SECONDS, spent / _RECLAIM_SHARE)
+            pause = max(_LEAST_PAUSE_SECONDS, min(spent / _RECLAIM_SHARE, _LONGEST_PAUSE_SECONDS))
+            self._next_reclaim = now + pause
             return exceeded
         if not exceeded or group.version == 2:
             return exceeded
