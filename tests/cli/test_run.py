@@ -145,8 +145,8 @@ def test_a_reader_that_goes_ends_the_program_silently(start):
 def test_a_reader_that_sleeps_does_not_keep_the_limits_from_being_enforced(start, is_running, eventually):
     """E4: the clock runs though nobody takes the output."""
     word = f"78{time.time_ns()}"
-    process = start("-l", "shell", "--timeout", "1", "-c", f"sleep {word} & yes | head -c 1000000; wait")
-    eventually(lambda: is_running(word))
+    process = start("-l", "shell", "--timeout", "2", "-c", f"sleep {word} & echo; yes | head -c 1000000; wait")
+    assert os.read(process.stdout.fileno(), 1) == b"\n"
     eventually(lambda: not is_running(word))
     assert process.poll() is None
     output, _ = process.communicate(timeout=10)
