@@ -4,7 +4,7 @@ Each is unpacked, its dependencies are installed through presets, it is tested, 
 server is asked, and it is committed. Prints a table of seconds, and exits with 1 where something did not go through.
 Not part of the tests: it takes what registries serve today. Where a host of a registry leads to an address that is not
 public, a mirror of whoever runs this, that is granted as its owner would grant it. Where those of Rust, Go or Java lead
-nowhere, root has them led to stand-ins (``stand_ins``), and the table says so.
+nowhere, they are led to stand-ins (``stand_ins``), and the table says so.
 """
 
 import argparse

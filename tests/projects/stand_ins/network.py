@@ -15,6 +15,11 @@ from tests.projects.stand_ins import crates, golang, maven
 
 HOSTS: Final = frozenset({*crates.HOSTS, *golang.HOSTS, *maven.HOSTS})
 _PROGRAMS: Final = ("unshare", "nsenter", "ip", "mount")
+# An ordinary user is root of a user namespace that owns both hosts, and the same user as before in one below it.
+_ROOT: Final = os.geteuid() == 0
+_UNSHARE: Final = ("unshare",) if _ROOT else ("unshare", "--user", "--map-root-user")
+_NSENTER: Final = ("nsenter",) if _ROOT else ("nsenter", "--user", "--preserve-credentials")
+_AS_BEFORE: Final = () if _ROOT else ("unshare", f"--map-user={os.geteuid()}", f"--map-group={os.getegid()}", "--")
 
 # Public addresses, for the guard lets nothing else be dialled: of a service that swallows what comes (RFC 7535).
 _HERE, _FAR = "192.31.196.1", "192.31.196.2"
@@ -47,8 +52,10 @@ class StandInHost:
 
 def lacking() -> list[str]:
     """What is not there to make such a host of."""
-    root = [] if os.geteuid() == 0 else ["root"]
-    return root + [one for one in _PROGRAMS if shutil.which(one) is None]
+    if lacking := [one for one in _PROGRAMS if shutil.which(one) is None]:
+        return lacking
+    tried = subprocess.run([*_UNSHARE, "--net", "--mount", *_AS_BEFORE, "true"], capture_output=True, check=False)
+    return ["user namespaces"] if tried.returncode else []
 
 
 @contextlib.contextmanager
@@ -62,12 +69,13 @@ def stand_in_host(directory: Path) -> Iterator[StandInHost]:
     trusted = authority.make(directory)
     names = directory / "hosts"
     names.write_text("127.0.0.1 localhost\n" + "".join(f"{_FAR} {name}\n" for name in sorted(HOSTS)))
-    server = ["unshare", "--net", sys.executable, "-m", "tests.projects.stand_ins", str(trusted.pair(*HOSTS))]
+    server = [*_UNSHARE, "--net", sys.executable, "-m", "tests.projects.stand_ins", str(trusted.pair(*HOSTS))]
     with _running(server) as (far, verifier):
+        owner = () if _ROOT else (*_NSENTER, "--target", str(far), "--")
         script = ["sh", "-c", _CONNECT, "sh", str(far), str(names)]
-        with _running(["unshare", "--net", "--mount", *script]) as (here, _):
+        with _running([*owner, "unshare", "--net", "--mount", *script]) as (here, _):
             yield StandInHost(
-                enter=("nsenter", "--target", str(here), "--net", "--mount", "--"),
+                enter=(*_NSENTER, "--target", str(here), "--net", "--mount", "--", *_AS_BEFORE),
                 environ={"SSL_CERT_FILE": trusted.ca_file, "GOSUMDB": verifier},
             )
 
