@@ -170,12 +170,12 @@ class ForkedPython:
             return
         if self.checkpoints and self.checkpoints[-1].calls == self.calls:
             return
-        while len(self.checkpoints) >= KEPT:
-            self.drop(self.checkpoints.pop(0))
         files = self.keep_files()  # first: with a twin the interpreter is free to take a call
         made = self.fork_twin()
         if made is not None:
             self.checkpoints.append(Checkpoint(*made, self.calls, files))
+        while len(self.checkpoints) > KEPT:  # not before: the next call would wait for the end of that twin, too
+            self.drop(self.checkpoints.pop(0))
 
     def fork_twin(self):
         """Have the interpreter fork a twin that sleeps: its process and its socket; None where it makes none."""
