@@ -32,7 +32,7 @@ from gloveport.policy.decisions.grant import grant_for
 from gloveport.sandbox.plan import make_plan
 
 AT_ONCE = 16
-_HANG_SECONDS = 60
+_HANG_SECONDS = 90
 _PLAIN = header.parse("plain.py", "# expect: value 45\n# proves: E9\n# tries: nothing\nsum(range(10))")
 
 

@@ -1,6 +1,6 @@
 # expect: killed memory_bytes
 # proves: E4
-# limits: wall_seconds=60 memory_bytes=128MiB
+# limits: wall_seconds=80 memory_bytes=128MiB
 # tries: have the kernel hold more than half a million locks on files, of which no cgroup and no limit knows
 import fcntl, os, struct, time
 # From the end: the kernel looks for the place of a lock from the start. Not too many in a file: it looks at them all.
@@ -11,6 +11,6 @@ for child in range(32):
             file = os.open(f"/tmp/{child}-{number}", os.O_RDWR | os.O_CREAT)
             for lock in locks:
                 fcntl.fcntl(file, fcntl.F_SETLK, lock)
-        time.sleep(60)
-time.sleep(50)
+        time.sleep(80)
+time.sleep(70)
 "ESCAPED: they were held for as long as it liked"
