@@ -63,7 +63,7 @@ class World:
         return self.desk.pending(self.run)
 
     async def until(self, condition) -> None:
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while not condition():
                 self._changed = anyio.Event()
                 if condition():
@@ -90,7 +90,7 @@ async def test_the_owner_approves_from_another_process(store, desk):
         (question,) = await world.opened()
         await command(store, "approve", "--yes", question.id)
         answered = time.monotonic()
-    assert time.monotonic() - answered < 5
+    assert time.monotonic() - answered < 20
     (verdict,) = world.verdicts
     assert (verdict.allowed, verdict.scope) == (True, "once")
     assert verdict.by.startswith(f"queue (uid {os.getuid()}")
@@ -395,7 +395,7 @@ async def test_whoever_attends_a_run_hears_of_every_question_that_comes_or_goes(
     async with anyio.create_task_group() as tasks:
         world.asker, world.run = asker, "run-9"
         tasks.start_soon(world.ask)
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while not desk.pending("run-9"):
                 await anyio.lowlevel.checkpoint()
         desk.answer(desk.pending("run-9")[0].id, YES)

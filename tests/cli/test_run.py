@@ -127,7 +127,7 @@ def test_a_signal_kills_the_program_and_is_told_by_the_exit_code(start, records,
     process = start("-l", "shell", "-c", f"sleep {word} & sleep {word}; true")
     eventually(lambda: is_running(word))
     process.send_signal(number)
-    assert process.communicate(timeout=10) == ("", "")
+    assert process.communicate(timeout=30) == ("", "")
     assert process.returncode == code
     assert not is_running(word)
     assert records()[-1].fields["status"] == "cancelled"
@@ -138,7 +138,7 @@ def test_a_reader_that_goes_ends_the_program_silently(start):
     process = start("-l", "shell", "-c", "yes")
     assert process.stdout.readline() == "y\n"
     process.stdout.close()
-    assert process.wait(timeout=10) == 141
+    assert process.wait(timeout=30) == 141
     assert process.stderr.read() == ""
 
 
@@ -149,7 +149,7 @@ def test_a_reader_that_sleeps_does_not_keep_the_limits_from_being_enforced(start
     assert os.read(process.stdout.fileno(), 1) == b"\n"
     eventually(lambda: not is_running(word))
     assert process.poll() is None
-    output, _ = process.communicate(timeout=10)
+    output, _ = process.communicate(timeout=30)
     assert len(output) == 1_000_000
     assert process.returncode == 124
 
@@ -194,7 +194,7 @@ def test_where_there_is_no_terminal_bytes_come_as_they_are(run, tmp_path):
 def test_a_full_disk_is_named(start):
     with Path("/dev/full").open("w") as full:
         process = start("-c", "print('x')", stdout=full)
-        _, stderr = process.communicate(timeout=10)
+        _, stderr = process.communicate(timeout=30)
     assert process.returncode == 1
     assert stderr == "gloveport: the output can't be written: No space left on device\n"
 

@@ -63,7 +63,7 @@ class Stdio:
             self.process.stdin = None
         else:
             self.process.send_signal(number)
-        stdout, stderr = self.process.communicate(timeout=10)
+        stdout, stderr = self.process.communicate(timeout=30)
         return self.process.returncode, stdout, stderr
 
 

@@ -193,8 +193,8 @@ async def test_a_signal_ends_the_server_and_every_run(serve, records, is_running
         await asyncio.to_thread(eventually, lambda: is_running(word))
         began = time.monotonic()
         served.process.send_signal(number)
-        stdout, stderr = await asyncio.to_thread(served.process.communicate, timeout=10)
-        assert time.monotonic() - began < 4
+        stdout, stderr = await asyncio.to_thread(served.process.communicate, timeout=30)
+        assert time.monotonic() - began < 10
         call.cancel()
     assert (served.process.returncode, stdout, stderr) == (code, "", "")
     assert not is_running(word)

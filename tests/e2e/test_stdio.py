@@ -255,7 +255,7 @@ def test_the_end_of_the_server_is_the_end_of_every_run(stdio, records, is_runnin
     eventually(lambda: all(map(is_running, words)))
     began = time.monotonic()
     ended, _, stderr = server.end(number)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 10
     assert (ended, stderr) == (code, "")
     assert not any(map(is_running, words))
     kinds = [(record.kind, record.fields.get("status")) for record in records()]

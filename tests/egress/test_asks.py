@@ -27,14 +27,14 @@ def send(method):
 
 @pytest.fixture
 async def asked(world_of, api_at, far):
-    """Run a program that deletes something, for a second at most; answer the question after so long."""
+    """Run a program that deletes something, for three seconds at most; answer the question after so long."""
     async with world_of(api={"alpha": api_at(far.place.port, rules=RULES)}) as world:
         desk = world.engine.desk
 
         async def run(*, allowed, after=0.0):
             results = []
             code = CODE.replace("PORT", str(far.place.port))
-            request = Request(language="python", code=code, limits=Narrowing(wall_seconds=1))
+            request = Request(language="python", code=code, limits=Narrowing(wall_seconds=3))
 
             async def execute():
                 context = RunContext(asker=desk.asker(lambda: None))
@@ -42,7 +42,7 @@ async def asked(world_of, api_at, far):
 
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(execute)
-                with anyio.fail_after(10):
+                with anyio.fail_after(30):
                     while not (waiting := [one.question for one in desk.store.entries() if one.status == "pending"]):
                         await anyio.sleep(0.01)
                 await anyio.sleep(after)
@@ -54,7 +54,7 @@ async def asked(world_of, api_at, far):
 
 async def test_a_request_that_is_asked_about_goes_on_when_a_person_allows_it(asked):
     """H8: the same connection and program, whose clock stood. The question says what would be done, and no secret."""
-    result, question, records = await asked(allowed=True, after=1.2)
+    result, question, records = await asked(allowed=True, after=3.2)
     assert (result.status, result.value) == ("ok", [200, 200])
     assert question.subject.startswith("fetch DELETE https://alpha.test:")
     assert "DELETE" in question.text

@@ -106,7 +106,7 @@ async def test_no_flood_keeps_the_server_from_others(world_of, api_at, flood, pa
     async with world_of(api=apis) as world:
         for name, program in programs.items():
             pauses.clear()
-            with anyio.fail_after(8):
+            with anyio.fail_after(20):
                 result = await world.run("python", PRELUDE + program, limits=Narrowing(wall_seconds=0.7))
             assert result.status == "timeout", (name, result.error, result.stderr.text)
             assert max(pauses) < LONGEST_PAUSE, name
@@ -126,7 +126,7 @@ async def test_a_few_bytes_that_stand_for_hours_of_work_stop_nobody(world_of, ap
 place, port = "alpha.test:{server.place.port}", {server.place.port}
 [asked(direct("alpha.test", port), request(place, path)).count(b"\\0") for path in ("/nothing", "/zeros")]
 """
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 said = await world.value("python", PRELUDE + code)
     assert said == [0, 1 << 24]
     assert max(pauses) < LONGEST_PAUSE
@@ -157,14 +157,14 @@ threading.Event().wait()
             holding = anyio.Event()
 
             async def hold() -> None:
-                request = Request(language="python", code=PRELUDE + place + slow, limits=Narrowing(wall_seconds=20))
+                request = Request(language="python", code=PRELUDE + place + slow, limits=Narrowing(wall_seconds=60))
                 await world.engine.execute(request, caller="slow", on_output=lambda *_: holding.set())
 
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(hold)
                 await holding.wait()
                 ask = "[code_of(asked(direct('alpha.test', port), request(place))) for _ in range(20)]"
-                with anyio.fail_after(8):
+                with anyio.fail_after(30):
                     said = await world.value("python", PRELUDE + place + ask)
                 tasks.cancel_scope.cancel()
     assert said == ["200"] * 20

@@ -27,10 +27,10 @@ class Caller:
     def __init__(self, engine, share="me"):
         self.engine, self.share, self.id = engine, share, "new"
 
-    async def call(self, code, **rest):
+    async def call(self, code, on_output=None, **rest):
         limits = rest.pop("limits", {})
         request = Request(language="python", code=code, session=self.id, limits=Narrowing(**limits), **rest)
-        result = await self.engine.execute(request, caller="test", share=self.share)
+        result = await self.engine.execute(request, caller="test", share=self.share, on_output=on_output)
         if result.session is not None:
             self.id = result.session.id
         return result
@@ -87,7 +87,7 @@ async def test_a_timeout_interrupts_and_keeps(opened):
     async with opened() as engine:
         caller = Caller(engine)
         await caller.call("x = 1")
-        late = await caller.call("x = 2\nwhile True: pass", limits={"wall_seconds": 0.2})
+        late = await caller.call("import time\nx = 2\nwhile True: time.sleep(0.01)", limits={"wall_seconds": 1})
         assert (late.status, late.error.type, late.session.state) == ("timeout", "KeyboardInterrupt", "kept")
         assert (await caller.call("x")).value == 2
 
@@ -96,10 +96,8 @@ async def test_what_takes_no_interrupt_is_killed_and_undone(opened):
     async with opened() as engine:
         caller = Caller(engine)
         await caller.call("x = 1\nopen('file', 'w').write('before')")
-        code = (
-            "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, {2})\nx = 2\nopen('file', 'w')\nwhile True: pass"
-        )
-        late = await caller.call(code, limits={"wall_seconds": 0.2})
+        code = "import signal, time\nsignal.pthread_sigmask(signal.SIG_BLOCK, {2})\nx = 2\nopen('file', 'w')\n"
+        late = await caller.call(f"{code}while True: time.sleep(0.01)", limits={"wall_seconds": 1})
         assert (late.status, late.session.state, late.session.undone) == ("timeout", "rewound", 1)
         assert late.session.generation == 2
         assert (await caller.call("x, open('file').read()")).value == [1, "before"]
@@ -119,8 +117,9 @@ async def test_a_cancelled_call_is_interrupted_and_the_session_goes_on(opened):
     async with opened() as engine:
         caller = Caller(engine)
         await caller.call("x = 1")
-        with anyio.move_on_after(1.0):
-            await caller.call("x = 2\nimport time\ntime.sleep(1000)")
+        with anyio.CancelScope() as scope:
+            code = "x = 2\nimport time\nprint('begun', flush=True)\ntime.sleep(1000)"
+            await caller.call(code, on_output=lambda *_: scope.cancel())
         assert (await caller.call("x")).value == 2
 
 
@@ -177,7 +176,7 @@ async def test_a_stopped_supervisor_takes_no_call_and_keeps_nobody_waiting(opene
         await caller.call(
             "import os, signal, threading\n"
             "def stop(): os.kill(os.getppid(), signal.SIGSTOP); print('stopped', flush=True)\n"
-            "threading.Timer(0.1, stop).start()"
+            "threading.Timer(1, stop).start()"
         )
         while not engine.sessions.find(caller.id, "me")._between[0].data:
             await anyio.sleep(0.01)

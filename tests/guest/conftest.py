@@ -102,6 +102,10 @@ class Host:
         await self.all_met.wait()
         return text(str(arguments["number"]))
 
+    async def tool_met(self, _arguments):
+        """How many have asked to meet."""
+        return text(str(self.met))
+
     async def tool_never(self, _arguments):
         await anyio.sleep_forever()
 

@@ -7,7 +7,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
-from tests.guest.supervised import GUEST, descendants, open_session
+from tests.guest.supervised import GUEST, descendants, is_dead, open_session
 
 
 @pytest.fixture
@@ -23,6 +23,13 @@ def said(session, source):
     while (line := session.line()) != "the end":
         lines.append(line)
     return "\n".join(lines).rstrip("\n")
+
+
+def memory(session, name):
+    """Where a memory of the supervisor can be read."""
+    descriptors = Path(f"/proc/{session.process.pid}/fd").iterdir()
+    (found,) = (one for one in descriptors if str(one.readlink()).startswith(f"/memfd:{name} "))
+    return found
 
 
 def test_directory_variables_functions_aliases_and_options_stay(session):
@@ -90,8 +97,10 @@ def test_a_bash_that_could_not_write_its_state_down_is_replaced_by_the_one_befor
 
 def test_a_bash_that_dies_between_calls_is_replaced_and_the_next_answer_says_so(session, eventually):
     bash = int(said(session, "x=1; echo $$"))
-    session.call("(sleep 0.05; kill -KILL $$) & disown")
-    eventually(lambda: Path(f"/proc/{bash}/stat").read_text().split()[2] == "Z")
+    saved = memory(session, "saved")
+    eventually(lambda: saved.read_text().endswith("# whole\n"))  # bash writes its state down behind its answer
+    os.kill(bash, signal.SIGKILL)
+    eventually(lambda: is_dead(bash))
     answer = session.call("echo $x; echo 'the end'")
     assert (answer["state"], "SIGKILL" in answer["why"], session.line()) == ("kept", True, "1")
 
@@ -108,8 +117,8 @@ def test_a_call_that_leads_its_streams_elsewhere_does_so_for_itself(session, tmp
 
 
 def test_jobs_stay_and_nobody_waits_for_their_output(session):
-    session.call("{ read; echo late; } < <(sleep 0.2) & job=$!")
-    assert said(session, "jobs -p | grep -c $job; wait $job; echo $?").split() == ["1", "late", "0"]
+    session.call("until [ -e go ]; do sleep 0.02; done && echo late & job=$!")
+    assert said(session, "jobs -p | grep -c $job; >go; wait $job; echo $?").split() == ["1", "late", "0"]
 
 
 def test_traps_and_odd_options_do_not_confuse_an_end(session):
@@ -168,8 +177,7 @@ def test_a_second_interrupt_ends_no_bash_that_writes_its_state_down(session):
     session.call("for n in {1..5000}; do declare v$n=$n; done")
     session.begin("x=2\necho running\nwhile :; do :; done")
     session.wait_running()
-    descriptors = Path(f"/proc/{session.process.pid}/fd")
-    (last_words,) = (one for one in descriptors.iterdir() if "last-words" in str(one.readlink()))
+    last_words = memory(session, "last-words")
     session.send({"interrupt": session.number})
     while not last_words.stat().st_size:
         pass

@@ -11,7 +11,7 @@ import pytest
 from tests.far_side import authority as far_authority
 from tests.far_side.listening import listening as listening_at
 from tests.far_side.mcp_http import MODERN, Asked, event, head, raw, reply, result, usual
-from tests.hub.upstreams import failure, listening, noting, until, using, words
+from tests.hub.upstreams import failure, give_up_a_call, listening, noting, until, using, words
 
 from gloveport.hub.connection.bounded_http import _Events
 from gloveport.model.hub import Server
@@ -67,11 +67,7 @@ async def test_who_gives_up_a_call_stops_it_at_the_server(far, kind):
     if kind == "json":
         return  # the SDK's server does not notice
     await far.tools()
-    with anyio.move_on_after(0.3):
-        await far.call("sleep", {"seconds": 60, "name": "given up"})
-    with anyio.fail_after(5):
-        while (await far.call("stopped", {})).structured_content["result"] != ["given up"]:
-            await anyio.sleep(0.05)
+    await give_up_a_call(far)
 
 
 async def test_changes_are_heard_of(kind):
@@ -80,7 +76,7 @@ async def test_changes_are_heard_of(kind):
     with listening(kind) as server:
         async with using(Server(url=server.url), on_tools=noting(told)) as far:
             await far.tools()
-            with anyio.fail_after(15):
+            with anyio.fail_after(30):
                 number = 0
                 while len(told) < 2:
                     number += 1
@@ -99,7 +95,7 @@ async def test_a_server_that_dies_in_a_call_is_gone_and_is_not_there_for_the_nex
             async def call():
                 codes.append((await failure(far.call("sleep", {"seconds": 60}))).code)
 
-            with anyio.fail_after(5):
+            with anyio.fail_after(20):
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(call)
                     await anyio.sleep(0.3)
@@ -378,12 +374,13 @@ async def test_a_call_that_is_not_answered_takes_its_own_time_and_no_other_call(
 
 async def test_what_is_still_open_when_nobody_waits_any_more_is_cleared_away():
     """H1: a server that says nothing, and one that says nothing for ever; else each call would leave a connection."""
-    over = []
+    came, over = [], []
 
     async def conduct(asked):
         if asked.what != "tools/call":
             await behave(asked)
             return
+        came.append(asked.message["params"]["name"])
         if asked.message["params"]["name"] == "trickle":
             await asked.send(head(fields=(("content-type", "text/event-stream"),)))
             with contextlib.suppress(anyio.BrokenResourceError, ConnectionError):
@@ -398,9 +395,10 @@ async def test_what_is_still_open_when_nobody_waits_any_more_is_cleared_away():
     async with raw(conduct) as far, using(server(far, startup_seconds=4, call_seconds=0.5)) as upstream:
         await upstream.tools()
         for tool in ("trickle", "silent"):
-            assert (await failure(upstream.call(tool, {}))).code == "tool_timeout"
+            while tool not in came:  # on a busy host the time of a call may be over before it is sent
+                assert (await failure(upstream.call(tool, {}))).code == "tool_timeout"
         assert not over
-        await until(lambda: len(over) == 2, seconds=30)
+        await until(lambda: len(over) == len(came))
         assert upstream.state == "ready"
 
 
@@ -415,7 +413,7 @@ async def test_a_stream_that_ends_without_an_answer_is_not_taken_up_again():
             await behave(asked)
 
     async with raw(conduct) as far, using(server(far)) as upstream:
-        with anyio.fail_after(3):
+        with anyio.fail_after(20):
             assert (await failure(upstream.call("plain", {}))).code == "server_error"
         assert upstream.state == "ready"
         await upstream.tools()
@@ -573,7 +571,7 @@ async def test_closing_says_goodbye_and_does_not_wait_for_an_answer():
 
     async with raw(conduct) as far, using(server(far)) as upstream:
         await upstream.tools()
-        with anyio.fail_after(4):
+        with anyio.fail_after(15):
             await upstream.close()
         assert "DELETE" in {asked.method for asked in far.asked}
 

@@ -58,7 +58,7 @@ async def change(world, *tools) -> None:
     told = [tool("change"), *(tool(one) if isinstance(one, str) else one for one in tools)]
     await world.value("python", f"tools.far.change(tools={told!r})")
     wanted = [(one["name"], one["description"]) for one in told]
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         while [(one.name, one.description) for one in world.engine.hub.states["far"].upstream.offered] != wanted:
             await anyio.sleep(0.01)
 
@@ -249,12 +249,12 @@ async def test_five_dead_silent_and_lying_servers_delay_nothing_but_what_waits_f
         assert names == ["mcp__far__one"]
         assert set(missing) == set(lost)
         assert "has not answered yet" in missing["silent"]
-        assert first < 3
+        assert first < 10
         _, again, second = await world.value("python", code)
         # Who was waited for in vain is not waited for again. What has died is begun anew, which a busy host delays.
         assert second < DISCOVERY_SECONDS < first or again["dead"] == missing["silent"]
         assert await codes(world, "tools.far.one()") == ["ok"]
-        assert time.monotonic() - started < 15
+        assert time.monotonic() - started < 19
 
 
 async def test_a_server_that_lies_in_one_call_answers_the_next(tmp_path):

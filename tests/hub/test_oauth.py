@@ -572,7 +572,7 @@ async def test_requests_with_a_login_do_not_wait_for_each_other(far, logged_in, 
         async with httpx2.AsyncClient(auth=auth) as client, anyio.create_task_group() as group:
             group.start_soon(client.get, far.url)
             await entered.wait()
-            with anyio.fail_after(5):
+            with anyio.fail_after(20):
                 await client.post(far.url, json={})
             leave.set()
     finally:

@@ -310,7 +310,7 @@ async def test_a_call_and_a_start_take_so_long_and_no_longer(tmp_path):
             began = time.monotonic()
             calls = "tools.far.plain()", "tools.slow.plain()"
             assert await codes(world, *calls) == ["tool_timeout", "server_unavailable"]
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - began < 15
         assert {asked.headers.get("x-mine") for asked in far.asked} == {"yes"}
 
 

@@ -14,6 +14,7 @@ import pytest
 from tests import forked
 from tests.hub.upstreams import HOSTILE, failure, hostile, is_alive, until, using, words
 
+from gloveport.hub.connection.server_process import GRACE_SECONDS
 from gloveport.model.hub import NESTED, Server
 
 pytestmark = pytest.mark.anyio
@@ -113,7 +114,7 @@ async def test_a_server_ends_when_its_input_does():
         await far.tools()
         began = time.monotonic()
         await far.close()
-        assert time.monotonic() - began < 1.5
+        assert time.monotonic() - began < GRACE_SECONDS
         assert far.state == "idle"
 
 
@@ -136,7 +137,7 @@ async def test_a_server_that_does_not_want_to_end_is_killed_whatever_is_cancelle
             await far.close()
         far._tasks.cancel_scope.cancel()
     assert not is_alive(pid)
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 20
 
 
 SERVING = """

@@ -6,7 +6,7 @@ import time
 import anyio
 import pytest
 from mcp_types import ImageContent, TextContent
-from tests.hub.upstreams import failure, hostile, noting, plain, until, using, words
+from tests.hub.upstreams import failure, give_up_a_call, hostile, noting, plain, until, using, words
 
 from gloveport.errors import Denied
 from gloveport.hub.connection.breaker import Breaker
@@ -116,28 +116,28 @@ async def test_whether_a_tool_may_still_be_called_is_asked_when_all_waiting_is_o
     """H5: while it waits for its place, and for a connection made anew, the server may have changed it."""
     async with using(plain(concurrent_calls=1)) as far:
         await far.tools()
-        asked = []
+        order = []
+
+        async def sleep():
+            await far.call("sleep", {"seconds": 0.2, "name": "first"})
+            order.append("slept")
 
         def refuse():
-            asked.append(len(asked))
+            order.append("asked")
             raise Denied("tool_held_back", "it is another one")
 
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(far.call, "sleep", {"seconds": 0.2, "name": "first"})
+            tasks.start_soon(sleep)
             await anyio.lowlevel.checkpoint()
-            began = time.monotonic()
             with pytest.raises(Denied):
                 await far.call("add", {"a": 1, "b": 2}, refuse)
-            assert time.monotonic() - began > 0.1
-        assert asked == [0]
+        assert order == ["slept", "asked"]
 
 
 async def test_who_gives_up_a_call_stops_it_at_the_server(far):
     """H1: cancellation."""
     await far.tools()
-    with anyio.move_on_after(0.3):
-        await far.call("sleep", {"seconds": 60, "name": "given up"})
-    assert (await far.call("stopped", {})).structured_content["result"] == ["given up"]
+    await give_up_a_call(far)
 
 
 async def test_a_hundred_calls_at_once_all_come_back(far):
@@ -183,7 +183,7 @@ async def test_a_server_that_does_not_start_in_time_is_given_up():
             error = await failure(far.tools())
             assert error.code == "server_unavailable"
             assert "0.5 s" in str(error)
-            assert time.monotonic() - began < 4
+            assert time.monotonic() - began < 15
 
 
 async def test_a_server_that_says_its_tools_have_changed_is_listed_again():
@@ -191,7 +191,7 @@ async def test_a_server_that_says_its_tools_have_changed_is_listed_again():
     told = []
     async with using(plain(), on_tools=noting(told)) as far:
         await far.tools()
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             for number in itertools.count():  # until the server has our subscription
                 await far.call("grow", {"name": f"another{number}"})
                 if len(told) > 1:

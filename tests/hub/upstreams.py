@@ -113,7 +113,17 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-async def until(condition, seconds: float = 10) -> None:
+async def give_up_a_call(far) -> None:
+    """Give up calls of a plain server, each later than the one before, until one had come there and is told to stop."""
+    seconds = 0.1
+    with anyio.fail_after(60):
+        while "given up" not in (await far.call("stopped", {})).structured_content["result"]:
+            seconds *= 2
+            with anyio.move_on_after(seconds):
+                await far.call("sleep", {"seconds": 60, "name": "given up"})
+
+
+async def until(condition, seconds: float = 30) -> None:
     """Wait until this holds."""
     with anyio.fail_after(seconds):
         while not condition():

@@ -86,7 +86,7 @@ def test_leaving_a_group_kills_what_lives_in_it_and_removes_it(tree, start):
         go(child)
         descriptor = os.pidfd_open(int(child.stdout.readline()))
     assert child.wait() == -signal.SIGKILL
-    assert select.select([descriptor], [], [], 10)[0]  # readable: dead
+    assert select.select([descriptor], [], [], 30)[0]  # readable: dead
     os.close(descriptor)
     assert not any(Path(path).exists() for name, path in group.paths.items() if name != cgroup.DISKS)
     assert all(file.closed for file in group.accounts.values())

@@ -447,7 +447,7 @@ async def test_a_narrower_request_is_narrower_in_a_sandbox_that_waited(pooled):
     async with pooled("python") as engine:
         for name, (value, code) in NARROWED.items():
             await ready(engine)
-            result = await execute(engine, "python", code, wall_seconds=10, **{name: value})
+            result = await execute(engine, "python", code, wall_seconds=60, **{name: value})
             assert result.limits_hit[:1] == (name,), (name, result)
             assert getattr(result.grant.limits, name) == value
         await ready(engine)

@@ -225,13 +225,12 @@ threading.Thread(target=chatter, daemon=True).start()
 os.read(out, 1)
 subprocess.Popen(['sh', '-c', 'echo child; echo . >&%d; sleep 1000' % done], pass_fds=[done])
 os.read(out, 1)
-subprocess.Popen(['sh', '-c', 'trap "" TERM; sleep 2; echo too late'], start_new_session=True)
+subprocess.Popen(['sh', '-c', 'trap "" TERM; sleep 60; echo too late'], start_new_session=True)
 print('last')
 """
     result = await run("python", code)
     assert result.status == "ok"
     assert result.stdout.text == "thread\nchild\nlast\n"
-    assert result.usage.wall_ms < 2000
 
 
 SHELL_ENDINGS = [
@@ -243,7 +242,7 @@ SHELL_ENDINGS = [
     ("(exit 5) & wait $!; echo $?", "ok", 0, "5\n"),
     ("sleep 1000 & kill $!; wait $!; echo $?", "ok", 0, "143\n"),
     ("trap 'echo caught' USR1; kill -USR1 $$; echo on", "ok", 0, "caught\non\n"),
-    ("(trap '' HUP TERM; sleep 3; echo late) & echo now", "ok", 0, "now\n"),
+    ("(trap '' HUP TERM; sleep 60; echo late) & echo now", "ok", 0, "now\n"),
     ("yes | head -n 1", "ok", 0, "y\n"),
 ]
 

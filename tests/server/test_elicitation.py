@@ -144,11 +144,11 @@ async def test_a_client_whose_dialog_fails_leaves_the_question_to_the_queue(shop
 @both_eras
 async def test_a_client_that_declines_by_itself_denies_nothing_however_late_it_was_asked(shop, era, monkeypatch):
     """H8: what counts is how long the dialog was open, not for how long the question has waited."""
-    monkeypatch.setattr(elicitation, "_TOO_FAST_SECONDS", 0.2)
+    monkeypatch.setattr(elicitation, "_TOO_FAST_SECONDS", 1.0)
     async with shop.client(era, elicitation_callback=Dialogs([DECLINE])) as client:
         run_id = said(await execute(client, DESTROY.format("rug"), wait_seconds=0))["run_id"]
         (question,) = await shop.asked(run_id)
-        await anyio.sleep(0.3)
+        await anyio.sleep(1.1)
         assert said(await client.call_tool("wait_run", {"run_id": run_id}))["approvals"] == [question.id]
         shop.decide(question.id)
         assert said(await client.call_tool("wait_run", {"run_id": run_id}))["value"] == "destroyed rug"
@@ -209,7 +209,7 @@ async def test_the_queue_may_be_faster_than_the_client(shop):
         (first,) = await shop.asked()
         await dialogs.opened.wait()
         shop.decide(first.id)
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             while len(dialogs.read) < 2 or not dialogs.withdrawn:
                 await anyio.sleep(0.01)
         second = await shop.asked()
@@ -316,7 +316,7 @@ async def test_a_cancelled_request_ends_a_run_that_waits_for_its_dialog(shop):
             group.cancel_scope.cancel()
         await shop.idle()
         run_id = shop.last_run()
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             while not dialogs.withdrawn:
                 await anyio.sleep(0.01)
     assert shop.records(run_id, "execute.ended")[0].fields["status"] == "cancelled"
@@ -331,7 +331,7 @@ async def test_a_cancelled_request_ends_a_run_also_after_its_first_question(shop
         arguments, asked = await first_round(client, f"{DESTROY.format('chair')}\nimport time; time.sleep(60)")
         async with anyio.create_task_group() as group:
             group.start_soon(next_round, client, arguments, asked, answers(asked, YES))
-            with anyio.fail_after(5):
+            with anyio.fail_after(30):
                 while not shop.destroyed("chair"):
                     await anyio.sleep(0.01)
             group.cancel_scope.cancel()
@@ -371,7 +371,7 @@ async def test_a_connection_that_closes_ends_a_run_that_waits_on_it(shop, era, w
             await dialogs.opened.wait()
             if when == "at the second question":
                 dialogs.held = anyio.Event()
-                with anyio.fail_after(5):
+                with anyio.fail_after(30):
                     while len(dialogs.read) < 2:
                         await anyio.sleep(0.01)
             group.cancel_scope.cancel()
@@ -421,7 +421,7 @@ async def asked_over_http(url, code):
     begin = {"protocolVersion": "2025-11-25", "capabilities": client, "clientInfo": {"name": "mcp", "version": "1"}}
     call = {"name": "execute_code", "arguments": {"language": "python", "code": code}}
     headers = {"accept": "application/json, text/event-stream"}
-    async with httpx2.AsyncClient(timeout=10) as http:
+    async with httpx2.AsyncClient(timeout=60) as http:
         answer = await http.post(url, headers=headers, json=message("initialize", begin, id=1))
         headers |= {"mcp-session-id": answer.headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
         await http.post(url, headers=headers, json=message("notifications/initialized", {}))
@@ -540,7 +540,7 @@ async def test_no_answer_in_time_is_a_no(shop, era):
             arguments, asked = await first_round(client, code)
             await shop.idle()
             result = (await next_round(client, arguments, asked, answers(asked, YES))).structured_content
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             while len(dialogs.read) != dialogs.withdrawn:
                 await anyio.sleep(0.01)
     assert result["value"] == "approval_denied"
@@ -553,12 +553,12 @@ async def test_the_wall_clock_of_a_run_that_waits_for_a_person_stands(shop, era)
     """H8, E4: it waits for longer than it may run."""
     async with shop.client(era) as client:
         began = time.monotonic()
-        result = said(await execute(client, DESTROY.format("moon"), timeout_seconds=0.3))
-        await anyio.sleep(0.4)
+        result = said(await execute(client, DESTROY.format("moon"), timeout_seconds=1))
+        await anyio.sleep(1.1)
         shop.decide(*result["approvals"])
         over = said(await client.call_tool("wait_run", {"run_id": result["run_id"]}))
     assert (over["status"], over["value"]) == ("ok", "destroyed moon")
-    assert over["usage"]["wall_ms"] < 300 < (time.monotonic() - began) * 1000
+    assert over["usage"]["wall_ms"] < 1000 < (time.monotonic() - began) * 1000
 
 
 async def test_processor_time_counts_while_a_run_waits_for_a_person(shop):

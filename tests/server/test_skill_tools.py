@@ -94,8 +94,8 @@ async def test_an_approver_can_say_yes_for_good_and_any_change_takes_that_back(s
         patch = "<<<<<<< SEARCH\ntools.shop.buy(name=NAME)\n=======\ntools.shop.buy(name=NAME)  # $&\n>>>>>>> REPLACE"
         assert "version 2, a candidate" in text(await call(client, "update_skill", name="buyer", patch=patch))
         assert library.find("buyer").skill.code.endswith("# $&\n")
-        waiting = (await call(client, "run_skill", name="buyer", wait_seconds=0.5)).structured_content
-        assert waiting["status"] in ("waiting", "running")
+        waiting = (await call(client, "run_skill", name="buyer")).structured_content
+        assert waiting["status"] == "waiting"
         (question,) = await shop.asked(waiting["run_id"])
         shop.decide(question.id, allowed=False)
         denied = (await call(client, "wait_run", run_id=waiting["run_id"])).structured_content
@@ -260,9 +260,9 @@ async def test_a_skill_that_a_program_calls_may_do_what_both_may_and_that_is_lea
         (library.own.directory / "buyer/references/grant.json").write_text('{"tools": ["shop/buy", "shop/destroy"]}')
         library.approve(library.find("buyer"), uid=0, without_asking=False)
         waiting = "import skills, time\nstarted = time.monotonic()\nskills.buyer()"
-        asked = (await execute(client, waiting, timeout_seconds=2, wait_seconds=0.2)).structured_content
+        asked = (await execute(client, waiting, timeout_seconds=3)).structured_content
         (question,) = await shop.asked(asked["run_id"])
-        await anyio.sleep(2.1)  # longer than its clock may go
+        await anyio.sleep(3.1)  # longer than its clock may go
         shop.decide(question.id)
         bought = (await call(client, "wait_run", run_id=asked["run_id"])).structured_content
         assert bought["value"] == "bought pen"

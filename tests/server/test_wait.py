@@ -46,7 +46,7 @@ async def test_a_wait_ends_in_time_and_the_run_goes_on(shop, era):
         run_id = said(await execute(client, "import time; time.sleep(60)", wait_seconds=0.05))["run_id"]
         began = time.monotonic()
         assert said(await wait(client, run_id, wait_seconds=0.1))["status"] == "running"
-        assert 0.1 <= time.monotonic() - began < 5
+        assert 0.1 <= time.monotonic() - began < 30
         await client.call_tool("cancel_run", {"run_id": run_id})
 
 
@@ -171,7 +171,7 @@ async def test_who_waits_hears_that_the_run_lives_and_what_it_prints(shop, era, 
                 await client.call_tool("wait_run", arguments, progress_callback=note, meta={"progressToken": 1})
 
             group.start_soon(look)
-            with anyio.fail_after(5):
+            with anyio.fail_after(30):
                 await lives.wait()
                 shop.decide(*result["approvals"])
                 await printed.wait()
@@ -243,7 +243,7 @@ SLOW = "import sys, time\nprint('begun', flush=True)\nprint('!', file=sys.stderr
 
 
 async def until_it_has_begun(client, run_id):
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         while "stderr" not in (told := await wait(client, run_id, wait_seconds=0.05)).structured_content:
             await anyio.lowlevel.checkpoint()
     return told

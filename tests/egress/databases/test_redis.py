@@ -168,7 +168,7 @@ def run_on(redis):
 
 
 async def becomes_busy(redis):
-    with anyio.fail_after(10), contextlib.suppress(client.ResponseError):
+    with anyio.fail_after(30), contextlib.suppress(client.ResponseError):
         while redis.ping():
             await anyio.sleep(0.01)
 
@@ -209,7 +209,7 @@ async def test_a_beginning_means_the_same_however_it_comes(door, server, data, a
         for at in range(0, 100, size):
             await stream.send(data[at : min(at + size, 100)])
         await stream.send(data[100:])
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             heard = b""
             while len(heard) < len(answer):
                 heard += await stream.receive()

@@ -184,7 +184,7 @@ async def test_what_is_no_file_holds_nobody_up(served):
     os.mkfifo(directory / "fifo")
     (directory / "tty").symlink_to("/dev/tty")
     owned(directory)
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         for tool in ("read_file", "view_image"):
             assert (await served.refused(tool, path="special/fifo"))["code"] == "NOT_A_FILE"
             assert (await served.refused(tool, path="special/tty"))["code"] == "SYMLINK_ESCAPE"
@@ -204,11 +204,11 @@ async def test_an_expression_that_explodes_freezes_nobody(served):
         told = await served.call("search_text", query="(a+)+$", regex=True, path="explodes.txt")
         answered.append(told)
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(search)
             for _ in itertools.repeat(None, 20):
-                with anyio.fail_after(2):
+                with anyio.fail_after(5):
                     await served.told("read_file", path="explodes.txt", max_bytes=10)
     assert len(answered) == 1
 

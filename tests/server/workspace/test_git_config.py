@@ -6,6 +6,7 @@ import anyio
 import pytest
 from tests.policy.decisions.test_git_config_keys import HOSTILE
 from tests.server.workspace.served import opened
+from tests.server.workspace.test_commands import begun
 
 pytestmark = pytest.mark.anyio
 
@@ -134,13 +135,13 @@ async def test_the_copy_is_mounted_and_can_be_neither_removed_nor_replaced(serve
 async def test_a_command_whose_configuration_others_write_meanwhile_is_still_kept_from_it(served, config):
     """W4: a file that was replaced would lose the mount that keeps it from a command that runs."""
     wait = "echo begun; while [ ! -e go ]; do sleep 0.02; done; echo '[core] fsmonitor = x' >> .git/config; echo wrote"
-    told = await served.told("exec_command", cmd=wait, yield_time_ms=100)
+    command_id, _ = await begun(served, wait)
     await served.run("git config user.name Ann")
     after = config.read_bytes()
     assert b"Ann" in after
     await served.run("touch go")
-    with anyio.fail_after(10):
-        while (told := await served.told("write_stdin", command_id=told["command_id"]))["status"] == "running":
+    with anyio.fail_after(30):
+        while (told := await served.told("write_stdin", command_id=command_id))["status"] == "running":
             pass
     assert config.read_bytes() == after
     (word,) = told["warnings"]
@@ -151,12 +152,12 @@ async def test_a_command_whose_configuration_others_write_meanwhile_is_still_kep
 async def test_what_the_owner_has_set_meanwhile_stays(served, config):
     """W4: of two who change a key the owner is right; who changes another loses nothing."""
     wait = "echo begun; while [ ! -e go ]; do sleep 0.02; done; git config user.name Bot; git config user.email b@b"
-    told = await served.told("exec_command", cmd=wait, yield_time_ms=100)
+    command_id, _ = await begun(served, wait)
     text = config.read_text() + "[user]\n\tname = Owner\n"
     config.write_text(text)
     (served.root / "go").touch()
-    with anyio.fail_after(10):
-        while (told := await served.told("write_stdin", command_id=told["command_id"]))["status"] == "running":
+    with anyio.fail_after(30):
+        while (told := await served.told("write_stdin", command_id=command_id))["status"] == "running":
             pass
     assert config.read_text() == text + "\temail = b@b\n"
     assert any("not kept: user.name" in word for word in told["warnings"])

@@ -324,11 +324,11 @@ async def test_an_expression_that_explodes_ends_by_its_limit(search, root, engin
     write(root, a_txt="aa!\n", b_txt="a" * 40 + "!\n")
 
     async def short(argv, **more):
-        return await run(argv, **(more | {"seconds": 1.0}))
+        return await run(argv, **(more | {"seconds": 2.0}))
 
     began = time.monotonic()
     answer = await search_text(tree, short, "(a|a)*(a|a)*(a|aa)+$|aa!", regex=True, engine=engine)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     assert files(answer)[:1] == ["a.txt"]
     if engine == "python":
         assert (answer["truncated_by"], answer["total_matches_exact"]) == ("time", False)
