@@ -20,7 +20,7 @@ from gloveport.config.schema import PoolSettings
 
 # A slow machine is no fault. Each run tries other examples, so that many runs try many, those in CI more;
 # --hypothesis-profile=thorough tries them at once.
-hypothesis.settings.register_profile("quick", deadline=None, max_examples=30 if os.environ.get("CI") else 10)
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=20 if os.environ.get("CI") else 10)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile("quick")
 

@@ -121,7 +121,9 @@ def main() -> None:
     directory = Path(sys.argv[2])
     become(int(sys.argv[1]))
     (directory / "workspace").mkdir()
-    os.environ["GLOVEPORT_STATE"] = str(directory / "state")
+    os.environ["GLOVEPORT_STATE"] = str(state := directory / "state")
+    state.mkdir(mode=0o700)
+    (state / "environments").touch()  # so no packages are put together: it takes a server more than all else here
     os.environ["HOME"] = str(directory)
     servers: dict[str, _Stdio | _Http] = {}
     try:

@@ -120,7 +120,7 @@ async def test_what_a_source_may_try_builds_nothing(tmp_path):
         async with opened(tmp_path / "state", index, environments=named, environment_bytes=2 << 20) as world:
             packages = world.engine.environments.ecosystems[0]
             host = packages.builder.uv.host
-            short = replace(host, limits=host.limits.model_copy(update={"cpu_seconds": 1.5}))
+            short = replace(host, limits=host.limits.model_copy(update={"cpu_seconds": 0.8}))
             told = {}
             for name in named:
                 limited = replace(packages.builder.uv, host=short if name == "endless" else host)

@@ -255,3 +255,4 @@ async def test_a_hungry_run_harms_no_other(engine_with):
             tasks.start_soon(lambda bomb=bomb: engine.execute(Request(language="shell", code=bomb), caller="bad"))
         result = await engine.execute(Request(language="python", code="sum(range(10))"), caller="good")
         assert (result.status, result.value) == ("ok", 45)
+        tasks.cancel_scope.cancel()

@@ -12,6 +12,7 @@ import gc
 import json
 import os
 import platform
+import secrets
 import shutil
 import signal
 import stat
@@ -176,9 +177,10 @@ def sweep(place: Path, patch: str, way: str) -> list[dict]:
     turn = next(each["killed"] for each in found if each["state"] == "new")
     # The two states from which recovery has most to do: all is swapped, and is not or just is committed.
     for at in (turn - 1, turn) if patch == PATCHES["many"] else ():
-        recovery, ended = 0, False
+        # Each run tries every other call, from the first or the second: in a few runs it has been each of them.
+        recovery, ended = secrets.randbelow(2) - 1, False
         while not ended:
-            recovery += 1
+            recovery += 2
             writer = fresh(place)
             in_child(apply, at)
             ended = in_child(recover, recovery)
