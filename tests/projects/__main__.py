@@ -9,11 +9,11 @@ nowhere, they are led to stand-ins (``stand_ins``), and the table says so.
 
 import argparse
 import contextlib
-import ipaddress
+import json
 import os
 import re
 import shutil
-import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -28,13 +28,11 @@ import anyio
 import tomlkit
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp_types import Implementation
+from tests.projects.registries import addresses_of, hosts_of, mirrors
 from tests.projects.stand_ins import network
 from tests.projects.stand_ins.network import StandInHost
 
-import gloveport
-
 STEPS: Final = ("unpack", "refused", "install", "test", "edit", "watch", "serve", "commit")
-PRESETS: Final = Path(gloveport.__file__).parent / "config/presets"
 GLOVEPORT: Final = str(Path(sys.executable).with_name("gloveport"))
 SECONDS: Final = 600
 _ANOTHER: Final = ["@debian"]
@@ -166,36 +164,13 @@ def has_step(project: Mapping[str, Any], step: str) -> bool:
     return step in project or step == "commit"
 
 
-def presets_of(project: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The presets that it needs, by name."""
-    names = [host.removeprefix("@") for host in project.get("hosts", ())]
-    return {name: tomllib.loads((PRESETS / f"{name}.toml").read_text())["api"][name] for name in names}
-
-
-def hosts_of(project: Mapping[str, Any]) -> list[str]:
-    """The hosts of the registries that it needs."""
-    return [host for preset in presets_of(project).values() for host in preset["hosts"]]
-
-
 @cache
-def addresses_of(host: str) -> frozenset[str]:
-    """Where a host leads to; nowhere where its name is not known here."""
-    try:
-        return frozenset(str(info[4][0]) for info in socket.getaddrinfo(host, 443))
-    except socket.gaierror:
-        return frozenset()
-
-
-def mirrors(project: Mapping[str, Any]) -> dict[str, Any]:
-    """APIs of the configuration that let registries be reached whose addresses are not public."""
-    found = {}
-    for name, preset in presets_of(project).items():
-        addresses = {one for host in preset["hosts"] for one in addresses_of(host)}
-        private = sorted(one for one in addresses if not ipaddress.ip_address(one).is_global)
-        if private:
-            networks = [f"{one}/{ipaddress.ip_address(one).max_prefixlen}" for one in private]
-            found[name] = {**preset, "networks": networks}
-    return found
+def counts_memory() -> bool:
+    """Whether sandboxes are in cgroups here, by what ``gloveport doctor`` says."""
+    with tempfile.NamedTemporaryFile(suffix=".toml") as config:
+        command = [GLOVEPORT, "doctor", "--json", "--config", config.name]
+        layers = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=False).stdout)
+    return {layer["name"]: layer["state"] for layer in layers}["cgroups"] == "enforced"
 
 
 async def work_on(
@@ -208,7 +183,7 @@ async def work_on(
     if "refused" in project:
         servers = [([], ("unpack", "refused")), (_ANOTHER, ("refused",)), (project["hosts"], STEPS[2:])]
     for hosts, steps in servers:
-        async with _serving(directory, hosts, toolchains, mirrors(project), host) as work.client:
+        async with _serving(project, directory, hosts, toolchains, host) as work.client:
             await _take(work, steps)
         if work.failed:
             break
@@ -217,13 +192,13 @@ async def work_on(
 
 @contextlib.asynccontextmanager
 async def _serving(
-    directory: Path, hosts: list[str], toolchains: Sequence[str], apis: dict[str, Any], host: StandInHost | None
+    project: Mapping[str, Any], directory: Path, hosts: list[str], toolchains: Sequence[str], host: StandInHost | None
 ) -> AsyncIterator[Client]:
     """A client of a server that grants these hosts to commands."""
     config = directory / "gloveport.toml"
-    limits = {"memory_bytes": "4GiB"}
-    workspace = {"hosts": hosts, "mode": "trusted", "toolchains": [*toolchains], "limits": limits}
-    config.write_text(tomlkit.dumps({"workspace": workspace, "api": apis}))
+    memory = "4GiB" if "addresses" not in project or counts_memory() else project["addresses"]
+    workspace = {"hosts": hosts, "mode": "trusted", "toolchains": [*toolchains], "limits": {"memory_bytes": memory}}
+    config.write_text(tomlkit.dumps({"workspace": workspace, "api": mirrors(project)}))
     config.chmod(0o600)
     root, enter, environ = str(directory / "project"), host.enter if host else (), host.environ if host else {}
     command = [*enter, GLOVEPORT, "serve", "--config", str(config), "--workspace", root, "--toolsets", "workspace"]
@@ -284,6 +259,10 @@ def main() -> int:
         if lacking:
             print(f"{project['name']:<16}{project['language']:<12}  not tried: no {', '.join(lacking)} here")
             continue
+        note = "  stand-in registry" if unknown else ""
+        if "watcher" in project and shutil.which(project["watcher"], path=path) is None:
+            project.pop("watch")
+            note += f"  no {project['watcher']}"
         with contextlib.ExitStack() as stack:
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gloveport-projects-")))
             directory.chmod(0o755)
@@ -291,7 +270,6 @@ def main() -> int:
             work = anyio.run(work_on, project, directory, asked.toolchain, host)
         failed = failed or work.failed
         cells = [cell(work, step) for step in STEPS]
-        note = "  stand-in registry" if host else ""
         print(row.format(project["name"], project["language"], *cells, work.calls, work.read) + note, flush=True)
     return int(failed)
 

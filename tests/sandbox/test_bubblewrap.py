@@ -192,7 +192,9 @@ def test_no_program_has_more_descriptors_than_this_host_can_give():
 def test_without_cgroups_memory_is_limited_process_by_process():
     system = SYSTEM.model_copy(update={"counts_memory": False})
     limits = Limits(memory_bytes=1 << 27)
-    assert make_plan(SHELL, Grant(limits=limits), system).rlimits["RLIMIT_AS"] == (1 << 27, 1 << 27)
+    plan = make_plan(SHELL, Grant(limits=limits), system)
+    assert plan.rlimits["RLIMIT_AS"] == (1 << 27, 1 << 27)
+    assert plan.env["MALLOC_ARENA_MAX"] == "2"
     engine = Program(name="x", argv=("/x",), reserved_bytes=1 << 20)
     rlimits = make_plan(engine, Grant(limits=limits), system).rlimits
     assert "RLIMIT_AS" not in rlimits

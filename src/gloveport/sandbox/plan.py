@@ -32,6 +32,9 @@ from gloveport.model.reading import CheckedValue
 
 _SHARED_MEMORY_BYTES = 16 * MIB
 """Where no cgroup counts what lies there, which is memory: beside the program's own."""
+_FEW_HEAPS = {"MALLOC_ARENA_MAX": "2"}
+"""Where no cgroup counts memory, addresses are limited: the C library would reserve 64 MiB of them for each of up to
+eight heaps for each processor, and Java not start in 4 GiB."""
 _PRIVATE_BYTES = 8 * MIB
 _PROCESS_MARGIN = 16
 _HOSTNAME = "gloveport"
@@ -241,6 +244,7 @@ def make_plan(program: Program, grant: Grant, system: System, network: Network =
             "SHELL": "/bin/bash",
             "TERM": "dumb",
             "NO_COLOR": "1",
+            **({} if system.counts_memory else _FEW_HEAPS),
             **system.env,
             **program.env,
             **network.env,

@@ -556,6 +556,7 @@ TRACE = "python3 -c 'import ctypes; c = ctypes.CDLL(None); c.ptrace(0, 0, 0, 0) 
         ("unshare -U true", "SANDBOX_REFUSED", "--no-sandbox"),
         ("echo 'Cannot connect to the Docker daemon' >&2; exit 1", "CONTAINERS_REFUSED", "as a process"),
         ('echo "==2==… Perhaps you\'re using ulimit -v" >&2; exit 1', "ADDRESSES_LIMITED", "gloveport doctor"),
+        ("echo 'Out of memory: Cannot allocate Wasm memory' >&2; exit 1", "ADDRESSES_LIMITED", "memory_bytes"),
     ],
 )
 async def test_what_is_refused_whatever_the_file_is_told_with_what_to_do(served, cmd, code, remedy):

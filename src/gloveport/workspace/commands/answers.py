@@ -45,7 +45,8 @@ _WRITE_ELSEWHERE: Final = (
 )
 _RESERVES_MORE: Final = (
     "without a cgroup that counts memory each process has as many addresses as memory_bytes in [workspace.limits], and "
-    "this reserves more than any limit leaves: the operator gives Gloveport cgroups (gloveport doctor says how)"
+    "this reserves more: the operator gives Gloveport cgroups (gloveport doctor says how), or raises memory_bytes, "
+    "which then bounds less (docs/workspace.md)"
 )
 _REFUSED: Final = {
     # Of a protected path, the first of one that they rename to, and of what is shown read-only.
@@ -58,8 +59,11 @@ _REFUSED: Final = {
         ("no usable sandbox", "no permissions to create new namespace", "unshare failed", "clone_newuser"),
         "no sandbox can be made in this one: switch that of the program off (--no-sandbox for browsers)",
     ),
-    "ADDRESSES_LIMITED": (  # AddressSanitizer and ThreadSanitizer: each process is limited by itself
-        ("perhaps you're using ulimit -v", "sanitizer_allocator_primary64.h"),
+    "ADDRESSES_LIMITED": (  # AddressSanitizer and ThreadSanitizer, Java, Node: each process is limited by itself
+        (
+            *("perhaps you're using ulimit -v", "sanitizer_allocator_primary64.h"),
+            *("insufficient memory for the java runtime", "allocate wasm memory", "webassembly.memory(): could not"),
+        ),
         _RESERVES_MORE,
     ),
     "CONTAINERS_REFUSED": (
