@@ -6,7 +6,7 @@ from pathlib import Path
 PATTERN = re.compile(rb"canary-[0-9a-f]{32}")
 wrong = {}
 known = {"HOME", "LANG", "LOGNAME", "NO_COLOR", "PATH", "PWD", "SHELL", "TERM", "TMPDIR", "USER", "LC_CTYPE"}
-known |= {"MPLBACKEND", "MPLCONFIGDIR", "MPL_IGNORE_SYSTEM_FONTS", "OPENBLAS_NUM_THREADS", "PYTHONPATH"}
+known |= {"MALLOC_ARENA_MAX", "MPLBACKEND", "MPLCONFIGDIR", "MPL_IGNORE_SYSTEM_FONTS", "OPENBLAS_NUM_THREADS", "PYTHONPATH"}
 if extra := set(os.environ) - known:
     wrong["environment"] = sorted(extra)
 decoy = b"canary-" + b"0" * 32
