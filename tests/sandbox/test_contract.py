@@ -329,10 +329,15 @@ out = {os.path.realpath(path) for path in ("/mnt/data", "/mnt/user-data/outputs"
     assert set(etc) <= {"passwd", "group", "hosts", "nsswitch.conf", "alternatives", "ld.so.cache"}
 
 
-@pytest.mark.parametrize("temperature", ["warm"], indirect=True)  # the next two are of a sandbox that is built for it
+@pytest.mark.parametrize("temperature", ["warm"], indirect=True)  # the next is of a sandbox that is built for it
 async def test_programs_can_work_on_data(run):
-    """E8: the packages of the extra ``data`` work, a first picture included, and say nothing on standard error."""
-    code = """
+    """E8: the packages of the extra ``data`` work, a first picture included, and say nothing on standard error.
+
+    And all that may be imported ahead is there and leaves one thread: a process of more can't be forked.
+    """
+    code = (
+        f"import importlib\nfor name in {python.WITH_DATA}: importlib.import_module(name)"
+        """
 import io, os, sys
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -343,6 +348,7 @@ plt.savefig(picture)
 threads = len(os.listdir("/proc/self/task"))
 [frame.groupby("city").rain.mean().to_dict(), picture.getvalue()[:4].hex(), threads, sys.path[-2:], os.listdir("/tmp")]
 """
+    )
     result = await run("python", code)
     assert result.value == [{"Bern": 2.5, "Graz": 2.0}, b"\x89PNG".hex(), 1, ["/opt/data", "/tmp"], ["program.py"]]
     assert result.stderr.text == ""
@@ -390,18 +396,6 @@ sorted(name for name, origin in found.items() if origin and origin.startswith("/
     found = (await run("python", code)).value
     assert {"numpy", "pandas", "matplotlib"} <= set(found) <= mounted
     assert {"anyio", "gloveport", "mcp", "pydantic"} <= set(names) - mounted
-
-
-@cold_only
-async def test_what_may_be_imported_ahead_is_there_and_leaves_one_thread(run):
-    """A process of more than one thread can't be forked."""
-    code = f"""
-import importlib, os
-for name in {python.WITH_DATA}:
-    importlib.import_module(name)
-len(os.listdir("/proc/self/task"))
-"""
-    assert (await run("python", code)).value == 1
 
 
 async def test_descriptors_are_the_intended_ones(run):

@@ -72,7 +72,8 @@ async def test_cpus_bound_what_a_sandbox_uses_at_once(run, has_cgroups):
     }
 )
 async def test_memory_bytes(run, language, code):
-    result = await run(language, code, memory_bytes=128 * MIB, wall_seconds=60)
+    most = 128 if language == "typescript" else 64
+    result = await run(language, code, memory_bytes=most * MIB, wall_seconds=60)
     assert result.limits_hit[:1] == ("memory_bytes",), result
     assert result.status in ("killed", "error")
 

@@ -443,11 +443,11 @@ def test_what_is_held_back_is_bounded():
 def test_a_body_that_is_all_secret_costs_little_memory():
     """N7: a gigabyte of it is one replacement after the other, or one altogether."""
     needles = Needles.of({"A": "aaaaaaaaaaaaaaaa"})
-    piece, scrubber = b"a" * 8192, Scrubber(needles)
+    piece, scrubber = b"a" * 4096, Scrubber(needles)
     tracemalloc.start()
     try:
         out = sum(len(scrubber.feed(piece)) for _ in range(3)) + len(scrubber.finish())
-        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+        assert tracemalloc.get_traced_memory()[1] < 2_200 << 10
     finally:
         tracemalloc.stop()
     assert out == len(b"[secret A]")
@@ -530,8 +530,8 @@ def test_n6_e4_beginnings_without_an_end_cost_no_more_than_what_is_there():
     needles = Needles.of({"a.b": secret})
 
     began = time.process_time()
-    assert scrub(needles, text[:8] * (1 << 16))
-    assert time.process_time() - began < 2
+    assert scrub(needles, text[:8] * (1 << 15))
+    assert time.process_time() - began < 1
 
 
 @pytest.mark.parametrize(

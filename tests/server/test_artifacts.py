@@ -77,7 +77,7 @@ async def test_a_whole_answer_with_pictures_stays_below_what_clients_take(execut
     code = PIXELS + (
         "import os\n"
         "for n in range(6):\n"
-        "    open(f'/out/{n}.png', 'wb').write(png(3000, 2000))\n"
+        "    open(f'/out/{n}.png', 'wb').write(png(2000, 1400))\n"
         "print('x' * 30_000); print('x' * 30_000, file=__import__('sys').stderr); None"
     )
     result = await execute(code)

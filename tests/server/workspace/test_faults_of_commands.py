@@ -499,7 +499,7 @@ async def test_sixteen_floods_at_once_are_bounded_and_keep_nobody_from_calling(s
 
         await flooded(1 << 20)
         before = _resident()
-        await flooded(8 << 20)
+        await flooded(4 << 20)
         assert _resident() - before < 20 << 20
         started = time.monotonic()
         await served.told("server_info")
