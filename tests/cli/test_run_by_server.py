@@ -123,7 +123,7 @@ def test_who_reads_no_more_ends_the_program(start, eventually, records):
     process.stdout.close()
     process.stdout = None
     assert process.wait(30) == 128 + signal.SIGPIPE
-    eventually(lambda: [r for r in records() if r.kind == "execute.ended"][-1].fields["status"] == "cancelled")
+    eventually(lambda: [r.fields["status"] for r in records() if r.kind == "execute.ended"][-1:] == ["cancelled"])
 
 
 def test_another_configuration_is_not_run_by_it(gloveport, config, environ, start, tmp_path):

@@ -159,10 +159,10 @@ def test_a_call_that_is_wanted_no_more_is_ended_and_not_answered(stdio, tmp_path
     root.mkdir()
     mark = f"needle{os.getpid()}"
     word = f"--glob={mark}"
-    (root / "large").write_text(("ab-cd-" * 500 + "\n") * 30_000)  # takes a second
+    (root / "large").write_text(("ab-cd-" * 500 + "\n") * 10_000)  # takes seconds of a processor
     server = stdio("--workspace", str(root))
     server.shake_hands()
-    slow = {"query": r"[^z]{100,200}(\w\W?){50,100}[0-9]", "regex": True, "include_globs": ["large", mark]}
+    slow = {"query": r"[^z]{300,500}(\w\W?){100,200}[0-9]", "regex": True, "include_globs": ["large", mark]}
     search = {"name": "search_text", "arguments": slow}
     for request, end in ((7, "cancel"), ("seven", "cancel"), (8, "close")):
         server.send("tools/call", search, request)

@@ -65,7 +65,7 @@ async def test_clients_of_both_eras_run_programs_on_one_server(shared):
             async def note(progress, total, line, came=came):
                 came.append(line)
 
-            arguments = {"language": "python", "code": "print('line'); import time; time.sleep(0.3); 42"}
+            arguments = {"language": "python", "code": "print('line'); import time; time.sleep(1); 42"}
             result = await client.call_tool("execute_code", arguments, progress_callback=note)
         assert result.structured_content["value"] == 42
         assert came == ["line"]

@@ -233,8 +233,8 @@ def test_a_cancelled_request_kills_the_run_and_is_not_answered(shared, is_runnin
 
 def test_progress_is_sent_to_who_asks_for_it_and_to_nobody_else(shared):
     """E6: the token of the request says that it is asked for."""
-    program = {"language": "shell", "code": "echo line; sleep 0.3"}
-    for number, meta in ((1, {}), (2, {"progressToken": "mine"}), (3, {"other": 1})):
+    for number, meta, seconds in ((1, {}, 0.3), (2, {"progressToken": "mine"}, 1), (3, {"other": 1}, 0.3)):
+        program = {"language": "shell", "code": f"echo line; sleep {seconds}"}
         shared.send("tools/call", {"name": "execute_code", "arguments": program, "_meta": meta}, number)
         came = []
         while (message := json.loads(shared.process.stdout.readline())).get("id") != number:

@@ -5,7 +5,7 @@ import json
 import anyio
 import pytest
 from tests.hub.stalls import going_on
-from tests.hub.world import codes, offers, opened, tool
+from tests.hub.world import codes, know_servers, offers, opened, tool
 
 from gloveport.hub import discovery
 from gloveport.rpc import MAX_FRAME_BYTES
@@ -223,6 +223,7 @@ async def test_what_is_told_of_tools_counts_as_bytes_of_calls(tmp_path):
     """T5, H5: limits.tool_bytes."""
     servers = {"far": offers(tmp_path / "t.json", *TALKS_MUCH)}
     async with opened(tmp_path / "state", servers, policy={"limits": {"tool_bytes": 2_500_000}}) as world:
+        await know_servers(world)
         result = await world.run("python", f"{ASKS}[code_of({SEARCH!r}) for _ in range(5)]")
         assert result.value == [*["ok"] * 3, *["too_many_searches"] * 2]
         assert result.limits_hit == ("tool_bytes",)
@@ -231,6 +232,7 @@ async def test_what_is_told_of_tools_counts_as_bytes_of_calls(tmp_path):
 async def test_what_is_told_at_once_is_bounded_and_stops_nobody(tmp_path):
     """H5, P25: 128 searches, each of all that is known of a hundred large tools, kept everybody waiting for seconds."""
     async with opened(tmp_path / "state", {"far": offers(tmp_path / "t.json", *TALKS_MUCH)}) as world, going_on():
+        await know_servers(world)
         found = await world.value("python", "x = search_tools('', 100, 'full')\n[len(x), x.total, len(str([*x]))]")
         assert found[0] < found[1] == 12
         assert found[2] < 1 << 20

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from tests.hub.world import NPM, far_side, needs_npm, npm, opened
+from tests.hub.world import NPM, far_side, know_servers, needs_npm, npm, opened
 
 pytestmark = pytest.mark.anyio
 
@@ -218,6 +218,7 @@ async def test_each_awkward_name_is_called_by_the_name_that_all_languages_share(
                    for own in exposed}
         [exposed, called]
         """
+    await know_servers(world)
     # What begins with two underscores is split where it can be: the server's name has none.
     exposed, called = await world.value("python", code)
     assert set(exposed) == set(AWKWARD)

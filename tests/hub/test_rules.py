@@ -275,12 +275,16 @@ async def test_a_server_is_called_so_often_a_minute_by_all_runs_together(tmp_pat
 async def test_so_many_calls_of_a_server_go_on_at_the_same_time(tmp_path):
     """T5, H5: servers.NAME.concurrent_calls; the rest wait, and are not refused."""
     going = most = 0
+    as_many = anyio.Event()
 
     async def conduct(asked):
         nonlocal going, most
         if asked.what == "tools/call":
             going, most = going + 1, max(most, going + 1)
-            await anyio.sleep(0.05)
+            if going == 3:
+                as_many.set()
+            await as_many.wait()
+            await anyio.sleep(0.05)  # for more to come, if they may
             going -= 1
         await asked.send(usual(asked))
 

@@ -111,7 +111,13 @@ async def codes(world: World, *calls: str, **request) -> list[str]:
     return await world.value("python", _CODES.format(calls=", ".join(f"lambda: {call}" for call in calls)), **request)
 
 
+async def know_servers(world: World) -> None:
+    """Wait until every server has said what it offers, or failed: a search waits for them for a moment alone."""
+    await world.engine.hub.discover([*world.engine.hub.states], 60)
+
+
 async def found(world: World, **request) -> list[str]:
     """The tools that a program finds, as ``server.tool``."""
+    await know_servers(world)
     code = "[tool['call'].removeprefix('tools.') for tool in search_tools('', 100, 'names')]"
     return await world.value("python", code, **request)

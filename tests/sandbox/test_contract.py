@@ -62,7 +62,7 @@ def groups():
 
 
 async def at_rest(state):
-    """What a state is when it has not changed for a while: of a run before, processes may be dying still."""
+    """What a state is when it has not changed for a while: of a run before, processes may be dying, even after it."""
     last, since = state(), anyio.current_time()
     with anyio.fail_after(30):
         while anyio.current_time() - since < 0.2:
@@ -164,8 +164,8 @@ async def test_nothing_is_left_of_a_run(engine_with, settled):
         await engine.execute(Request(language="shell", code="true"), caller="test")
 
         def state():
-            mounts = Path("/proc/self/mountinfo").read_text()
-            return len(descendants(os.getpid())), len(groups()), mounts, len(list(Path("/proc/self/fd").iterdir()))
+            mounts, files = Path("/proc/self/mountinfo").read_text(), list(Path("/proc/self/fd").iterdir())
+            return len(descendants(os.getpid())), len(groups()), mounts.count("\n"), len(files)
 
         await settled(engine)
         before = await at_rest(state)
@@ -173,7 +173,7 @@ async def test_nothing_is_left_of_a_run(engine_with, settled):
             await engine.execute(Request(language="shell", code=code), caller="test")
         await settled(engine)
         with anyio.fail_after(30):
-            while state() != before:
+            while any(now > then for now, then in zip(state(), before, strict=True)):
                 await anyio.sleep(0.01)
 
 
@@ -199,7 +199,7 @@ async def test_a_cancelled_run_is_dead_at_once_with_all_its_processes(engine_wit
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # some end by themselves
                 assert Path(f"/proc/{pid}/comm").read_text().strip() != "sleep"
         await settled(engine)
-        assert await at_rest(lambda: len(descendants(os.getpid()))) == before
+        assert await at_rest(lambda: len(descendants(os.getpid()))) <= before
 
 
 OWNER = """

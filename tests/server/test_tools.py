@@ -332,11 +332,11 @@ async def test_lines_are_sent_as_progress_while_the_program_runs(execute):
 
     result = await execute(
         "python",
-        "import time\nfor i in range(3):\n    print('line', i, flush=True)\n    time.sleep(0.3)\ntime.time()",
+        "import time\nfor i in 0.3, 0.31, 1:\n    print('line', i, flush=True)\n    time.sleep(i)\ntime.time()",
         progress=note,
     )
     assert result.structured_content["status"] == "ok"
-    assert "\n".join(message for _, message, _ in came) == "line 0\nline 1\nline 2"
+    assert "\n".join(message for _, message, _ in came) == "line 0.3\nline 0.31\nline 1"
     assert came[0][2] < result.structured_content["value"]
     assert [progress for progress, _, _ in came] == sorted({progress for progress, _, _ in came})
 

@@ -1,7 +1,7 @@
 # expect: killed cpu_seconds
 # without-cgroups: timeout 2
 # proves: E4
-# limits: cpu_seconds=1 wall_seconds=20
+# limits: cpu_seconds=1 wall_seconds=60
 # tries: use more processor time than granted by a chain of processes, each of which uses little
 import os, time
 while True:

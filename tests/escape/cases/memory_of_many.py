@@ -1,7 +1,7 @@
 # expect: killed memory_bytes
 # without-cgroups: value "each by itself"
 # proves: E4
-# limits: memory_bytes=64MiB processes=16 wall_seconds=8
+# limits: memory_bytes=64MiB processes=16 wall_seconds=60
 # tries: fill the memory by many processes, none of which takes too much by itself
 import os
 children = []

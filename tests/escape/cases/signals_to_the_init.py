@@ -1,6 +1,6 @@
 # expect: error signal or error exit or value "blocked"
 # proves: E5, E9
-# limits: wall_seconds=5
+# limits: wall_seconds=20
 # tries: every signal to the init, queued with a forged sender and value, and by process descriptor; nothing may hang
 import ctypes, os, signal
 libc = ctypes.CDLL(None, use_errno=True)

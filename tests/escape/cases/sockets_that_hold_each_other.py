@@ -1,6 +1,6 @@
 # expect: value null
 # proves: E4, E5
-# limits: wall_seconds=5
+# limits: wall_seconds=20
 # tries: keep the run from ending: leave stdout and the report's socket in a circle of sockets that nobody can reach
 import json, os, socket
 channel = next(

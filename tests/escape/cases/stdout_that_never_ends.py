@@ -1,6 +1,6 @@
 # expect: value 7
 # proves: E4, E5
-# limits: wall_seconds=5
+# limits: wall_seconds=20
 # tries: keep the run from ending: leave its stdout in a message that the server has queued and never receives
 import json, os, socket
 channel = next(
