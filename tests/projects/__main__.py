@@ -149,10 +149,10 @@ class Work:
 
     async def serve(self) -> None:
         """A server that answers the next command of its session."""
-        cmd, url, says = self.project["serve"]
+        cmd, ask, says = self.project["serve"]
         begun = await self.run(f"{cmd} >/tmp/served 2>&1 &", session="new")
-        ask = f"for i in $(seq 100); do curl -sf {url} && break; sleep 0.2; done || cat /tmp/served"
-        await self.expect(ask, re.escape(says), session=begun["session"]["id"])
+        until = f"for i in $(seq 100); do {ask} && break; sleep 0.2; done || cat /tmp/served"
+        await self.expect(until, re.escape(says), session=begun["session"]["id"])
 
     async def commit(self) -> None:
         """What has changed."""
