@@ -13,11 +13,12 @@ PROGRAM = Path(__file__).parents[2] / "src/gloveport/guest/python/program.py"
 PYTHONS = sorted({path for path in (sys.executable, "/usr/bin/python3") if Path(path).exists()})
 LIMIT = 32 * 1024
 DRIVER = f"""
-import json, os, sys
+import gc, json, os, sys
 from importlib.util import module_from_spec, spec_from_file_location
 spec = spec_from_file_location("program", {str(PROGRAM)!r})
 program = module_from_spec(spec)
 spec.loader.exec_module(program)
+gc.freeze()
 directory = sys.argv[1]
 jobs = json.load(open(directory + "/jobs"))
 for number, (source, limit) in enumerate(jobs):
