@@ -54,8 +54,9 @@ def lacking() -> list[str]:
     """What is not there to make such a host of."""
     if lacking := [one for one in _PROGRAMS if shutil.which(one) is None]:
         return lacking
-    tried = subprocess.run([*_UNSHARE, "--net", "--mount", *_AS_BEFORE, "true"], capture_output=True, check=False)
-    return ["user namespaces"] if tried.returncode else []
+    command = [*_UNSHARE, "--net", "--mount", *_AS_BEFORE, "true"]
+    tried = subprocess.run(command, capture_output=True, text=True, check=False)
+    return [f"namespaces ({tried.stderr.strip()})"] if tried.returncode else []
 
 
 @contextlib.contextmanager
