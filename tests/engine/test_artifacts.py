@@ -307,8 +307,8 @@ async def test_a_picture_that_is_too_large_is_made_smaller_in_a_sandbox(opened):
 
 @once
 async def test_a_picture_bomb_is_not_shown_and_harms_nobody(opened):
-    """24,000 by 24,000, and a header of 60,000 by 60,000: decoded in a sandbox alone, which does not survive it."""
-    bomb = png(24_000, 24_000, bytes(3_000), depth=1)
+    """30,000 by 30,000, and a header of 60,000 by 60,000: decoded in a sandbox alone, which does not survive it."""
+    bomb = png(30_000, 30_000, bytes(3_750), depth=1)
     lie = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sIIBBBBB", 13, b"IHDR", 60_000, 60_000, 8, 2, 0, 0, 0)
     async with opened() as run:
         code = "import shutil\nfor name in ('bomb.png', 'lie.png', 'small.png'): shutil.copy(name, '/out')"
@@ -316,7 +316,7 @@ async def test_a_picture_bomb_is_not_shown_and_harms_nobody(opened):
         result = await run(code, files=files, shows=True)
         assert result.status == "ok", result.error
         told = {one.path: one.not_shown for one in result.artifacts.files}
-        assert told["/out/bomb.png"] == "24000x24000 could not be made small enough"
+        assert told["/out/bomb.png"] == "30000x30000 could not be made small enough"
         assert told["/out/lie.png"] == "60000x60000 could not be made small enough"
         assert told["/out/small.png"] == ""
         assert len(shown_pictures(run.engine.artifacts, result.artifacts.files, "me")) == 1
