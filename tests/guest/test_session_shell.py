@@ -97,12 +97,27 @@ def test_a_bash_that_could_not_write_its_state_down_is_replaced_by_the_one_befor
 
 def test_a_bash_that_dies_between_calls_is_replaced_and_the_next_answer_says_so(session, eventually):
     bash = int(said(session, "x=1; echo $$"))
-    saved = memory(session, "saved")
-    eventually(lambda: saved.read_text().endswith("# whole\n"))  # bash writes its state down behind its answer
+    saved = memory(session, "saved-1")
+    eventually(lambda: saved.read_text().endswith("# whole 1\n"))  # bash writes its state down behind its answer
     os.kill(bash, signal.SIGKILL)
     eventually(lambda: is_dead(bash))
     answer = session.call("echo $x; echo 'the end'")
     assert (answer["state"], "SIGKILL" in answer["why"], session.line()) == ("kept", True, "1")
+
+
+def test_a_bash_that_is_killed_while_it_writes_its_state_down_costs_that_call_alone(session, eventually):
+    """It is killed in the midst of it, after its answer: what was written before is still there."""
+    bash = int(said(session, "x=before; for n in {1..5000}; do declare v$n=$n; done; echo $$"))
+    before, torn = (memory(session, f"saved-{place}") for place in (1, 0))
+    eventually(lambda: before.read_bytes().endswith(b"# whole 1\n"))
+    session.call("x=after")
+    while not torn.stat().st_size:
+        pass
+    os.kill(bash, signal.SIGKILL)
+    eventually(lambda: is_dead(bash))
+    assert not torn.read_bytes().endswith(b"# whole 2\n"), "it had written all of it already"
+    answer = session.call("echo $x $v5000; echo 'the end'")
+    assert ("from before" in answer["why"], session.line()) == (True, "before 5000")
 
 
 def test_e_u_v_and_x_count_for_their_call_alone(session):

@@ -7,8 +7,9 @@ No descriptor of this is in what a call starts: bash closes its script's on exec
 /proc/PID/fd of the supervisor when no call goes on. What a program says on any stream is output.
 
 A script's rules are in force: ``exit``, a failure after ``set -e``, an unset variable after ``set -u`` and SIGINT end a
-bash. It writes down its variables, functions, options and directory then, and after each call; the next begins with
-what was written last. Jobs are no state that could be written: they go on, but nobody can ``wait`` for them any more.
+bash. It writes down its variables, functions, options and directory then, and after each call, by turns to one of two
+places: the next begins with what was written last, of what is whole. Jobs are no state that could be written: they go
+on, but nobody can ``wait`` for them any more.
 
 SIGINT goes to bash and what it runs in the foreground; what it runs in the background ignores it, as bash sees to. One
 that comes before a program has begun ends bash alone, which waits for that program then, in the midst of what it writes
@@ -19,7 +20,8 @@ import os
 import shlex
 import signal
 
-WHOLE = b"# whole\n"
+WHOLE = b"\n# whole "
+MARK_BYTES = 64
 
 
 class LastingShell:
@@ -27,7 +29,8 @@ class LastingShell:
 
     Attributes:
         process: Bash; None before the first call.
-        saved: Memory with the state that the next bash begins with.
+        saved: Memories with the state after the last calls, by turns; the next bash begins with the later whole one.
+        turn: How many calls there have been.
         last_words: Memory with what bash has written when it ended.
         directory: Where the last call ended, as bash quotes it.
         text: Path of its text.
@@ -44,7 +47,8 @@ class LastingShell:
         self.variables = variables
         self.first_directory = directory
         self.process = None
-        self.saved = self.last_words = self.script = self.source = self.answers = None
+        self.saved, self.turn = (), 0
+        self.last_words = self.script = self.source = self.answers = None
         self.directory = os.fsencode(directory)
         self.text = ""
 
@@ -52,7 +56,7 @@ class LastingShell:
         """Close all descriptors, in a fork that has no use for them."""
         if self.process is not None:
             self.process.close()
-            for descriptor in (self.saved, self.last_words, self.script, self.source.descriptor, self.answers):
+            for descriptor in (*self.saved, self.last_words, self.script, self.source.descriptor, self.answers):
                 os.close(descriptor)
 
     # -- Calls -------------------------------------------------------------------------------------------------------
@@ -72,7 +76,8 @@ class LastingShell:
         """What all of them have in common."""
         reading, self.answers = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self.source = self.tools.Lines(reading)
-        self.saved, self.last_words = (os.memfd_create(name, os.MFD_CLOEXEC) for name in ("saved", "last-words"))
+        names = ("saved-0", "saved-1", "last-words")
+        *self.saved, self.last_words = (os.memfd_create(name, os.MFD_CLOEXEC) for name in names)
 
     def start(self):
         """Start a bash with the state that is saved."""
@@ -85,8 +90,8 @@ class LastingShell:
             f"builtin source {self.setup}",
             f"builtin cd -- {shlex.quote(self.first_directory)}",
             # A child that a signal ends before it has begun its program comes here as well.
-            f"builtin trap '((${{BASHPID:-$$}} != $$)) || __gloveport_save >|{self.path(self.last_words)}' EXIT",
-            f"builtin source {self.path(self.saved)} 2>/dev/null",
+            f"builtin trap '((${{BASHPID:-$$}} != $$)) || __gloveport_save 0 >|{self.path(self.last_words)}' EXIT",
+            f"builtin source {self.path(self.saved[self.turn % 2])} 2>/dev/null",
         )
 
     def write(self, *lines):
@@ -100,10 +105,12 @@ class LastingShell:
     def send(self, message):
         """Pass a call on. Raises OSError."""
         number = message["call"]
+        self.turn += 1
+        ways = f"{self.path(self.answers)} {self.turn} {self.path(self.saved[self.turn % 2])}"
         self.text = self.tools.write_text(self.settings["private"], message["name"], message["source"])
         self.write(
             f"\\builtin source {self.text}",
-            f'{{ __gloveport_end {number} "$?" {self.path(self.answers)} {self.path(self.saved)}; }} 2>/dev/null',
+            f'{{ __gloveport_end {number} "$?" {ways}; }} 2>/dev/null',
             # A call may have led them elsewhere: the next one starts with the session's again.
             f"\\exec </dev/null >>{self.path(1)} 2>>{self.path(2)}",
         )
@@ -135,13 +142,12 @@ class LastingShell:
         """Start another in the place of the dead one: with which state, in words."""
         self.process.close()
         os.close(self.script)
-        words = read_memory(self.last_words)
-        is_whole = words.endswith(WHOLE)
-        if is_whole:
-            write_memory(self.saved, words)
-        elif not read_memory(self.saved).endswith(WHOLE):
-            write_memory(self.saved, b"")
-        write_memory(self.last_words, b"")
+        is_whole = turn_of(self.last_words) >= 0
+        source = self.last_words if is_whole else max(self.saved, key=turn_of)
+        state = read_memory(source) if turn_of(source) >= 0 else b""
+        for memory in (*self.saved, self.last_words):
+            write_memory(memory, b"")
+        write_memory(self.saved[self.turn % 2], state)
         self.start()
         if is_whole:
             return "kept", "another has its variables, functions and directory, but not its jobs"
@@ -157,6 +163,13 @@ class LastingShell:
             self.tools.signal_others(self.process.pid, signal.SIGINT)
         else:
             self.process.send_signal(signal.SIGINT)
+
+
+def turn_of(descriptor):
+    """After which call the state in memory is, at its end; -1 where not all of it is there."""
+    end = os.pread(descriptor, MARK_BYTES, max(0, os.fstat(descriptor).st_size - MARK_BYTES))
+    _, mark, turn = end.rpartition(WHOLE)
+    return int(turn) if mark and turn.endswith(b"\n") and turn[:-1].isdigit() else -1
 
 
 def read_memory(descriptor):
