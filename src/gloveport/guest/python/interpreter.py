@@ -34,6 +34,7 @@ import select
 import signal
 import socket
 import sys
+import time
 from types import ModuleType
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -44,11 +45,14 @@ VARIABLES_SECONDS = 0.01
 CANCEL_SECONDS = 1.0
 INSPECTED_BYTES = 16 * 1024
 REHEARSAL = "<rehearsal>"
-BREATH_SECONDS = 0.001  # what comes of a call at once would keep the host, on a busy processor, from its answer
+BREATH_SECONDS = 0.002  # what comes of a call at once would keep the host from its answer
+SHORT_BREATH_SECONDS = 0.0003  # the next call comes soon where the last one did: then its checkpoint should be there
+HURRY_SECONDS = 0.005
 REST_SECONDS = 0.001  # a call that comes as soon as its checkpoint is made is there by then
 UNHANDLED = _signal.SIG_IGN, _signal.SIG_DFL, _signal.default_int_handler
 
 _getrusage, _RUSAGE_SELF = resource.getrusage, resource.RUSAGE_SELF
+_monotonic = time.monotonic
 _python = ctypes.pythonapi
 _libc = ctypes.PyDLL(None, use_errno=True)
 _byte = ctypes.create_string_buffer(1)
@@ -124,6 +128,8 @@ class Interpreter:
         dying: Numbers of twins that were killed, and nobody has waited for.
         is_kept: Whether the supervisor has kept the state that the last run has left.
         told: What it has to hear of a call that the host has the answer to; None when it has.
+        answered: When the host was given its last answer, in seconds of the monotonic clock.
+        is_hurried: Whether the last call came soon after the answer to the one before.
     """
 
     def __init__(self, link, direct, program, variables, names, plain):
@@ -138,6 +144,7 @@ class Interpreter:
         self.dying = []
         self.is_kept = True
         self.told = None
+        self.answered, self.is_hurried = 0.0, False
         main = ModuleType("__main__")
         main.__dict__.update(names)
         sys.modules["__main__"] = main
@@ -169,6 +176,7 @@ class Interpreter:
         if message.get("is_direct"):
             self.told = {"call": answer["call"], "is_told": True, "checkpoint": answer["checkpoint"]}
             if self.direct.send(answer):
+                self.answered = _monotonic()
                 return
             self.told = None
         self.link.send(answer)
@@ -179,7 +187,8 @@ class Interpreter:
         """The next message. What was left in the event loop goes on meanwhile."""
         if self.told is not None:
             if not self.link.has_frame():
-                select.select([self.link, self.direct], [], [], BREATH_SECONDS)
+                breath = SHORT_BREATH_SECONDS if self.is_hurried else BREATH_SECONDS
+                select.select([self.link, self.direct], [], [], breath)
             self.link.send(self.told)
             self.told = None
         if self.loop is not None and not self.loop.is_closed() and not self.link.has_frame():
@@ -190,6 +199,7 @@ class Interpreter:
                 break
             if (message := self.direct.take()) is not None:
                 message["is_direct"] = True
+                self.is_hurried = _monotonic() - self.answered < HURRY_SECONDS
                 return message
         return self.link.receive()
 
