@@ -117,7 +117,8 @@ def test_a_bash_that_is_killed_while_it_writes_its_state_down_costs_that_call_al
     eventually(lambda: is_dead(bash))
     assert not torn.read_bytes().endswith(b"# whole 2\n"), "it had written all of it already"
     answer = session.call("echo $x $v5000; echo 'the end'")
-    assert ("from before" in answer["why"], session.line()) == (True, "before 5000")
+    assert (answer["state"], "from before" in answer["why"]) == ("rewound", True)
+    assert session.line() == "before 5000"
 
 
 def test_e_u_v_and_x_count_for_their_call_alone(session):

@@ -68,8 +68,9 @@ class LastingShell:
             self.start()
         elif self.process.has_ended():
             how = self.tools.explain_end(self.name, self.deaths.code_of(self.process))
-            _, why = self.restart()
-            return "kept", f"{how}: {why}", []
+            is_latest = self.turn in map(turn_of, self.saved)
+            state, why = self.restart()
+            return "kept" if is_latest else state, f"{how}: {why}", []
         return "kept", "", []
 
     def open(self):
@@ -144,10 +145,10 @@ class LastingShell:
         os.close(self.script)
         is_whole = turn_of(self.last_words) >= 0
         source = self.last_words if is_whole else max(self.saved, key=turn_of)
-        state = read_memory(source) if turn_of(source) >= 0 else b""
+        state, mark, _ = read_memory(source).rpartition(WHOLE) if turn_of(source) >= 0 else (b"", b"", b"")
         for memory in (*self.saved, self.last_words):
             write_memory(memory, b"")
-        write_memory(self.saved[self.turn % 2], state)
+        write_memory(self.saved[self.turn % 2], state + (mark and b"%s%d\n" % (mark, self.turn)))
         self.start()
         if is_whole:
             return "kept", "another has its variables, functions and directory, but not its jobs"
