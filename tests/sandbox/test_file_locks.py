@@ -6,7 +6,8 @@ import time
 import pytest
 
 from gloveport.sandbox.cgroups import open_files
-from gloveport.sandbox.cgroups.open_files import LOCKS, find_family
+from gloveport.sandbox.cgroups.open_files import LOCKS
+from gloveport.sandbox.cgroups.process_family import find_family
 
 MAKE = """
 import fcntl, os, struct, tempfile, time

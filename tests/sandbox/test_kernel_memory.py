@@ -13,6 +13,7 @@ import pytest
 from gloveport.model import Limits
 from gloveport.sandbox.cgroups import cgroup, open_files
 from gloveport.sandbox.cgroups.kernel_memory import KernelMemory, free_leftovers
+from gloveport.sandbox.cgroups.process_memory import has_more_memory
 
 MIB = 1 << 20
 # Names that are not there, which the kernel keeps until it needs the memory.
@@ -33,6 +34,28 @@ for _ in range(40):
     reading, _ = os.pipe()
     for copy in copies: os.close(copy)
 """
+FAMILY = """
+import os
+shared = bytearray(b"x" * (64 << 20))
+fill, end, filled = os.pipe(), os.pipe(), os.pipe()
+for _ in range(3):
+    if os.fork() == 0:
+        os.close(fill[1]), os.close(end[1])
+        os.read(fill[0], 1)
+        own = bytearray(b"y" * (32 << 20))
+        os.write(filled[1], b"!")
+        os.read(end[0], 1)
+        os._exit(0)
+"""
+FILL = """
+os.write(fill[1], b"!!!")
+for _ in range(3): os.read(filled[0], 1)
+"""
+TABLES = """
+import mmap
+block = mmap.mmap(-1, 1 << 36, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ)
+for at in range(0, 1 << 36, 1 << 21): block[at]
+"""
 TOLD = "print('made', flush=True)\nsys.stdin.readline()"
 
 
@@ -51,6 +74,17 @@ def held(tree, start):
             return stack.enter_context(contextlib.closing(memory))
 
         yield make
+
+
+@contextlib.contextmanager
+def alone(pid, memory_bytes):
+    """What is held by a process without a cgroup."""
+    inner = os.pidfd_open(pid)
+    try:
+        with contextlib.closing(KernelMemory(memory_bytes=memory_bytes, group=None, pid=pid, inner=inner)) as memory:
+            yield memory
+    finally:
+        os.close(inner)
 
 
 def judge(memory):
@@ -117,8 +151,8 @@ async def test_of_a_run_that_is_over_the_kernel_keeps_little(tree, start):
 
 
 def test_connections_that_nobody_has_accepted_count_without_a_cgroup():
-    memory = KernelMemory(memory_bytes=8 * MIB, group=None, pid=os.getpid(), inner=0)
-    with contextlib.closing(memory), contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
+        memory = stack.enter_context(alone(os.getpid(), 8 * MIB))
         before = memory._count_sockets()
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=256))
         for _ in range(200):
@@ -129,8 +163,7 @@ def test_connections_that_nobody_has_accepted_count_without_a_cgroup():
 
 def test_growth_of_the_host_is_counted_from_the_least_it_has_held():
     """Or whoever begins while another's objects are freed could hold as many unseen."""
-    memory = KernelMemory(memory_bytes=128 * MIB, group=None, pid=os.getpid(), inner=0)
-    with contextlib.closing(memory):
+    with alone(os.getpid(), 1 << 40) as memory:
         memory._host_bytes = 1 << 60
         assert memory._choose_search() is None
         assert memory._host_bytes < 1 << 50
@@ -140,11 +173,38 @@ def test_growth_of_the_host_is_counted_from_the_least_it_has_held():
 
 def test_of_a_process_that_is_gone_nothing_is_counted(start):
     child = start("")
-    child.kill()
-    child.wait()
-    memory = KernelMemory(memory_bytes=8 * MIB, group=None, pid=child.pid, inner=0)
-    with contextlib.closing(memory):
+    with alone(child.pid, 8 * MIB) as memory:
+        child.kill()
+        child.wait()
         assert not memory.is_exceeded()
+        assert not has_more_memory(0, [child.pid])
+
+
+def test_what_processes_without_a_cgroup_share_counts_once_and_what_each_has_for_each(start):
+    child = start(f"{FAMILY}\n{TOLD}\n{FILL}\n{TOLD}")
+    for has_more in (False, True):
+        print(file=child.stdin, flush=True)
+        assert child.stdout.readline() == "made\n"
+        assert has_more_memory(128 * MIB, [child.pid]) is has_more
+
+
+def test_tables_of_pages_count_without_a_cgroup(start):
+    child = start(f"{TABLES}\n{TOLD}")
+    print(file=child.stdin, flush=True)
+    assert child.stdout.readline() == "made\n"
+    assert has_more_memory(64 * MIB, [child.pid])
+
+
+def test_without_a_cgroup_memory_is_added_up_when_the_host_has_less_and_now_and_then():
+    with alone(os.getpid(), 1 << 40) as memory:
+        assert not memory._is_sum_due()
+        memory._free_bytes += 1 << 39  # so much was free before
+        assert memory._is_sum_due()
+        memory._free_bytes = 0  # others gave back more than it took
+        assert not memory._is_sum_due()
+        memory._next_sum = time.monotonic()
+        assert memory._is_sum_due()
+        assert not memory._is_sum_due()
 
 
 def test_version_2_tells_what_the_kernel_could_free(tmp_path):

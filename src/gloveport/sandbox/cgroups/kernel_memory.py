@@ -1,11 +1,11 @@
-"""Measures memory that the kernel holds for one run: objects that its cgroup counts, and those that no cgroup counts.
+"""Measures memory of one run that its cgroup does not bound: objects of the kernel, and all of it where there is none.
 
 What a cgroup counts is bounded by ``memory_bytes`` already. But half a gigabyte of small objects takes seconds to free,
 under locks of the host. No honest program was found that makes the kernel hold a tenth of its memory.
 
 A TCP connection that waits to be accepted belongs to no cgroup, nor does what lies in its buffers. Only its network
-namespace knows of it. Of locks on files, and of epoll watches where there are no cgroups, nobody knows: they are looked
-for when the host runs short.
+namespace knows of it. Of locks on files nobody knows and, where there are no cgroups, of epoll watches and of what all
+processes of a run have together: they are looked for when the host has less.
 """
 
 import concurrent.futures
@@ -14,6 +14,7 @@ import os
 import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from functools import partial
 from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ from msgspec import Struct, field
 
 from gloveport.late_module import late_module
 from gloveport.model import MIB
-from gloveport.sandbox.cgroups import open_files
+from gloveport.sandbox.cgroups import open_files, process_memory
 from gloveport.sandbox.cgroups.cgroup import Cgroup
 
 if TYPE_CHECKING:
@@ -43,10 +44,15 @@ _LEAST_PAUSE_SECONDS = 4.0  # to start a process takes the server time that is n
 _LONGEST_PAUSE_SECONDS = 16.0  # for so long nobody looks what a program has the kernel hold meanwhile
 _LEFT_BYTES = 32 * MIB
 _SEARCH_SECONDS = 1.0
+_SEARCH_SECONDS_ALONE = 0.25  # where there is no cgroup: a program fills half a gigabyte in that time
 _GROWN_BYTES = 128 * MIB  # of the kernel's memory on the whole host, before anybody's locks are looked for
+_SUM_SECONDS = 4.0
+_TAKEN_SHARE = 1 / 4  # of a run's memory, which the host has less, before what its processes have is added up
 _FILE_BYTES = 4096
 _PROCESS_CPU_CLOCK = 2  # linux/posix-timers.h: the low bits of the clock of another process; the others are ~pid
 _searches = concurrent.futures.ThreadPoolExecutor(max_workers=1, thread_name_prefix="search")
+# A search of one run may take long, and no other run may gain by that.
+_sums = concurrent.futures.ThreadPoolExecutor(max_workers=4, thread_name_prefix="sum")
 
 
 class KernelMemory(Struct, kw_only=True):
@@ -71,11 +77,19 @@ class KernelMemory(Struct, kw_only=True):
     _host_bytes: int | None = None
     """The least that the kernel's memory on the whole host was, since it was looked at first."""
 
+    _free_bytes: int = 0
+    """The most memory that could be had on the host, since it was looked at first."""
+
+    _next_sum: float = 0.0
     _search: concurrent.futures.Future[bool] | None = None
     _opened: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
+    def __post_init__(self) -> None:
+        if self.group is None:
+            self._free_bytes, self._next_sum = process_memory.read_free_bytes(), time.monotonic() + _SUM_SECONDS
+
     def is_exceeded(self) -> bool:
-        """Whether it is more than a run of this size may make the kernel hold."""
+        """Whether it is more than a run of this size may have."""
         if self._count_sockets() * _SOCKET_BYTES > self.memory_bytes:
             return True
         if self._is_found_to_hold_many():
@@ -119,8 +133,8 @@ class KernelMemory(Struct, kw_only=True):
         return False
 
     def _is_found_to_hold_many(self) -> bool:
-        """Whether a search has found that it holds too many locks or watches. It takes a while, so it is done in a
-        thread, and only where there is a reason.
+        """Whether a search has found that it holds too many locks or watches, or too much memory. It takes a while, so
+        it is done in a thread, and only where there is a reason.
         """
         if self._search is not None:
             if not self._search.done():
@@ -129,8 +143,11 @@ class KernelMemory(Struct, kw_only=True):
             return search.result()
         now = time.monotonic()
         if now >= self._next_search:
-            self._next_search = now + _SEARCH_SECONDS
-            if (has_many := self._choose_search()) is not None:
+            self._next_search = now + (_SEARCH_SECONDS_ALONE if self.group is None else _SEARCH_SECONDS)
+            if self.group is None and self._is_sum_due():
+                has_more = partial(process_memory.has_more_memory, self.memory_bytes)
+                self._search = _sums.submit(has_more, (self.pid, _number(self.inner)))
+            elif (has_many := self._choose_search()) is not None:
                 self._search = _searches.submit(has_many, (self.pid, _number(self.inner)))
         return False
 
@@ -143,6 +160,18 @@ class KernelMemory(Struct, kw_only=True):
             return None
         self._host_bytes = now - _GROWN_BYTES // 2  # it may be somebody else's: look again when there is more
         return open_files.has_many_locks
+
+    def _is_sum_due(self) -> bool:
+        """Whether to add up what the processes have: when the host has less, and now and then, for others may give
+        memory back meanwhile.
+        """
+        now, free, share = time.monotonic(), process_memory.read_free_bytes(), int(self.memory_bytes * _TAKEN_SHARE)
+        self._free_bytes = max(self._free_bytes, free)
+        if free > self._free_bytes - share and now < self._next_sum:
+            return False
+        self._free_bytes = free + share // 2  # look again when there is less by as much
+        self._next_sum = now + _SUM_SECONDS
+        return True
 
     def _stop_reclaim(self) -> None:
         if self._reclaiming is not None:

@@ -13,11 +13,12 @@ import errno
 import itertools
 import os
 import select
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from io import FileIO
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from gloveport.sandbox.cgroups.process_family import find_family
 
 MOST_LOCKS = 500_000
 """A run may hold so many, in about 100 MiB of the kernel's memory; an honest one was never seen to hold a thousand."""
@@ -69,21 +70,6 @@ def read_kernel_bytes() -> int:
     """Memory of the kernel's own objects on the whole host that can't be freed."""
     words = _MEMORY.read_text().split()
     return int(words[words.index("SUnreclaim:") + 1]) * 1024
-
-
-def find_family(roots: Collection[int]) -> set[int]:
-    """These processes and all below them."""
-    children = defaultdict[int, list[int]](list)
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            children[int(path.read_text().rpartition(")")[2].split()[1])].append(int(path.parent.name))
-    found, waiting = set[int](), [*roots]
-    while waiting:
-        pid = waiting.pop()
-        if pid not in found:
-            found.add(pid)
-            waiting += children[pid]
-    return found
 
 
 def hold_more(pids: Collection[int], most: int, kind: HeldObject) -> bool:
