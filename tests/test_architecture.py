@@ -182,7 +182,7 @@ SUBPACKAGES = {
     ],
     "policy/shell_text": [
         {"rulebook", "words"},
-        {"directory", "word_scan"},
+        {"directory"},
         {"programs"},
         {"reader"},
         {"rule_hits"},

@@ -141,6 +141,13 @@ def test_standard_input_for_a_program_is_an_inline_script():
         "cd /tmp && git --git-dir=/srv/project/.git --work-tree=/srv/project reset --hard",
         "cd /tmp/x && git push --force",
         'd=(src tests); rm -rf "${d[@]}"',
+        "cd build; if true; then cd ..; fi; rm -rf *",
+        "for d in build x; do (cd $d; rm -rf *); done",
+        "for d in build src; do cd $d; rm -rf *; cd ..; done",
+        "D=$PWD; cd /tmp; rm -rf $D/src",
+        "d=build; trap 'rm -rf src/$d' EXIT; d=",
+        "find src -exec rm ./{} \\;",
+        "git -c clean.requireForce=0 clean -d",
     ],
 )
 def test_what_destroys_work_is_asked_about_in_these_spellings_too(command):
@@ -199,6 +206,10 @@ def test_a_pattern_that_can_mean_the_workspace_is_asked_about(path):
         "make > /dev/null 2>&1",
         "(cd /tmp/x && rm -rf y)",
         "cd /tmp/x && cd y && rm -rf z",
+        "(cd a && make); cd build && rm -rf *",
+        "for d in a b; do cd $d/build && rm -rf * && cd ../..; done",
+        "git restore --source HEAD~1 src/a.py",
+        "find . -name '*.py' -exec rm a.txt ;",
         "npm install ./local.tgz",
         "npm i file:../lib",
         "cargo install --path .",
@@ -258,6 +269,9 @@ HOSTILE = {
     "globs": "rm " + "a* " * 600,
     "interpreters": "python3;" * 250,
     "directories": "( cd x;" * 280 + ")" * 280,
+    "loops in loops": "for a in 1 2 3 4 5 6 7 8;do " * 55 + "x;" + "done;" * 55,
+    "options": "git checkout " + "-q " * 650 + "*",
+    "names": "find . " + "-name x.pyc " * 140 + "-exec rm {} ;" * 20,
 }
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import dropwhile, pairwise, takewhile
+from itertools import chain, dropwhile, pairwise, takewhile
 from typing import Final
 
 from msgspec import Struct
@@ -10,11 +10,12 @@ from msgspec.structs import replace
 
 from gloveport.policy.shell_text.directory import Directory
 from gloveport.policy.shell_text.rulebook import Runner, rulebook
-from gloveport.policy.shell_text.words import Word, after_options, operands, options
+from gloveport.policy.shell_text.words import Word, after_options, options
 
 _STDIN: Final = {"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"}
 _INFORMS: Final = {"--version", "-V", "-v", "--help", "-h"}
 _FIND_STARTS: Final = {"-exec", "-execdir", "-ok", "-okdir"}
+_FIND_NAMES: Final = {"-name", "-iname", "-path", "-wholename"}
 
 
 class ProgramRun(Struct, frozen=True):
@@ -25,7 +26,6 @@ class ProgramRun(Struct, frozen=True):
         arguments: Its arguments; none of a program text.
         text: The command that it stands in.
         directory: Where it runs.
-        origin: What finds arguments that the text does not tell, as ``find`` does.
         source: The program text; None of a program.
     """
 
@@ -33,7 +33,6 @@ class ProgramRun(Struct, frozen=True):
     arguments: tuple[Word, ...]
     text: str
     directory: Directory
-    origin: "ProgramRun | None" = None
     source: str | None = None
 
 
@@ -49,8 +48,6 @@ def inline_text(run: ProgramRun, arguments: Sequence[Word], runner: Runner | Non
     """The program text in the arguments of a program: attached to an option, or after it; None where there is none."""
     if run.program == "eval":
         return " ".join(word.text for word in arguments)
-    if run.program == "trap" and len(arguments) > 1:
-        return next((word.text for word in operands(arguments)[:1] if word.text), None)
     if runner is None or runner.text is None:
         return None
     behind = 0 if runner.anywhere else len(after_options(arguments, runner.values))
@@ -67,16 +64,29 @@ def reads_stdin(arguments: Sequence[Word], runner: Runner) -> bool:
     return runner.operands is None and not given & _INFORMS and (not rest or rest[0].text in _STDIN or "-s" in given)
 
 
-def started_words(run: ProgramRun, arguments: Sequence[Word], runner: Runner | None) -> Iterator[Sequence[Word]]:
-    """The words of the commands that a program starts."""
-    if run.program == "find":
-        starts = [at + 1 for at, word in enumerate(arguments) if word.text in _FIND_STARTS]
-        for start, end in pairwise([*starts, len(arguments)]):
-            words = takewhile(lambda word: word.text not in {";", "+"}, arguments[start:end])
-            yield [replace(word, known=False) if "{}" in word.text else word for word in words]
-    elif (
-        runner and runner.operands is not None and not (run.program == "command" and options(arguments[:1]) & _INFORMS)
-    ):
+def started_words(
+    run: ProgramRun, arguments: Sequence[Word], runner: Runner | None, read: Sequence[Word]
+) -> Iterator[Sequence[Word]]:
+    """The words of the commands that a program starts. ``read``: what stands for all that ``xargs`` reads."""
+    found = find_results(run) if run.program == "find" else ()
+    for start in [at + 1 for at, word in enumerate(arguments) if found and word.text in _FIND_STARTS]:
+        words = takewhile(lambda word: word.text not in {";", "+"}, arguments[start:])
+        parts = (found if word.text == "{}" else (_mark_found(word),) for word in words)
+        yield list(chain.from_iterable(parts))
+    if runner and runner.operands is not None and not (run.program == "command" and options(arguments[:1]) & _INFORMS):
         rest = dropwhile(lambda word: re.match(r"\w+=", word.text), after_options(arguments, runner.values))
-        read = [Word("what xargs reads", known=False)] if run.program == "xargs" else []
-        yield [*rest, *read][runner.operands :]
+        yield [*rest, *(read if run.program == "xargs" else ())][runner.operands :]
+
+
+def _mark_found(word: Word) -> Word:
+    return Word(word.text.replace("{}", "…"), known=False) if "{}" in word.text else word
+
+
+def find_results(run: ProgramRun) -> Sequence[Word]:
+    """What stands for all that ``find`` finds: the names that it looks for, where all are made anew, or its starts."""
+    texts = [word.text for word in run.arguments]
+    names = [following for option, following in pairwise(texts) if option in _FIND_NAMES]
+    if names and not {"!", "-not"} & set(texts) and all(run.directory.is_disposable(name) for name in names):
+        return [Word(f"…/{name}", known=False) for name in names]
+    starts = tuple(takewhile(lambda word: word.text[:1] not in {"-", "(", "!"}, run.arguments)) or (Word("."),)
+    return [replace(start, text=f"{start.text}/…") for start in starts]

@@ -6,8 +6,7 @@ what is not read is scanned for words. Nothing raises.
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from itertools import islice, product
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 import tree_sitter_bash
@@ -16,13 +15,20 @@ from msgspec.structs import replace
 from tree_sitter import Language, Node, Parser
 
 from gloveport.policy.shell_text.directory import Directory
-from gloveport.policy.shell_text.programs import ProgramRun, find_runner, inline_text, reads_stdin, started_words
+from gloveport.policy.shell_text.programs import (
+    ProgramRun,
+    find_results,
+    find_runner,
+    inline_text,
+    reads_stdin,
+    started_words,
+)
 from gloveport.policy.shell_text.words import Word, unescape, unescape_ansi
 
 MOST_BYTES: Final = 2048
 """Of 25,000 hostile texts of this size the worst took 0.3 s and 140 MB; of 64 KiB, 22 s and 2 GB, or no end."""
 _MOST_ROOM: Final = 32_768
-"""Characters of words and of nested texts that are read of one command; a program counts as so many, too."""
+"""Characters of words, of nested texts and of repeated loops that are read; a program counts as so many, too."""
 _PROGRAM_ROOM: Final = 64
 _MOST_TURNS: Final = 8
 _LONG_DOCUMENT: Final = 200
@@ -33,24 +39,17 @@ _ASCII: Final = bytes(range(128)) + b"_" * 128
 _DOCUMENT = re.compile(r"(?<!<)<<-?[ \t]*[\\'\"]?([A-Za-z_]\w*)")
 _PIPE = re.compile(rb"(?<!\|)\|&?\s*\Z")
 _BRACES = re.compile(r"([^{}]*)\{([^{}]*,[^{}]*)\}([^{}]*)")
-_VARIABLE = re.compile(r"\$\{(\w+)(?:\[[@*]\])?\}|\$(\w+)")
-_PLAIN_EXPANSION = re.compile(r"\$\{\w+(?:\[[@*]\])?\}|\$\{TMPDIR:?-[\w/]*\}")
-_SANDBOX_PATHS: Final = (
-    (re.compile(r"(?:\$\(|`)\s*pwd\b[^;&|]*|\$\{?PWD\}?"), Word(".")),
-    (re.compile(r"\$\{TMPDIR(?::?-[\w/]*)?\}|\$TMPDIR"), Word("/tmp")),  # noqa: S108 - a sandbox's own
-    (re.compile(r"(?:\$\(|`)\s*mktemp\b[^;&|]*"), Word("/tmp/tmp.$", known=False)),  # noqa: S108
-)
+_VARIABLE = re.compile(r"\$\{?(\w+)(?:\[[@*]\])?\}?|(?:\$\(|`)\s*pwd\s*[)`]")
 _SUBSTITUTIONS: Final = {"command_substitution", "process_substitution"}
 _EXPANSIONS: Final = _SUBSTITUTIONS | {"simple_expansion", "expansion", "brace_expression", "arithmetic_expansion"}
-_SCOPES: Final = _SUBSTITUTIONS | {
-    "subshell", "if_statement", "while_statement", "case_statement", "function_definition",
-}  # fmt: skip
-"""What bash runs in a shell of its own, and what it may not run at all: a change of the directory ends with it."""
+_CONDITIONAL: Final = {"if_statement", "while_statement", "case_statement", "function_definition"}
+_SCOPES: Final = _SUBSTITUTIONS | _CONDITIONAL | {"subshell"}
+"""What bash runs in a shell of its own, and what it may not run at all."""
 _NO_WORDS: Final = {"variable_assignment", "file_redirect", "herestring_redirect"}
 _GROUPS: Final = {"list", "negated_command", "subshell", "compound_statement"}
 _WRITES_NOTHING: Final = {"", ":", "true", "cat /dev/null", "echo -n"}
 
-Values: TypeAlias = dict[str, Word | None]
+Variables: TypeAlias = dict[str, Word | None]
 """What variables stand for; None for one that stands for several words."""
 
 
@@ -58,7 +57,7 @@ class Facts(Struct):
     """What a command would do, as far as its text tells.
 
     Attributes:
-        runs: In the order in which they are written.
+        runs: Those of a text for a shell come after those of the text that it stands in.
         expansions: Substitutions, and expansions of variables that are more than their value.
         unread: Why something of it was not read, so that words are looked for in it; empty where all was.
         texts: The command, what it is given to read, and the texts for shells in it.
@@ -80,47 +79,54 @@ class _TooMuchError(Exception):
 
 def read_programs(command: str, directory: Directory, stdin: str = "") -> Facts:
     """Tell what a command would do, in a directory, with what it is given to read. Raises nothing."""
-    reader = _Reader(directory, stdin)
+    reader = _Reader(Facts(texts=[stdin]))
+    reader.add_text(command, directory, {})
     try:
-        reader.read(command)
-        for place, text in reader.traps:  # at the end, for variables may be set after a trap
-            reader.directory = place
-            reader.read(text)
+        for text, place, variables in reader.pending:  # which grows
+            reader.read(text, place, variables)
     except _TooMuchError:
         reader.facts.skip("it is too much to be read")
     return reader.facts
 
 
 class _Reader:
-    """Goes through a text once. A command in a loop is taken once for each of the first values of the loop."""
+    """Goes through a text once, and through a loop once for each of its first values."""
 
-    def __init__(self, directory: Directory, stdin: str) -> None:
-        self.facts, self.directory, self.room, self.source = Facts(texts=[stdin]), directory, _MOST_ROOM, b""
-        self.variables: dict[str, tuple[Word | None, ...]] = {}
-        self.traps: list[tuple[Directory, str]] = []
+    def __init__(self, facts: Facts) -> None:
+        self.facts, self.room = facts, _MOST_ROOM
+        self.pending: list[tuple[str, Directory, Variables]] = []
         self.fed: set[str] = set()
 
-    def read(self, text: str) -> None:
-        """Read a text for a shell, in its directory and with its variables."""
+    def add_text(self, text: str, directory: Directory, variables: Variables) -> None:
+        """Have a text for a shell read, after this one."""
         self.facts.texts.append(text)
+        self.pending.append((text, directory, variables))
+
+    def read(self, text: str, directory: Directory, variables: Variables) -> None:
+        """Read a text for a shell."""
         text = text.encode(errors="replace").decode().replace("\0", " ")
         source = (_without_documents(text) if len(text) > MOST_BYTES else text).encode()
-        outer, self.source = self.source, source[:MOST_BYTES]
+        self.source, self.directory, self.variables = source[:MOST_BYTES], directory, variables
         self._take_room(len(self.source) + _PROGRAM_ROOM)
         root = Parser(_BASH).parse(self.source.translate(_ASCII)).root_node
         if len(source) > MOST_BYTES:
             self.facts.skip(f"only its first {MOST_BYTES} bytes are read")
         if root.has_error:
             self.facts.skip("its syntax is not understood")
-        ends: list[tuple[int, Directory]] = []
-        for node in _walk(root):
-            while ends and node.start_byte >= ends[-1][0]:
-                _, self.directory = ends.pop()
+        scopes: list[tuple[Node, Directory]] = []  # each with where bash is after it
+        nodes: list[tuple[Node, Variables]] = [(root, {})]
+        while nodes:
+            node, turn = nodes.pop()
+            self.variables |= turn
+            while scopes and not scopes[-1][0].start_byte <= node.start_byte < scopes[-1][0].end_byte:
+                _, self.directory = scopes.pop()
             before = self.directory
             self._read_node(node)
             if self.directory != before:
-                ends.append((_scope_end(node), before))
-        self.source = outer
+                scope = _find_scope(node)
+                scopes.append((scope, replace(before, path=None) if scope.type in _CONDITIONAL else before))
+            turns = self._turns(node) if node.type == "for_statement" else [{}]
+            nodes += [(child, values) for values in reversed(turns) for child in reversed(node.children)]
 
     def _take_room(self, amount: int) -> None:
         self.room -= amount
@@ -134,64 +140,47 @@ class _Reader:
         text = self._text(node)
         match node.type:
             case "command":
-                self._read_command(node, [], _word_nodes(node))
+                piped = self.facts.runs[-1:] if _PIPE.search(self.source, 0, node.start_byte) else []
+                self._start(self._words(_word_nodes(node)), text, piped)
             case "redirected_statement":  # one that leaves nothing in a file counts as a command of its own
                 redirects = [child for child in node.children if child.type == "file_redirect"]
                 cuts = [child for child in redirects if any(part.type in {">", ">|"} for part in child.children)]
-                if cuts and self._writes_nothing(node.child_by_field_name("body")):
-                    self._read_command(node, [Word(">")], [cut.children[-1] for cut in cuts])
+                body = node.child_by_field_name("body")
+                while body is not None and body.type in _GROUPS and body.named_children:
+                    body = body.named_children[-1]
+                words = self._words(_word_nodes(body)) if body is None or body.type == "command" else [Word("more")]
+                if cuts and " ".join(word.text for word in words) in _WRITES_NOTHING:
+                    self._start([Word(">"), *(self._word(cut.children[-1]) for cut in cuts)], text, [])
             case "variable_assignment" if node.parent is None or node.parent.type != "command":
-                name, value = self._text(node.child_by_field_name("name")), node.child_by_field_name("value")
-                turns = self._turns(value, [value])
-                self.variables[name] = tuple(words[0] if len(words) == 1 else None for words in turns)
-            case "for_statement":
-                listed = [
-                    turn for value in node.children_by_field_name("value") for turn in self._turns(value, [value])
-                ]
-                values = tuple(word for words in listed for word in words)
-                self.variables[self._text(node.child_by_field_name("variable"))] = values or (Word("$@", known=False),)
-            case kind if kind in _SUBSTITUTIONS or (kind == "expansion" and not _PLAIN_EXPANSION.fullmatch(text)):
+                value = node.child_by_field_name("value")
+                word = None if value is None or value.type == "array" else self._word(value)
+                self.variables[self._text(node.child_by_field_name("name"))] = word if value is not None else Word("")
+            case kind if kind in _SUBSTITUTIONS or (kind == "expansion" and not _VARIABLE.fullmatch(text)):
                 self.facts.expansions.append(text)
             case _:
                 pass
 
-    def _writes_nothing(self, body: Node | None) -> bool:
-        while body is not None and body.type in _GROUPS and body.named_children:
-            body = body.named_children[-1]
-        turns = self._turns(body, _word_nodes(body)) if body is None or body.type == "command" else []
-        return any(" ".join(word.text for word in words) in _WRITES_NOTHING for words in turns)
-
-    def _turns(self, whole: Node | None, parts: Sequence[Node | None]) -> list[list[Word]]:
-        """The words of parts of a node, once for each of the first values of the variables in it."""
-        named = [found[1] or found[2] for found in _VARIABLE.finditer(self._text(whole))]
-        names = [name for name in dict.fromkeys(named) if name in self.variables]
-        turns = list(islice(product(*(self.variables[name] for name in names)), _MOST_TURNS + 1))
-        if len(turns) > _MOST_TURNS:
+    def _turns(self, loop: Node) -> list[Variables]:
+        """What the variable of a loop is, in each of its first turns."""
+        name = self._text(loop.child_by_field_name("variable"))
+        values = self._words(loop.children_by_field_name("value"))
+        if len(values) > _MOST_TURNS:
             self.facts.skip(f"only the first {_MOST_TURNS} values of a loop are read")
-        known = [dict(zip(names, turn, strict=True)) for turn in turns[:_MOST_TURNS]]
-        return [[word for part in parts for word in self._words(part, values)] for values in known]
+        self._take_room((loop.end_byte - loop.start_byte) * min(len(values), _MOST_TURNS))
+        return [{name: value} for value in values[:_MOST_TURNS] or [Word("$@", known=False)]]
 
-    def _read_command(self, node: Node, words: list[Word], parts: Sequence[Node]) -> None:
-        before, turns = self.directory, self._turns(node, parts)
-        piped = self.facts.runs[-1] if self.facts.runs and _PIPE.search(self.source, 0, node.start_byte) else None
-        for more in turns:
-            self._start([*words, *more], self._text(node), piped)
-        if len(turns) > 1 and self.directory != before:
-            self.directory = replace(before, path=None)
+    def _words(self, nodes: Sequence[Node]) -> list[Word]:
+        """The words that nodes stand for: several for one with braces."""
+        words = []
+        for node in nodes:
+            word = self._word(node)
+            braces = _BRACES.fullmatch(word.text) if node.type == "concatenation" and "{" in self._text(node) else None
+            before, middles, after = braces.groups() if braces else (word.text, "", "")
+            self._take_room(len(word.text) * middles.count(","))
+            words += [Word(f"{before}{middle}{after}", word.known) for middle in middles.split(",")]
+        return words
 
-    def _words(self, node: Node | None, values: Values) -> list[Word]:
-        """The words that a node stands for: several where braces say so, none for an array."""
-        if node is None or node.type == "array":
-            return [] if node else [Word("")]
-        word = self._word(node, values)
-        self._take_room(len(word.text))
-        braces = _BRACES.fullmatch(word.text) if node.type == "concatenation" and "{" in self._text(node) else None
-        if not braces:
-            return [word]
-        self._take_room(len(word.text) * braces[2].count(","))
-        return [Word(f"{braces[1]}{middle}{braces[3]}", word.known) for middle in braces[2].split(",")]
-
-    def _word(self, node: Node, values: Values, *, quoted: bool = False) -> Word:  # noqa: PLR0911 - one for each
+    def _word(self, node: Node, *, quoted: bool = False) -> Word:  # noqa: PLR0911 - one for each
         text = self._text(node)
         match node.type:
             case "word":
@@ -208,89 +197,76 @@ class _Reader:
                 for child in node.children[ends : len(node.children) - ends]:
                     # blanks at the ends of what is quoted belong to no node
                     pieces.append(Word(self.source[at : child.start_byte].decode(errors="replace")))
-                    pieces.append(self._word(child, values, quoted=quoted or bool(ends)))
+                    pieces.append(self._word(child, quoted=quoted or bool(ends)))
                     at = child.end_byte
                 pieces.append(Word(self.source[at : node.end_byte - ends].decode(errors="replace")))
                 return Word("".join(piece.text for piece in pieces), all(piece.known for piece in pieces))
             case kind if kind in _EXPANSIONS:
-                return self._expand(text, values, quoted=quoted)
+                return self._expand(text, quoted=quoted)
             case _:
                 return Word(text)
 
-    def _expand(self, text: str, values: Values, *, quoted: bool) -> Word:
-        variable = _VARIABLE.fullmatch(text)
-        if variable and (name := variable[1] or variable[2]) in values:
-            value = values[name]
-            if value is None or (not quoted and value.known and re.search(r"\s", value.text)):  # bash makes more words
-                self.facts.skip("a variable stands for several words")
-            return value or Word(text, known=False)
-        return next((word for form, word in _SANDBOX_PATHS if form.fullmatch(text)), Word(text, known=False))
+    def _expand(self, text: str, *, quoted: bool) -> Word:
+        unknown, variable = Word(text, known=False), _VARIABLE.fullmatch(text)
+        name = (variable[1] or "PWD") if variable else ""
+        here = self.directory.resolve(Word(".")) if name == "PWD" else None
+        value = self.variables.get(name, Word(here) if here else unknown)
+        if value is None or (not quoted and value.known and re.search(r"\s", value.text)):  # bash makes more words
+            self.facts.skip("a variable stands for several words")
+        self._take_room(len(value.text) if value else 0)
+        return value or unknown
 
-    def _start(self, words: Sequence[Word], text: str, piped: ProgramRun | None) -> None:
+    def _start(self, words: Sequence[Word], text: str, piped: Sequence[ProgramRun]) -> None:
         """Note the program that words start, and those that it starts."""
-        pending: list[tuple[Sequence[Word], ProgramRun | None]] = [(words, None)] if words else []
-        for started, origin in pending:  # which grows
-            self._take_room(_PROGRAM_ROOM)
+        pending = [words]
+        for started in filter(None, pending):  # which grows
+            self._take_room(_PROGRAM_ROOM + len(started))
             name = started[0].text.rpartition("/")[2] if started[0].known else ""
-            run = ProgramRun(name, tuple(started[1:]), text, self.directory, origin)
+            run = ProgramRun(name, tuple(started[1:]), text, self.directory)
             self.facts.runs.append(run)
             arguments, runner = find_runner(run)
             source = inline_text(run, arguments, runner)
             if source is not None or (runner and reads_stdin(arguments, runner)):
                 self._read_script(run, runner.language if runner else "sh", source)
-            if name == "xargs":
-                origin = piped or origin  # noqa: PLW2901 - finds the arguments
-                if piped is None or piped.program in {"echo", "printf", "cat", "tee"}:
-                    self.facts.skip("xargs puts commands together")
-            elif name == "cd":
+            if name == "cd":
                 targets = [word for word in arguments if not re.fullmatch(r"-[LPe@]+|--", word.text)]
                 self.directory = self.directory.change(targets[0] if targets else Word("~"))
+            elif name == "xargs" and (not piped or piped[0].program in {"echo", "printf", "cat", "tee"}):
+                self.facts.skip("xargs puts commands together")
             elif name == "git" and any(re.match(r"(?i)alias\.|foreach\Z", word.text) for word in arguments):
                 self.facts.skip("git is given a command of its own")
-            others = started_words(run, arguments, runner)
-            pending += [(each, run if name == "find" else origin) for each in others if each]
+            read = find_results(piped[0]) if piped and piped[0].program == "find" else [Word("…", known=False)]
+            pending += started_words(run, arguments, runner, read)
 
     def _read_script(self, run: ProgramRun, language: str, source: str | None) -> None:
-        """Note a text that a program is given as a program, and read it where a shell does; None: what it reads."""
-        if source is None and language in self.fed:  # once: what it is given may be long, and is searched for each
-            return
-        self.fed |= {language} if source is None else set()
-        whole = "\n".join(self.facts.texts)
-        known = whole + "\n" + whole.replace("\\", "") if source is None else source
-        self.facts.runs.append(replace(run, program=language, arguments=(), source=known))
-        if language == "sh" and source is None:
-            self.facts.skip("a shell reads what it is given")
-        elif language == "sh" and run.program == "trap":
-            self.traps.append((self.directory, known))
+        """Note a text that a program is given as a program, which a shell reads; None: what it is given."""
+        if source is None:
+            if language in self.fed:  # once: what it is given may be long, and is searched for each
+                return
+            self.fed.add(language)
+            whole = "\n".join(self.facts.texts)
+            source = whole + "\n" + whole.replace("\\", "")
+            if language == "sh":
+                self.facts.skip("a shell reads what it is given")
         elif language == "sh":
-            outer, self.variables, directory = self.variables, {}, self.directory
-            self.read(known)
-            self.variables = outer
-            if self.directory != directory:  # which stays so after `eval`, and not after `sh -c`
-                self.directory = replace(directory, path=None)
-
-
-def _walk(root: Node) -> Iterator[Node]:
-    """A node and all in it, as they are written."""
-    pending = [root]
-    while pending:
-        node = pending.pop()
-        yield node
-        pending += reversed(node.children)
+            self.add_text(source, self.directory, self.variables if run.program == "trap" else {})
+            if run.program == "eval":
+                self.directory = replace(self.directory, path=None)
+        self.facts.runs.append(replace(run, program=language, arguments=(), source=source))
 
 
 def _word_nodes(command: Node | None) -> list[Node]:
     return [child for child in command.children if child.type not in _NO_WORDS] if command is not None else []
 
 
-def _scope_end(node: Node) -> int:
-    """Where a change of the directory by a command ends."""
+def _find_scope(node: Node) -> Node:
+    """What a change of the directory by a command ends with."""
     while node.parent is not None:
         in_background = node.next_sibling is not None and node.next_sibling.type == "&"
         if node.type in _SCOPES or node.parent.type == "pipeline" or in_background:
-            return node.end_byte
+            break
         node = node.parent
-    return MOST_BYTES + 1
+    return node
 
 
 def _without_documents(text: str) -> str:

@@ -1,31 +1,32 @@
 """Applies the rules of ``rules.toml`` to the programs and program texts of a command, and to what of it is not read."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import pairwise
-from typing import Final, assert_never
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gloveport.policy.shell_text.directory import Directory, is_home, list_words
-from gloveport.policy.shell_text.programs import ProgramRun
+from gloveport.policy.shell_text.directory import PATTERN, Directory
+from gloveport.policy.shell_text.programs import ProgramRun, find_results
 from gloveport.policy.shell_text.reader import Facts, read_programs
 from gloveport.policy.shell_text.rulebook import CommandRule, rulebook
-from gloveport.policy.shell_text.word_scan import ScannedText
-from gloveport.policy.shell_text.words import Word, after_options, operands, options
+from gloveport.policy.shell_text.words import Word, after_options, operands, options, unescape_ansi
 from gloveport.policy.wildcards import has_match
 
 UNNAMED_HOST: Final = ""
 """A host that the text does not name: an index of packages, a remote of git."""
 
 _LOOPBACK = re.compile(r"localhost|.*\.localhost|127\.\d+\.\d+\.\d+|\[?::1\]?|0\.0\.0\.0")
-_VERSION = re.compile(r".*\d\.(?:x|rc|alpha|beta|dev|pre|post|a|b)\d*")
-_PATH = re.compile(r"\.{1,2}(?:/.*)?|:/.*|.*/|.*[*?\[].*|(?:.*/)?[^/]*\.[A-Za-z]\w{0,11}", re.DOTALL)
-"""What is a file for ``git checkout``, and no branch."""
-_FILE = re.compile(r"(?:[\w.-]+/)*[\w.-]*\w\.(?!d\Z)[A-Za-z]\w{0,11}")
-"""A single file, by the look of its name: no pattern, and no directory (of which ``conf.d`` and the like have dots)."""
+_MOST_CHARACTERS: Final = 1 << 18
+_SEPARATORS = re.compile(r"[\s;&|()<>`,{}!\[\]$]+")
+_QUOTES = re.compile(r"['\"\\]")
+_CUTS = re.compile(r"(?:^|[;&|:({\n]|\btrue|/dev/null|echo -n)\s*>\|?(?![>&])|['\"]>(?![>&])")
+_MADE_OPTION = re.compile(r"""(?:^|\s)["']?--?["']?\$""")
+_URL = re.compile(r"(?:https?|ftp|ssh|git|sftp)://(?:[^\s/@]*@)?([^\s/:?#]*)")
+_HOST = re.compile(r"(?:[\w.+-]+@)?([\w-]+(?:\.[\w-]+)+|(?<=@)[\w-]+)(?::.*)?")
 
 
 class RuleHit(Struct, frozen=True):
@@ -57,152 +58,125 @@ def find_hits(facts: Facts, rules: Sequence[CommandRule]) -> Iterator[RuleHit]:
         hits = [hit for rule in rules if (hit := _apply(rule, run))]
         yield from {hit.rule.gate: hit for hit in reversed(hits)}.values()
     if facts.unread:
-        scanned = ScannedText("\n".join(facts.texts))
+        scanned = _ScannedText("\n".join(facts.texts))
         for rule in rules:
             name = min(rule.command[0] & scanned.words or rule.command[0]) if rule.command else "A program"
             effect = rule.effect.replace("{lost}", "what is not read plainly")
-            hosts = {host.lower() for host in scanned.find_hosts(rule) if not _LOOPBACK.fullmatch(host)}
+            hosts = scanned.find_hosts(rule)
             if scanned.has_hit(rule) and (hosts or not rule.hosts):
-                yield RuleHit(rule, name, "", effect, frozenset(hosts))
+                yield RuleHit(rule, name, "", effect, hosts)
 
 
 def _apply(rule: CommandRule, run: ProgramRun) -> RuleHit | None:
     if run.source is not None:
-        deleted = rule.source.finditer(run.source) if rule.source and run.program != "sh" else ()
-        lost = [word for each in deleted if not run.directory.is_spared(word := Word(each[1] or each[2]))]
-        return _hit(rule, replace(run, program=f"A {run.program} program"), lost) if lost else None
+        found = list(rule.source.finditer(run.source)) if rule.source and run.program != "sh" else []
+        deleted = [Word(each[1] or each[2]) for each in found]
+        return _hit(rule, replace(run, program=f"A {run.program} program"), deleted) if deleted else None
     if not rule.command or not has_match(rule.command[0], run.program):
         return None
-    run, elsewhere = _without_git_options(run) if run.program == "git" else (run, False)
-    names, given = operands(run.arguments), options(run.arguments)
-    verbs, rest = rule.command[1:], names[len(rule.command) - 1 :]
+    is_git, verbs = run.program == "git", rule.command[1:]
+    arguments = after_options(run.arguments, rulebook().git_values) if is_git else run.arguments
+    names, wanted, given = operands(arguments), options(run.arguments), options(arguments)
+    rest = names[len(verbs) :]
+    counted = [word for word in rest if not (rule.ignore and rule.ignore.fullmatch(word.text))]
+    elsewhere = is_git and _is_git_elsewhere(run.directory, run.arguments[: len(run.arguments) - len(arguments)])
     refused = rule.unless | rulebook().offline if rule.gate == "network" else rule.unless
     if (
         len(names) < len(verbs)
         or not all(has_match(verb, word.text) for verb, word in zip(verbs, names, strict=False))
-        or not all(any(has_match(wanted, each) for each in given) for wanted in rule.options)
+        or not all(any(has_match(option, each) for each in wanted) for option in rule.options)
         or any(has_match(refused, each) for each in given)
-        or (rule.local and rest and all(rule.local.fullmatch(word.text) for word in rest))
+        or (rest and not counted)
         or (rule.operand and not any(rule.operand.fullmatch(word.text) for word in rest))
+        or (rule.harmless and rule.harmless.fullmatch("".join(f"{word.text}\n" for word in arguments[len(verbs) :])))
         or (rule.gate == "destructive_command" and elsewhere and not rule.anywhere)
     ):
         return None
     if rule.hosts:
-        searched = {"arguments": run.arguments, "operands": rest, "first operand": rest[:1] or (Word(""),)}[
-            rule.hosts_in
-        ]
-        found = [match for word in searched if (match := rule.hosts.fullmatch(word.text))]
-        named = {next(filter(None, match.groups()), UNNAMED_HOST).lower() for match in found}
-        hosts = frozenset(host for host in named if not _LOOPBACK.fullmatch(host))
+        searched = rest[:1] or (Word(""),) if rule.hosts_in == "first operand" else counted
+        hosted = [match for word in searched if (match := rule.hosts.fullmatch(word.text))]
+        hosts = _without_loopback(next(filter(None, match.groups()), UNNAMED_HOST) for match in hosted)
         return RuleHit(rule, run.program, run.text, rule.effect, hosts) if hosts else None
-    if rule.lost is None:
-        return _hit(rule, run, ())
-    lost = [word for word in _lost_words(rule, run, rest) if not _is_spared(word, run)]
-    return _hit(rule, run, lost) if lost else None
+    return _hit(rule, run, _lost_words(rule, run, counted))
 
 
-def _hit(rule: CommandRule, run: ProgramRun, lost: Sequence[Word]) -> RuleHit:
-    paths = [run.directory.resolve_literal(word) for word in lost] if rule.source is None else []
+def _is_git_elsewhere(directory: Directory, own: Sequence[Word]) -> bool:
+    """Whether the repository of git, which it looks for upwards, is none of the workspace."""
+    for option, value in pairwise(own):
+        directory = directory.change(value) if option.text == "-C" else directory
+    return directory.is_elsewhere(Word(".")) and not any(
+        word.text.startswith(("--git-dir", "--work-tree")) for word in own
+    )
+
+
+def _hit(rule: CommandRule, run: ProgramRun, words: Sequence[Word]) -> RuleHit | None:
+    lost = [word for word in words if not run.directory.is_spared(word)]
+    if not lost and (rule.lost or rule.source):
+        return None
+    paths = [word.known and not PATTERN.search(word.text) and run.directory.resolve(word) for word in lost]
+    effect = rule.effect.replace("{lost}", _list_words(lost))
     return RuleHit(
         rule,
         run.program,
         run.text,
-        rule.effect.replace("{lost}", list_words(lost) if lost else ""),
-        lost=tuple(path for path in paths if path is not None) if None not in paths else (),
+        effect,
+        lost=tuple(path for path in paths if path) if rule.lost and all(paths) else (),
     )
 
 
-def _without_git_options(run: ProgramRun) -> tuple[ProgramRun, bool]:
-    """A call of git without its own options, and whether its repository is none of the workspace."""
-    arguments = after_options(run.arguments, rulebook().git_values)
-    own, directory = run.arguments[: len(run.arguments) - len(arguments)], run.directory
-    for option, value in pairwise(own):
-        directory = directory.change(value) if option.text == "-C" else directory
-    if any(word.text.lower() == "clean.requireforce=false" for word in own):
-        arguments = (*arguments, Word("-f"))
-    # git looks for its repository upwards
-    elsewhere = directory.path is not None and directory.is_outside(directory.resolve(Word(".")) or "/")
-    named = any(word.text.startswith(("--git-dir", "--work-tree")) for word in own)
-    return replace(run, arguments=tuple(arguments), directory=directory), elsewhere and not named
+def _list_words(words: Sequence[Word]) -> str:
+    first = "".join(f"{'' if word.known else 'what is meant by '}{word.text[:80]!a}" for word in words[:1])
+    return f"{first} and {len(words) - 1} more" if len(words) > 1 else first
 
 
-def _lost_words(rule: CommandRule, run: ProgramRun, operands: Sequence[Word]) -> Sequence[Word]:  # noqa: PLR0911
-    every = (Word("", known=False),)
-    match rule.lost:
-        case None | "operands":
-            return [word for word in operands if not (rule.ignore and rule.ignore.fullmatch(word.text))]
-        case "last operand":
-            return operands[-1:]
-        case "operands or all":
-            return operands or every
-        case "operands that are many":
-            return [word for word in operands if word.text.rpartition("/")[2] in {"*", ".*"} or run.origin]
-        case "of=":
-            return [Word(word.text[3:], word.known) for word in run.arguments if word.text.startswith("of=")]
-        case "pathspecs":
-            return _beyond_one_file(_pathspecs(run, operands))
-        case "more than one file":
-            return _beyond_one_file(operands or every)
-        case "what find finds":
-            return () if _finds_spared(run) else _find_starts(run)
-        case "what leaves the workspace":
-            return _moved_out(run, operands)
-        case _:
-            assert_never(rule.lost)
+def _lost_words(rule: CommandRule, run: ProgramRun, counted: Sequence[Word]) -> Sequence[Word]:
+    words = find_results(run) if rule.lost == "what find finds" else counted
+    if rule.lost == "operands or all":
+        words = words or [Word("", known=False)]
+    elif rule.lost == "last operand":
+        words = words[-1:]
+    elif rule.lost == "what leaves the workspace" and not all(map(run.directory.is_elsewhere, words[-1:])):
+        words = ()
+    named = ((word, rule.lost_word.fullmatch(word.text)) for word in words)
+    return [replace(word, text=found[1]) for word, found in named if found]
 
 
-def _is_spared(word: Word, run: ProgramRun) -> bool:
-    """Whether nothing is lost with a word. What ``find`` found is as spared as all that it finds."""
-    found = not word.known and run.origin is not None and run.origin.program == "find" and _finds_spared(run.origin)
-    return found or run.directory.is_spared(word)
+class _ScannedText:
+    """The words of a text that is not read, wherever they stand: rather a false alarm than a miss."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text = text[:_MOST_CHARACTERS]
+        forms = [_QUOTES.sub(mark, each) for each in (text, unescape_ansi(text)) for mark in ("", " ")]
+        words = {word for form in forms for word in _SEPARATORS.split(form) if word}
+        self.words = words.union(*(word.split("=") for word in words if "=" in word))
+        self._names = self.words | {word.rpartition("/")[2] for word in self.words}
+        self._options = frozenset().union(*(options([Word(word)]) for word in self.words if word != "--"))
+        self._makes_options = bool(_MADE_OPTION.search(text))
+        if any(_CUTS.search(form) for form in (text, *forms)):
+            self._names.add(">")
+
+    def has_hit(self, rule: CommandRule) -> bool:
+        """Tell whether all that a rule is known by is somewhere."""
+        if rule.source:
+            return bool(rule.source.search(self._text) or rule.source.search(self._text.replace("\\", "")))
+        return (
+            rule.gate
+            != "privileged_executable"  # what it is for can't work here, and nobody could permit a false alarm
+            and all(any(has_match(part, name) for name in self._names) for part in rule.command)
+            and all(
+                self._makes_options or any(has_match(each, name) for name in self._options) for each in rule.options
+            )
+            and (rule.operand is None or any(rule.operand.fullmatch(word) for word in self.words))
+        )
+
+    def find_hosts(self, rule: CommandRule) -> frozenset[str]:
+        """The hosts that a rule may be about: all that looks like one. An empty one is none that the text names."""
+        if not rule.hosts:
+            return frozenset()
+        named = {found[1] for word in self.words if (found := _HOST.fullmatch(word))} if rule.hosts.groups else set()
+        others = {"", *named} if rule.hosts_in != "arguments" else set()
+        return _without_loopback([*_URL.findall(self._text), *others])
 
 
-def _find_starts(run: ProgramRun) -> Sequence[Word]:
-    first = next((at for at, word in enumerate(run.arguments) if word.text[:1] in {"-", "(", "!"}), len(run.arguments))
-    return run.arguments[:first] or (Word("."),)
-
-
-def _finds_spared(run: ProgramRun) -> bool:
-    """Whether all that ``find`` finds is made anew: by where it looks, or by the names that it looks for."""
-    names = [
-        following.text.strip("*/") if option.text.endswith("path") else following.text
-        for option, following in pairwise(run.arguments)
-        if option.text in {"-name", "-iname", "-path", "-wholename"}
-    ]
-    inverted = any(word.text in {"!", "-not"} for word in run.arguments)
-    by_name = bool(names) and not inverted and all(run.directory.is_disposable(name) for name in names)
-    return by_name or all(run.directory.is_spared(word) for word in _find_starts(run))
-
-
-def _moved_out(run: ProgramRun, operands: Sequence[Word]) -> Sequence[Word]:
-    """What ``mv`` moves to where it ends with the command."""
-    *sources, target = operands or (Word("."),)
-    for option, following in pairwise((*run.arguments, Word(""))):
-        name, _, value = option.text.partition("=")
-        if option.text == "-t" or name == "--target-directory":
-            target = Word(value, option.known) if value else following
-            sources = [word for word in operands if word is not target]
-    path = run.directory.resolve(target)
-    return sources if is_home(target) or (path is not None and run.directory.is_outside(path)) else ()
-
-
-def _pathspecs(run: ProgramRun, operands: Sequence[Word]) -> Sequence[Word]:
-    """The files that ``git checkout`` takes from a commit, or from the index."""
-    texts = [word.text for word in run.arguments]
-    if any(text.startswith("--pathspec-f") for text in texts):  # a file names them
-        return (Word("", known=False),)
-    if "--" in texts:
-        return run.arguments[texts.index("--") + 1 :]
-    if len(operands) > 1 and not _is_path(operands[0].text):
-        return operands[1:]
-    return operands if any(_is_path(word.text) for word in operands) else ()  # else a branch
-
-
-def _beyond_one_file(words: Sequence[Word]) -> Sequence[Word]:
-    """All words, or none where they are one file that is named in full: whoever names it means it."""
-    is_one = len(words) == 1 and words[0].known and _FILE.fullmatch(words[0].text) is not None
-    return () if is_one else words
-
-
-def _is_path(text: str) -> bool:
-    return bool(_PATH.fullmatch(text)) and not _VERSION.fullmatch(text)
+def _without_loopback(hosts: Iterable[str]) -> frozenset[str]:
+    return frozenset(host.lower() for host in hosts if not _LOOPBACK.fullmatch(host.lower()))

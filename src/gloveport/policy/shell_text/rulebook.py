@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
@@ -12,27 +12,12 @@ from gloveport.model.reading import read_value
 from gloveport.model.value import Value
 from gloveport.model.workspace import Gate
 
-
-def _parse_options(text: str) -> Iterator[str]:
-    """The options that a text lists, each with what GNU programs and git take for it."""
-    for option in text.split():
-        name, _, least = option.partition(":")
-        yield from (name[:length] for length in range(int(least or len(name)), len(name) + 1))
-
-
-def _split_names(runners: dict[str, object]) -> dict[str, object]:
-    return {name: runner for names, runner in runners.items() for name in names.split("|")}
-
-
 Pattern: TypeAlias = Annotated[re.Pattern[str], Parser(re.compile)]
-Options: TypeAlias = Annotated[frozenset[str], Parser(lambda text: frozenset(_parse_options(text)))]
+Options: TypeAlias = Annotated[frozenset[str], Parser(lambda text: frozenset(text.split()))]
 Words: TypeAlias = Annotated[
     tuple[frozenset[str], ...], Parser(lambda text: tuple(frozenset(part.split("|")) for part in text.split()))
 ]
-Lost: TypeAlias = Literal[
-    "operands", "last operand", "operands or all", "operands that are many", "of=", "pathspecs", "more than one file",
-    "what find finds", "what leaves the workspace",
-]  # fmt: skip
+Lost: TypeAlias = Literal["operands", "last operand", "operands or all", "what find finds", "what leaves the workspace"]
 
 
 class RuleError(ValueError):
@@ -64,10 +49,11 @@ class CommandRule(Examples):
     source: Pattern | None = None
     options: tuple[Options, ...] = ()
     unless: Options = frozenset()
-    local: Pattern | None = None
-    operand: Pattern | None = None
+    harmless: Pattern | None = None
     ignore: Pattern | None = None
+    operand: Pattern | None = None
     lost: Lost | None = None
+    lost_word: Pattern = re.compile("(.*)", re.DOTALL)
     hosts: Pattern | None = None
     hosts_in: Literal["arguments", "operands", "first operand"] = "first operand"
     anywhere: bool = False
@@ -100,4 +86,5 @@ class Rulebook(Value):
 def rulebook() -> Rulebook:
     """What the file holds; its examples are not checked yet."""
     tables = tomllib.loads(Path(__file__).with_name("rules.toml").read_text("utf-8"))
-    return read_value(Rulebook, {**tables, "runners": _split_names(tables["runners"])})
+    runners = {name: runner for names, runner in tables["runners"].items() for name in names.split("|")}
+    return read_value(Rulebook, {**tables, "runners": runners})

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|[0-7]{1,3}|.)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|([0-7]{1,3})|(.))", re.DOTALL)
 _ANSI = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v"}
 
 
@@ -57,11 +57,9 @@ def unescape(text: str, escaped: str = ".") -> str:
 
 def unescape_ansi(text: str) -> str:
     """What a text means in ``$'…'``."""
-    return _ESCAPE.sub(_ansi_character, text)
 
+    def meaning(found: re.Match[str]) -> str:
+        octal, letter = found[3], found[4]
+        return _ANSI.get(letter, letter) if letter else chr(int(octal, 8) if octal else int(found[1] or found[2], 16))
 
-def _ansi_character(found: re.Match[str]) -> str:
-    code = found[1]
-    if code[0] in "xu" and len(code) > 1:
-        return chr(int(code[1:], 16))
-    return chr(int(code, 8)) if code[0] in "01234567" else _ANSI.get(code, code)
+    return _ESCAPE.sub(meaning, text)
