@@ -36,7 +36,7 @@ _HEAP: Final = "held = [bytes(1000) + str(n).encode() for n in range(20_000)]"
 _FIGURE: Final = """
 import random, matplotlib.pyplot as plt
 plt.figure(figsize=(10, 7.5))
-for seed in range(8): plt.plot(random.Random(seed).choices(range(100), k=60))
+for seed in range(5): plt.plot(random.Random(seed).choices(range(100), k=60))
 plt.show()
 """
 _FIGURE_BYTES: Final = 200_000
