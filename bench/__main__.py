@@ -5,7 +5,7 @@ Exits with 1, and a line per case on standard error, when a goal is not reached 
 
     {"machine": …,
      "cases": [{"name", "baseline", "samples", "median_ms", "p95_ms", "baseline_median_ms", "added_ms", "ratio",
-                "ratio_of", "goal", "holds", "runs", "others"}],
+                "ratio_of", "goal", "holds", "runs", "tried", "others"}],
      "memory": [{"name", "mib", "goal", "holds", "runs"}],
      "skipped": {name: why}, "broken": {name: what}}
 

@@ -48,7 +48,8 @@ class Figure:
         goal: "<= 0.20" or ">= 1.2", about the ratio; "<= +1.5 ms", about ``added_ms``; None where there is none.
         holds: Whether the goal is reached, in every run; None where there is none, or it can't be judged.
         runs: Of how many this is the worst.
-        others: The share of the processors that others took before or after, where it is too much to judge.
+        tried: How many were made, with those that don't count since others worked beside them.
+        others: The share of the processors that others took, where too few runs count to judge.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Figure:
     goal: str | None
     holds: bool | None
     runs: int = 1
+    tried: int = 1
     others: float = 0.0
 
 

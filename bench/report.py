@@ -61,7 +61,7 @@ class Report:
             f"{line.name}: {_measured(line)}, the goal is {line.goal}" for line in self.lines if line.holds is False
         ]
         busy = [
-            f"{line.name}: not judged, for others took {line.others:.0%} of the processors before or after it"
+            f"{line.name}: not judged, for others took up to {line.others:.0%} of the processors in {line.tried} runs"
             for line in self.figures
             if line.goal is not None and line.holds is None
         ]
@@ -102,7 +102,7 @@ class Report:
                 figure.name,
                 figure.baseline,
                 str(figure.samples),
-                str(figure.runs),
+                str(figure.runs) if figure.tried == figure.runs else f"{figure.runs} of {figure.tried}",
                 f"{figure.median_ms:.2f}",
                 f"{figure.p95_ms:.2f}",
                 f"{figure.baseline_median_ms:.2f}",
