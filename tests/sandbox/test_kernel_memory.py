@@ -51,6 +51,12 @@ FILL = """
 os.write(fill[1], b"!!!")
 for _ in range(3): os.read(filled[0], 1)
 """
+HIDDEN = """
+import ctypes
+PR_SET_DUMPABLE = 4
+assert ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0
+held = bytearray(b"x" * (64 << 20))
+"""
 TABLES = """
 import mmap
 block = mmap.mmap(-1, 1 << 36, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ)
@@ -186,6 +192,15 @@ def test_what_processes_without_a_cgroup_share_counts_once_and_what_each_has_for
         print(file=child.stdin, flush=True)
         assert child.stdout.readline() == "made\n"
         assert has_more_memory(128 * MIB, [child.pid]) is has_more
+
+
+def test_who_hides_from_other_processes_of_its_user_counts_without_a_cgroup(start):
+    """Root looks into it all the same."""
+    child = start(f"{HIDDEN}\n{TOLD}")
+    print(file=child.stdin, flush=True)
+    assert child.stdout.readline() == "made\n"
+    assert has_more_memory(64 * MIB, [child.pid])
+    assert not has_more_memory(128 * MIB, [child.pid])
 
 
 def test_tables_of_pages_count_without_a_cgroup(start):

@@ -6,13 +6,10 @@ A limit of each process by itself leaves a run with many of them as many times a
 import contextlib
 from collections.abc import Collection
 from pathlib import Path
-from typing import Final
 
 from gloveport.sandbox.cgroups.process_family import find_family
 
 _KIB = 1024
-_FILES: Final = (("smaps_rollup", ("Pss", "SwapPss")), ("status", ("VmPTE",)))
-"""What processes share is divided among those that do. Tables of pages belong to each by itself."""
 
 
 def read_free_bytes() -> int:
@@ -22,17 +19,29 @@ def read_free_bytes() -> int:
 
 
 def has_more_memory(most: int, roots: Collection[int]) -> bool:
-    """Whether these processes and all below them have more than so many bytes. Who can't be looked at, has."""
+    """Whether these processes and all below them have more than so many bytes. Who tells nothing, has."""
     total = 0
     try:
         for pid in find_family(roots):
-            for name, wanted in _FILES:
-                with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                    sizes = _read_sizes(Path(f"/proc/{pid}/{name}"))
-                    total += sum(sizes.get(field, 0) for field in wanted)  # a process that ends has none
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                total += _read_memory(Path(f"/proc/{pid}"))
     except PermissionError:
         return True
     return total > most
+
+
+def _read_memory(process: Path) -> int:
+    """Bytes of one process, and of its tables of pages. What processes share is divided among those that do.
+
+    Of one that can't be looked into all counts, as that may be known of anybody.
+    """
+    status = _read_sizes(process / "status")
+    try:
+        rollup = _read_sizes(process / "smaps_rollup")
+        own = rollup.get("Pss", 0) + rollup.get("SwapPss", 0)
+    except PermissionError:
+        own = status.get("RssAnon", 0) + status.get("RssShmem", 0) + status.get("VmSwap", 0)
+    return own + status.get("VmPTE", 0)  # a process that ends has none
 
 
 def _read_sizes(path: Path) -> dict[str, int]:
