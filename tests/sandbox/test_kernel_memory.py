@@ -53,8 +53,9 @@ for _ in range(3): os.read(filled[0], 1)
 """
 HIDDEN = """
 import ctypes
-PR_SET_DUMPABLE = 4
+PR_SET_DUMPABLE, PR_SET_NAME = 4, 15
 assert ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0
+assert ctypes.CDLL(None).prctl(PR_SET_NAME, NAME, 0, 0, 0) == 0
 held = bytearray(b"x" * (64 << 20))
 """
 TABLES = """
@@ -194,9 +195,10 @@ def test_what_processes_without_a_cgroup_share_counts_once_and_what_each_has_for
         assert has_more_memory(128 * MIB, [child.pid]) is has_more
 
 
-def test_who_hides_from_other_processes_of_its_user_counts_without_a_cgroup(start):
-    """Root looks into it all the same."""
-    child = start(f"{HIDDEN}\n{TOLD}")
+@pytest.mark.parametrize("name", [b"x kB", b"\xff"], ids=["like a size", "no text"])
+def test_who_hides_from_other_processes_of_its_user_counts_without_a_cgroup(start, name):
+    """Root looks into it all the same. And no name of a process keeps others from being counted."""
+    child = start(f"NAME = {name!r}{HIDDEN}\n{TOLD}")
     print(file=child.stdin, flush=True)
     assert child.stdout.readline() == "made\n"
     assert has_more_memory(64 * MIB, [child.pid])

@@ -11,7 +11,8 @@ def find_family(roots: Collection[int]) -> set[int]:
     children = defaultdict[int, list[int]](list)
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            children[int(path.read_text().rpartition(")")[2].split()[1])].append(int(path.parent.name))
+            # Each has a name of any bytes, which it chooses, before the last parenthesis.
+            children[int(path.read_bytes().rpartition(b")")[2].split()[1])].append(int(path.parent.name))
     found, waiting = set[int](), [*roots]
     while waiting:
         pid = waiting.pop()

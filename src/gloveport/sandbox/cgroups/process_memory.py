@@ -45,6 +45,7 @@ def _read_memory(process: Path) -> int:
 
 
 def _read_sizes(path: Path) -> dict[str, int]:
-    """The lines of a file that name a size: name → bytes."""
+    """The lines of a file that name a size: name → bytes. One of them is the name of a process, which chooses it."""
     lines = (line.split() for line in path.read_text(errors="replace").splitlines())
-    return {words[0].rstrip(":"): int(words[1]) * _KIB for words in lines if words[2:] == ["kB"]}
+    sizes = (words for words in lines if words[2:] == ["kB"] and words[1].isdecimal())
+    return {words[0].rstrip(":"): int(words[1]) * _KIB for words in sizes}
