@@ -44,7 +44,7 @@ _LEAST_PAUSE_SECONDS = 4.0  # to start a process takes the server time that is n
 _LONGEST_PAUSE_SECONDS = 16.0  # for so long nobody looks what a program has the kernel hold meanwhile
 _LEFT_BYTES = 32 * MIB
 _SEARCH_SECONDS = 1.0
-_SEARCH_SECONDS_ALONE = 0.25  # where there is no cgroup: a program fills half a gigabyte in that time
+_LOOK_SECONDS = 0.25  # where there is no cgroup: a program fills half a gigabyte in that time
 _GROWN_BYTES = 128 * MIB  # of the kernel's memory on the whole host, before anybody's locks are looked for
 _SUM_SECONDS = 4.0
 _TAKEN_SHARE = 1 / 4  # of a run's memory, which the host has less, before what its processes have is added up
@@ -80,6 +80,7 @@ class KernelMemory(Struct, kw_only=True):
     _free_bytes: int = 0
     """The most memory that could be had on the host, since it was looked at first."""
 
+    _next_look: float = 0.0
     _next_sum: float = 0.0
     _search: concurrent.futures.Future[bool] | None = None
     _opened: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
@@ -142,12 +143,15 @@ class KernelMemory(Struct, kw_only=True):
             search, self._search = self._search, None
             return search.result()
         now = time.monotonic()
-        if now >= self._next_search:
-            self._next_search = now + (_SEARCH_SECONDS_ALONE if self.group is None else _SEARCH_SECONDS)
-            if self.group is None and self._is_sum_due():
+        if self.group is None and now >= self._next_look:
+            self._next_look = now + _LOOK_SECONDS
+            if self._is_sum_due():
                 has_more = partial(process_memory.has_more_memory, self.memory_bytes)
                 self._search = _sums.submit(has_more, (self.pid, _number(self.inner)))
-            elif (has_many := self._choose_search()) is not None:
+                return False
+        if now >= self._next_search:
+            self._next_search = now + _SEARCH_SECONDS
+            if (has_many := self._choose_search()) is not None:
                 self._search = _searches.submit(has_many, (self.pid, _number(self.inner)))
         return False
 
