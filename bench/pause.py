@@ -39,14 +39,14 @@ _ATTACKS: Final = {
     "parts": _POST + "post(b'name=' * (8 << 18), b'multipart/form-data; boundary=b')",
     "a query of ampersands": _POST.replace("/small", "/small?{ampersands}") + "[post(b'x') for _ in range(20)]",
     "names of tools": """
-for server in ("far", "bench-7Q" * 1_800_000):
+for server in ("far", "bench-7Q" * 900_000):
     try:
-        tools[server]["bench-7Q" * 1_800_000]()
+        tools[server]["bench-7Q" * 900_000]()
     except ToolError as error:
         print(error.code)
 """,
     "an argument that is asked about": """
-for text in ("x" * 14_000_000, "\\u00e9" * 7_000_000, "\\x01" * 2_000_000):
+for text in ("x" * 8_000_000, "\\u00e9" * 4_000_000, "\\x01" * 1_300_000):
     try:
         tools.far.visit(text=text)
     except ToolError as error:

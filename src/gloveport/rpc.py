@@ -34,7 +34,7 @@ Handler: TypeAlias = Callable[[Asked], Awaitable[JsonValue]]
 """Does what one kind of request asks for, and returns the answer's value. Raises ``Denied`` or ``UpstreamError``."""
 
 HEAD_BYTES: Final = 4
-MAX_FRAME_BYTES: Final = 16 << 20
+MAX_FRAME_BYTES: Final = 8 << 20
 """Of a request."""
 
 _MOST_VALUES = 50_000
@@ -136,7 +136,7 @@ class _Host(asyncio.Protocol):
     def _begin(self) -> None:
         """Begin to work on the requests that have come whole, as many as have room."""
         try:
-            while self._has_room() and (body := _take_request(self._received)) is not None:
+            while self._has_room() and (body := self._take_request()) is not None:
                 assert self._held is not None  # noqa: S101 - of a request with a head
                 work = asyncio.create_task(self._work(body))
                 self._works.add(work)
@@ -157,6 +157,24 @@ class _Host(asyncio.Protocol):
         self._transport.pause_reading()
         return False
 
+    def _take_request(self) -> bytearray | None:
+        """The first request, taken away and not copied: it may be large; None where it has not come whole.
+
+        Raises:
+            GuestError: It is too large.
+        """
+        size = _size(self._received)
+        if size is None:
+            return None
+        if size > MAX_FRAME_BYTES:
+            raise GuestError(f"a request of {size} bytes")
+        end = HEAD_BYTES + size
+        if len(self._received) < end:
+            return None
+        body, self._received = self._received, self._received[end:]
+        del body[end:], body[:HEAD_BYTES]
+        return body
+
     def _go_on(self) -> None:
         self._waits = False
         if not self.closed.is_set():
@@ -167,9 +185,9 @@ class _Host(asyncio.Protocol):
         self._works.discard(work)
         self._room.give_back(held)
 
-    async def _work(self, body: bytes) -> None:
+    async def _work(self, body: bytearray) -> None:
         try:
-            request = await compute(len(body), _parse_request, body)
+            request = await _read_request(body)
             answer = _encode_reply({"id": request["id"], **await _reply(self._handlers, request)})
         except GuestError:
             self._transport.abort()  # nothing that it says from there on has a meaning
@@ -189,40 +207,26 @@ def _size(received: bytearray) -> int | None:
     return int.from_bytes(received[:HEAD_BYTES], "big") if len(received) >= HEAD_BYTES else None
 
 
-def _take_request(received: bytearray) -> bytes | None:
-    """The first request, taken away; None where it has not come whole.
-
-    Raises:
-        GuestError: It is too large.
-    """
-    size = _size(received)
-    if size is None:
-        return None
-    if size > MAX_FRAME_BYTES:
-        raise GuestError(f"a request of {size} bytes")
-    end = HEAD_BYTES + size
-    if len(received) < end:
-        return None
-    body = bytes(received[HEAD_BYTES:end])
-    del received[:end]
-    return body
-
-
-def _parse_request(body: bytes) -> Asked:
-    """A request. Takes time by its size.
+async def _read_request(body: bytearray) -> Asked:
+    """A request.
 
     Raises:
         GuestError: It has no shape, or too many values.
     """
-    if has_many_values(body, _MOST_VALUES):
+    if await compute(len(body), has_many_values, body, _MOST_VALUES):
         raise GuestError(f"a request of more than {_MOST_VALUES} values")
     try:
-        request = pydantic_core.from_json(body, allow_inf_nan=False)
+        request = await compute(len(body), _parse_json, body)
     except ValueError as error:
         raise GuestError("a request that is no JSON") from error
     if not isinstance(request, dict) or type(request.get("id")) is not int:
         raise GuestError("a request without an id")
     return request
+
+
+def _parse_json(body: bytearray) -> JsonValue:
+    parsed: JsonValue = pydantic_core.from_json(body, allow_inf_nan=False)
+    return parsed
 
 
 def _encode_reply(reply: Mapping[str, JsonValue]) -> bytes:

@@ -285,7 +285,7 @@ async def test_a_thousand_calls_and_large_answers_come_through(value, host):
         const many = await Promise.all(Array.from({ length: 1000 }, (_, index) => tools.one.echo({ index })));
         const sizes = [10, 32760, 32768, 40000, 5_000_000, 10];
         const large = await Promise.all(sizes.map((size) => tools.one.large({ size })));
-        const pad = "x".repeat(10_000_000);
+        const pad = "x".repeat(6_000_000);
         [many.every(({ index }, at) => index === at), large.map(({ length }) => length),
          (await tools.one.echo({ pad })).pad === pad]
         """
@@ -391,13 +391,13 @@ async def test_what_is_no_json_is_refused_by_its_path_before_anything_is_called(
 
 async def test_arguments_that_are_too_large_are_refused_and_the_connection_stays(value, host):
     source = """
-        const pad = "x".repeat(17_000_000);
+        const pad = "x".repeat(9_000_000);
         [await tools.one.echo({ pad }).catch((error) => [error.code, error.message]), await tools.one.json()]
         """
     refusal, after = await value(source)
     assert refusal == [
         "too_large",
-        "one/echo: its arguments have 17000072 bytes, and 16777216 is the most",
+        "one/echo: its arguments have 9000072 bytes, and 8388608 is the most",
     ]
     assert (after, host.connections) == ([1, {"a": None}], 1)
 

@@ -356,14 +356,14 @@ async def test_a_request_that_is_too_large_says_so_and_the_next_works(value_of):
 found = []
 for call in (tools.github.text, tools.github.text.aio):
     try:
-        done = call(text="x" * (17 << 20))
+        done = call(text="x" * (9 << 20))
         await done
     except ToolError as error:
         found.append([error.code, error.hint])
-[*found, len(tools.github.text(text="x" * (10 << 20))), len(await tools.github.text.aio(text="x" * (10 << 20)))]
+[*found, len(tools.github.text(text="x" * (6 << 20))), len(await tools.github.text.aio(text="x" * (6 << 20)))]
 """
     refused = ["too_large", "Pass less, or the parts of it in several calls."]
-    assert await value_of(code) == [refused, refused, 10 << 20, 10 << 20]
+    assert await value_of(code) == [refused, refused, 6 << 20, 6 << 20]
 
 
 async def test_a_host_that_is_gone_is_a_tool_error(run, host):

@@ -1,5 +1,6 @@
 """Arguments are checked before the call, in words that teach; no schema makes the check dangerous. H6."""
 
+import json
 import time
 
 import pytest
@@ -7,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.hub.schemas import GENERATED, HOSTILE, OBJECTS, SCHEMAS, definition, doubling
 
-from gloveport.hub.arguments import describe_parameters, faults
+from gloveport.hub import arguments as checks
+from gloveport.hub.arguments import describe_parameters
 
 ISSUE = {
     "type": "object",
@@ -22,6 +24,10 @@ ISSUE = {
     },
     "required": ["title"],
 }
+
+
+def faults(tool, arguments):
+    return checks.faults(tool, arguments, json.dumps(arguments).encode())
 
 
 @pytest.mark.parametrize(

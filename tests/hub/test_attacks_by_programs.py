@@ -99,7 +99,7 @@ async def test_a_name_of_megabytes_is_no_name(world):
             except Exception as error:
                 return error.code
 
-        [code_of("far", "x" * 513), code_of("far", "x" * 12_000_000), code_of("x" * 12_000_000, "echo")]
+        [code_of("far", "x" * 513), code_of("far", "x" * 6_000_000), code_of("x" * 6_000_000, "echo")]
         """
     assert await world.value("python", code) == ["malformed_call"] * 3
 

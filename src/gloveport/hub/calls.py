@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+import msgspec
 import pydantic_core
 from msgspec import Struct
 
@@ -143,9 +144,10 @@ class Calls(Struct, frozen=True, kw_only=True):
         return found
 
     async def _call(self, server: str, tool: str, arguments: Mapping[str, JsonValue]) -> JsonValue:
-        data = pydantic_core.to_json(arguments)
-        sent, digest = len(data), await compute(len(data), _sha256, data)
-        definition, action = await self._prepare(server, tool, arguments, sent, digest)
+        data = msgspec.json.encode(arguments)  # in half the time of others, and it holds up everybody
+        sent = len(data)
+        definition, action = await self._prepare(server, tool, arguments, data)
+        del data
         async with self.guard.admit(action) as ending:
             await self._confirm(action, sent, ending)
             result, size = await self._perform(definition, arguments, sent, ending)
@@ -168,9 +170,10 @@ class Calls(Struct, frozen=True, kw_only=True):
         return clean
 
     async def _prepare(
-        self, server: str, tool: str, arguments: Mapping[str, JsonValue], sent: int, digest: str
+        self, server: str, tool: str, arguments: Mapping[str, JsonValue], data: bytes
     ) -> tuple[Definition, CallTool]:
         """What is to be called, and the action that it would be. What is refused before that is written down too."""
+        sent = len(data)
         try:
             self._require_budget(sent)
         except Denied as denial:
@@ -179,7 +182,7 @@ class Calls(Struct, frozen=True, kw_only=True):
             raise
         try:
             definition = await self.definition(server, tool)
-            await compute(sent, _require_right, definition, arguments)
+            await compute(sent, _require_right, definition, arguments, data)
         except (Denied, UpstreamError) as error:
             said = Denied(error.code, self.clean(str(error.args[0])))
             self.guard.deny("call", said, self._facts(server, tool))
@@ -193,7 +196,7 @@ class Calls(Struct, frozen=True, kw_only=True):
             destructive=definition.destructive,
             arguments=arguments,
             bytes=sent,
-            sha256=digest,
+            sha256=await compute(sent, _sha256, data),
             addresses={},
         )
         while hosts := await compute(sent, hosts_to_look_up, self.guard.grant.toolbox, action):
@@ -261,8 +264,8 @@ class Calls(Struct, frozen=True, kw_only=True):
             raise _too_many_bytes(self.guard)
 
 
-def _require_right(definition: Definition, arguments: Mapping[str, JsonValue]) -> None:
-    if wrong := faults(definition, arguments):
+def _require_right(definition: Definition, arguments: Mapping[str, JsonValue], data: bytes) -> None:
+    if wrong := faults(definition, arguments, data):
         raise Denied("invalid_arguments", "\n".join(wrong), hint="Nothing was called.")
 
 

@@ -14,7 +14,7 @@ const encode = encoder.encode.bind(encoder);
 const decode = decoder.decode.bind(decoder);
 
 const HEAD_BYTES = 4;
-const FRAME_BYTES = 16 << 20; // the most that the host reads
+const FRAME_BYTES = 8 << 20; // the most that the host reads
 const CHUNK_BYTES = 64 << 10;
 
 /**

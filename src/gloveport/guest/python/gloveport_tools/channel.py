@@ -17,7 +17,7 @@ import socket
 from _queue import SimpleQueue
 from _thread import _local
 
-HEAD_BYTES, MAX_FRAME_BYTES = 4, 16 << 20
+HEAD_BYTES, MAX_FRAME_BYTES = 4, 8 << 20
 CHUNK_BYTES = 1 << 16
 MOST_CONNECTIONS = 32  # the host answers on 64 at the same time; a thread that waits for one must not wait for ever
 
