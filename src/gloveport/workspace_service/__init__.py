@@ -1,11 +1,11 @@
-"""What the tools of a workspace do, whatever the protocol: decide, ask, write down, and run commands in sandboxes.
+"""Implements the tools of a workspace, whatever the protocol: decides, asks, records, and runs commands in sandboxes.
 
-service           one workspace, and what its tools share: who may do what there
-command_requests  what a command that is asked for would do, and how it is begun and fed
-write_actions     what a patch or changes would do, as the policy decides it
-permissions       what a person has permitted, and for how long
-approval_text     what that person is shown
-hooks             commands of the operator's, run on what was written
+service           one workspace, what its tools share, and the guards of its actions
+command_requests  turns a request for a command into an action, starts the command, and feeds it
+write_actions     describes to the policy what a patch or changes would do
+permissions       asks a person for permissions, and keeps them for as long as they hold
+approval_text     what an approver is shown
+hooks             the operator's commands that run on written files
 sandboxes         where commands run; ``prefetch`` makes the next one ahead
-readonly_workers  sandboxes of our own tools, which only read
+readonly_workers  sandboxes for our own tools, which only read
 """

@@ -1,4 +1,4 @@
-"""Renders a command or a write for the person who may permit it: all of it, or that there is more."""
+"""Renders a command or a write for the approver: all of it, or with a note of how much is left out."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,21 +12,21 @@ from gloveport.untrusted_text import printable
 
 _MOST_LINES: Final = 80
 _MOST_CHARACTERS: Final = 6000
-"""What is shown of a text that is bound by its digest; the person is told of the rest."""
+"""How much is shown of a text that is bound by its digest; the approver is told how much is left out."""
 _MOST_VALUE: Final = 200
 
 
 def question_text(gates: Iterable[Gate], action: RunCommand | WriteFiles, reason: str) -> str:
-    """What a person is asked."""
+    """The question to an approver."""
     why = " ".join(dict.fromkeys(need.why for need in action.needs if need.gate in {*gates}))
     says = f"The agent says: {reason}" if reason else "The agent has given no reason."
     return printable(f"Permit {', '.join(gates)}? {why} {says}")
 
 
 def command_detail(action: RunCommand, variables: Mapping[str, str], stdin: str) -> str:
-    """What exactly would be run, in lines: what is indented is the agent's.
+    """What exactly would be run, in lines: indented text is the agent's.
 
-    A command is never cut, for the agent chooses what would be left out. What it reads may be; that is told then.
+    A command is never cut, for the agent could choose what is left out. Its input may be cut, with a note that it was.
 
     Raises:
         Denied: It is more than a person can be asked to read.
@@ -53,7 +53,7 @@ def write_detail(action: WriteFiles, content: str) -> str:
 
 
 def measure(text: str) -> tuple[int, str]:
-    """Size and SHA-256 of a text that a permission is bound to; no digest where that is nothing."""
+    """Size and SHA-256 of a text that a permission is bound to; an empty text has no digest."""
     data = text.encode("utf-8", "surrogatepass")
     return len(data), hashlib.sha256(data).hexdigest() if data else ""
 
@@ -66,7 +66,7 @@ def _variable(name: str, value: str) -> str:
 
 
 def _bound_text(what: str, text: str, size: int, digest: str) -> list[str]:
-    """A text of which the permission has the digest, as far as there is room for it."""
+    """As much as there is room for of a text whose digest is in the permission."""
     lines = _indent(text[:_MOST_CHARACTERS])
     cut = len(lines) > _MOST_LINES or len(text) > _MOST_CHARACTERS
     head = f"{what}, {size} bytes, SHA-256 {digest}{', NOT ALL OF IT SHOWN' if cut else ''}:"

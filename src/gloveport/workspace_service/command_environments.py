@@ -1,4 +1,4 @@
-"""Environments of commands: the one of the workspace, and those that single commands name."""
+"""Environments of commands: the workspace's default, and those that single commands name."""
 
 import functools
 from collections.abc import Callable
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 class CommandEnvironments(Struct, frozen=True, kw_only=True):
-    """Those of one workspace.
+    """The environments of one workspace's commands.
 
     Attributes:
-        default: What commands have that name none.
-        plan_with: The plan of their sandboxes with the packages and programs of an environment.
-        servers: Fork the sandboxes of the others.
+        default: For commands that name no environment.
+        plan_with: Plans their sandboxes with the packages and programs of an environment.
+        servers: Fork the sandboxes of all environments but the default.
     """
 
     engine: Engine
@@ -37,10 +37,10 @@ class CommandEnvironments(Struct, frozen=True, kw_only=True):
     async def open_named(
         self, name: str | None, guard: Guard, on_progress: OnProgress = no_progress
     ) -> CommandEnvironment:
-        """The operator's environment of this name, which is built where it is not there; None for the default.
+        """The operator's environment of this name, built first where it is missing; None for the default.
 
         Raises:
-            WorkspaceError: INVALID_ARGUMENT: there is none, or it can't be built, which is written down;
+            WorkspaceError: INVALID_ARGUMENT: it does not exist, or can't be built, which is recorded;
                 SANDBOX_UNAVAILABLE.
             AuditError: It can't be written down.
         """

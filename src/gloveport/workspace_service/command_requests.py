@@ -35,7 +35,7 @@ _TERMINAL_KIND: Final = "xterm-256color"
 
 
 class CommandArguments(AnswerBounds):
-    """What ``exec_command`` takes, and nothing else: what is not known here nobody has been shown."""
+    """The arguments of ``exec_command``. Unknown ones are refused: no approver has been shown them."""
 
     cmd: Annotated[str, Field(min_length=1, max_length=1 << 20)]
     workdir: str = "."
@@ -53,14 +53,14 @@ class CommandArguments(AnswerBounds):
 
 
 def terminal_size(rows: int | None, columns: int | None) -> tuple[int, int]:
-    """Rows and columns; the usual number of what was not given."""
+    """Rows and columns; the defaults where they were not given."""
     return rows or _TERMINAL[0], columns or _TERMINAL[1]
 
 
 async def make_command_action(
     service: WorkspaceService, share: str, asked: CommandArguments
 ) -> tuple[RunCommand, float]:
-    """What is asked for, as an action, and for how many seconds. ``share``: whose directories may be deleted at will.
+    """The requested command as an action, and its time limit. ``share``: whose directories may be deleted at will.
 
     Raises:
         WorkspaceError: INVALID_ARGUMENT, or as ``Tree.open_directory``.
@@ -77,7 +77,7 @@ async def make_command_action(
 
 
 def make_plain_action(service: WorkspaceService, asked: CommandArguments) -> tuple[RunCommand, float] | None:
-    """The same without waiting for anything: of a short command at the root that comes to no gate; else None."""
+    """The same without waiting, for a short command at the root that comes to no gate; else None."""
     if asked.cwd not in {None, "."} or asked.workdir != "." or len(asked.cmd) + len(asked.stdin) > SMALL_BYTES:
         return None
     try:
@@ -135,14 +135,14 @@ async def start_command(
     on_progress: OnProgress = no_progress,
     made: tuple[RunCommand, float] | None = None,
 ) -> Command:
-    """Begin a command that is allowed.
+    """Start a command, if it is allowed.
 
     Args:
         service: What it is a command of.
         caller: Whose it is.
         asked: What was asked for.
-        on_progress: Is told how far its environment is, where that is built first.
-        made: What ``make_plain_action`` has made of it.
+        on_progress: Hears the progress of its environment's build, if there is one.
+        made: The result of ``make_plain_action`` for it.
 
     Raises:
         WorkspaceError: As ``make_command_action``, ``CommandEnvironments``, ``Commands.begin`` and ``CommandSessions``;
@@ -178,7 +178,7 @@ async def start_command(
 
 
 def _working(service: WorkspaceService, caller: Caller, run: Work) -> Work:
-    """The same work; what is made meanwhile counts as the caller's."""
+    """The same work; directories that are made meanwhile count as the caller's."""
 
     async def work(command: Command) -> Outcome:
         with service.own.working(caller.share):
@@ -188,20 +188,20 @@ def _working(service: WorkspaceService, caller: Caller, run: Work) -> Work:
 
 
 def _without_own(service: WorkspaceService, share: str, action: RunCommand) -> RunCommand:
-    """The action without needs by which nothing is lost but what the caller has made."""
+    """The action without the gates for deletions that lose only what the caller has made."""
     needs = tuple(need for need in action.needs if not need.lost or not service.own.has_made_all(share, need.lost))
     return action.model_copy(update={"needs": needs})
 
 
 def _open_session(service: WorkspaceService, caller: Caller, session_id: str, request: PreparedCommand) -> Session:
-    """The session that a command is to go on in, or a new one."""
+    """The session in which a command is to run, or a new one."""
     if session_id == NEW:
         return service.sessions.begin(caller.share, request)
     return service.sessions.find(session_id, caller.share, request.action.environment or None)
 
 
 async def feed_command(service: WorkspaceService, caller: Caller, command: Command, text: str, until: float) -> None:
-    """Have a command read this, when it is written down that it does.
+    """Send text to a command's input, once the audit log says so.
 
     Raises:
         WorkspaceError: As ``Command.write``.

@@ -1,11 +1,11 @@
-"""Sessions of commands: a shell that goes on from one command to the next, in a sandbox as each command has one.
+"""Sessions of commands: a shell that persists between commands, in a sandbox like that of a single command.
 
 Such a session has the rights of a command for as long as it lives, and no others: each of its commands comes to the
-gates and is written down as if it had a sandbox of its own. What a person would have to permit it does not run: what
-its text means depends on what earlier ones have defined, which nobody is shown.
+gates and is recorded as if it had a sandbox of its own. It runs no command that a person would have to permit: the
+meaning of its text depends on definitions of earlier commands, which no approver is shown.
 
-What is protected was mounted when its sandbox was made. A session ends when its next command finds that anything else
-is to be kept by then.
+Protected paths were mounted when its sandbox was made. So a session ends when its next command finds that the protected
+paths have changed.
 """
 
 import contextlib
@@ -34,20 +34,20 @@ from gloveport.workspace_service.refused_requests import note_requests
 from gloveport.workspace_service.sandboxes import WorkspaceSandboxes
 
 NEW: Final = "new"
-"""In place of a session's id: begin one."""
+"""In place of a session's id: begin a new session."""
 
 _CODES: Final = {"too_many_sessions": "COMMAND_LIMIT_REACHED", "session_of_programs": "INVALID_ARGUMENT"}
 
 
 class CommandSessions(Struct, frozen=True, kw_only=True):
-    """Those of one workspace; the engine's own registry has them, and counts them with the others."""
+    """The command sessions of one workspace; the engine's session registry holds and counts them with its own."""
 
     sandboxes: WorkspaceSandboxes
     _made: WeakKeyDictionary[Session, KeptSandbox] = field(default_factory=WeakKeyDictionary)
     _environments: WeakKeyDictionary[Session, str | None] = field(default_factory=WeakKeyDictionary)
 
     def begin(self, owner: str, request: PreparedCommand) -> Session:
-        """Begin a session whose shell begins where this first command does, with its variables and environment.
+        """Begin a session; its shell starts in the directory of this first command, with its variables and environment.
 
         Raises:
             WorkspaceError: COMMAND_LIMIT_REACHED; COMMAND_SPAWN_FAILED: this host has no shell.
@@ -79,7 +79,7 @@ class CommandSessions(Struct, frozen=True, kw_only=True):
         return session
 
     def find(self, session_id: str, owner: str, environment: str | None) -> Session:
-        """The session of this id, which may be over. ``environment``: the one that its command names.
+        """The session of this id, which may be over. ``environment``: what its command names.
 
         Raises:
             WorkspaceError: NOT_FOUND: there is none of this owner's; INVALID_ARGUMENT: it has another environment.
@@ -95,7 +95,7 @@ class CommandSessions(Struct, frozen=True, kw_only=True):
         return session
 
     async def execute(self, session: Session, request: PreparedCommand, guard: Guard, command: Command) -> Outcome:
-        """Run a command in a session to its end; ``command`` is told when it begins, and hears what it says.
+        """Run a command in a session to its end; ``command`` is told when it begins, and gets its output.
 
         Raises:
             Denied: It is not allowed.
@@ -146,13 +146,13 @@ class CommandSessions(Struct, frozen=True, kw_only=True):
         return outcome
 
     def _source_of(self, action: RunCommand) -> str:
-        """What its shell runs: where no directory is named, it goes on where it is."""
+        """What the session's shell runs: without a named directory, the shell stays in its current one."""
         if action.workdir == ".":
             return action.command
         return f"builtin cd -- {shlex.quote(self.sandboxes.inside(action.workdir))} || return; {action.command}"
 
     async def end(self) -> None:
-        """End all of them, and wait until nothing is left of them."""
+        """End all sessions, and wait until nothing is left of them."""
         made = [*self._made]
         for session in made:
             session.end("the server ended it")
@@ -162,7 +162,7 @@ class CommandSessions(Struct, frozen=True, kw_only=True):
 
 @contextlib.asynccontextmanager
 async def open_command_sessions(sandboxes: WorkspaceSandboxes) -> AsyncIterator[CommandSessions]:
-    """Room for sessions of commands. On leaving, all of them are ended: their sandboxes are the workspace's."""
+    """Open the registry of command sessions. On leaving, all are ended: their sandboxes are the workspace's."""
     sessions = CommandSessions(sandboxes=sandboxes)
     try:
         yield sessions
@@ -173,7 +173,7 @@ async def open_command_sessions(sandboxes: WorkspaceSandboxes) -> AsyncIterator[
 
 @contextlib.contextmanager
 def _as_workspace_error() -> Iterator[None]:
-    """Say what the sessions refuse as tools of the workspace do."""
+    """Turn refusals of the sessions into errors of workspace tools."""
     try:
         yield
     except Denied as denial:

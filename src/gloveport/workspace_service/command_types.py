@@ -1,4 +1,4 @@
-"""What running a command takes: the command as it is decided about, and whoever moves its input and output."""
+"""Types for running a command: the prepared command, its environment, and the handler of its input and output."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -13,17 +13,17 @@ from gloveport.sandbox.run.confined import Confined
 from gloveport.workspace.protected.protected_paths import ProtectedPaths
 
 Take: TypeAlias = Callable[[ProtectedPaths], AbstractAsyncContextManager[Confined]]
-"""Gives a sandbox in which this is kept. Raises SandboxError, WorkspaceError."""
+"""Gives a sandbox that protects these paths. Raises SandboxError, WorkspaceError."""
 
 
 class CommandEnvironment(Struct, frozen=True, kw_only=True):
     """What commands have besides the workspace: packages and programs of an environment, or none.
 
     Attributes:
-        name: The operator's name of it; None for none.
-        plan: Of their sandboxes.
-        take: Where those come from.
-        variables: What commands are told of it.
+        name: The operator's name of the environment; None where there is none.
+        plan: The plan of the commands' sandboxes.
+        take: Gives these sandboxes.
+        variables: Variables that tell commands of it.
     """
 
     name: str | None
@@ -33,14 +33,14 @@ class CommandEnvironment(Struct, frozen=True, kw_only=True):
 
 
 class PreparedCommand(Struct, frozen=True, kw_only=True):
-    """A command whose gates were read, ready to be decided and run.
+    """A command whose gates are known, ready to be decided on and run.
 
     Attributes:
-        action: What is decided about.
+        action: What the guard decides on.
         variables: The caller's environment.
-        seconds: It is ended after so long.
+        seconds: Its time limit.
         terminal: Rows and columns; None for pipes.
-        environment: What it has besides the workspace.
+        environment: What it has besides the workspace and the system.
     """
 
     action: RunCommand
@@ -51,16 +51,16 @@ class PreparedCommand(Struct, frozen=True, kw_only=True):
 
 
 class Attachment(Protocol):
-    """Whoever moves the input and output of a program, while it runs.
+    """Moves the input and output of a program while it runs.
 
     Attributes:
-        warnings: Gets what should be looked at when the program has ended.
+        warnings: Receives what a person should look at when the program has ended.
     """
 
     warnings: list[str]
 
     def begin(self, console: Console) -> None:
-        """It has begun."""
+        """Called when the program has begun."""
 
     async def finish(self) -> None:
-        """It has ended: return when all that it has said is passed on. It must not take long."""
+        """Called when the program has ended: return soon, when all its output is passed on."""

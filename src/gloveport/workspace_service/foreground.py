@@ -1,4 +1,4 @@
-"""Runs a person's own program in the sandbox of a workspace's commands. No gate asks whoever has typed it."""
+"""Runs a person's own program in the sandbox of a workspace's commands. No gate applies: a person has typed it."""
 
 import os
 import shlex
@@ -21,12 +21,12 @@ _TERMINAL_KIND = "xterm-256color"
 
 
 class ForegroundProgram(Struct, frozen=True, kw_only=True):
-    """What a person has typed.
+    """A program that a person has typed.
 
     Attributes:
-        run_id: Under which all of it is written down.
-        argv: The command line; its first word is looked for along the sandbox's PATH where it is no path.
-        workdir: Where it begins, relative to the workspace.
+        run_id: The run in the audit log.
+        argv: The command line; its first word is a path, or a name that is looked up in the sandbox's PATH.
+        workdir: Its working directory, relative to the workspace.
         variables: Its environment besides that of the sandbox.
         apis: The only APIs that it may use; None for all that are active.
         terminal: Rows and columns; None where its streams are pipes.
@@ -45,10 +45,10 @@ class ForegroundProgram(Struct, frozen=True, kw_only=True):
 async def run_foreground(
     sandboxes: ProtectedSandboxes, program: ForegroundProgram, attachment: Attachment, audit: AuditLog, asker: Asker
 ) -> Outcome:
-    """Run it to its end. ``asker``: who asks about requests that a rule lets nobody decide but a person.
+    """Run it to its end. ``asker``: asks a person about requests where a rule says so.
 
     Raises:
-        Denied: It names an API that there is not.
+        Denied: It names an API that does not exist.
         WorkspaceError: SANDBOX_UNAVAILABLE.
         AuditError: It can't be written down.
     """

@@ -1,6 +1,6 @@
-"""Fork servers for sandboxes of a workspace of which nobody knows beforehand whether they will be wanted.
+"""Fork servers for the sandboxes of a workspace that may never be wanted.
 
-Each sandbox is forked when its program comes: what is protected may be other than it was when one was made ahead.
+Each sandbox is forked when its program comes: by then the protected paths may differ from those at an earlier moment.
 """
 
 import contextlib
@@ -19,11 +19,11 @@ from gloveport.sandbox.run.confined import Confined
 from gloveport.workspace.protected.protected_paths import ProtectedPaths
 
 _MOST_IDLE: Final = 5
-"""Fork servers that nobody uses: there is one for each language, environment, and set of limits that was asked for."""
+"""Unused fork servers: there is one for each language, environment, and set of limits that was asked for."""
 
 
 class _Profile(Struct, eq=False, kw_only=True):
-    """What forks the sandboxes of one plan."""
+    """The fork server of one plan."""
 
     server: ForkServer
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
@@ -59,14 +59,14 @@ class ForkServers(Struct, eq=False, kw_only=True):
 
     @contextlib.asynccontextmanager
     async def take(self, plan: Plan, found: ProtectedPaths) -> AsyncIterator[Confined]:
-        """A sandbox of this plan in which this is kept. Raises as ``ForkServer.make``."""
+        """A sandbox of this plan that protects these paths. Raises as ``ForkServer.make``."""
         profile = self._profile_of(plan)
         with profile.use():
             async with profile.server.make(found.kept_paths(self.target)) as child:
                 yield child
 
     def _profile_of(self, plan: Plan) -> _Profile:
-        """Where sandboxes of this plan are forked. Those that were not used for the longest time end for a new one."""
+        """The fork server of this plan. A new one ends those that are unused for the longest time."""
         key = _key(plan)
         profile = self._profiles.pop(key, None)
         if profile is None:
@@ -81,7 +81,7 @@ class ForkServers(Struct, eq=False, kw_only=True):
 
 
 def _key(plan: Plan) -> str:
-    """What has to be the same of two plans whose sandboxes one fork server forks: what can't be set later."""
+    """What two plans must share for one fork server to fork for both: all that can't be set later."""
     usual = Limits()
     timed = {name: getattr(usual, name) for name in ("wall_seconds", "cpu_seconds", "output_bytes")}
     rlimits = {name: limit for name, limit in plan.rlimits.items() if name not in ("RLIMIT_CPU", "RLIMIT_AS")}

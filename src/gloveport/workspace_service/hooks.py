@@ -21,7 +21,7 @@ _MOST_BYTES: Final = 64 << 10
 
 
 async def run_hooks(service: WorkspaceService, outcome: WriteResult) -> Fields:
-    """The answer to a write, when the hooks have run on what was written."""
+    """Run the hooks on the written files; returns the answer to the write."""
     answer = dict(outcome.answer)
     warnings = list(answer["warnings"]) if isinstance(answer["warnings"], list) else []
     ran = False
@@ -36,7 +36,7 @@ async def run_hooks(service: WorkspaceService, outcome: WriteResult) -> Fields:
 
 
 async def _run(service: WorkspaceService, command: str, paths: Sequence[str], seconds: float) -> list[str]:
-    """Run a hook as the shell has it, with the paths behind it, and tell what there is to say: nothing if all is well.
+    """Run a hook in the shell, with the paths as arguments; returns its complaint, empty if all is well.
 
     Raises:
         AuditError: It can't be written down.
@@ -64,7 +64,7 @@ async def _run(service: WorkspaceService, command: str, paths: Sequence[str], se
 
 
 def _update_revisions(service: WorkspaceService, answer: dict[str, JsonValue], number: int) -> Fields:
-    """With the revisions of the files as they are now, which undo takes back to what they were before."""
+    """The answer with the files' present revisions, which undo takes back to those before the write."""
     revisions = {}
     files = answer["affected_files"]
     for file in files if isinstance(files, list) else []:

@@ -1,7 +1,7 @@
-"""A sandbox that may write to a workspace for longer than one command: what is protected is kept from it all the time.
+"""A sandbox that may write to a workspace for longer than one command, and never to its protected paths.
 
-What is protected was mounted when it was made. So nothing more may run in it when anything else is protected by then,
-and what has come into being meanwhile is written down when it ends.
+Protected paths were mounted when it was made. So nothing more may run in it once other paths are protected, and when it
+ends, the audit log tells which such paths have appeared meanwhile.
 """
 
 import contextlib
@@ -23,16 +23,16 @@ from gloveport.workspace_service.sandboxes import WorkspaceSandboxes
 
 
 class KeptSandbox(Struct, kw_only=True):
-    """A ``sandbox.base.Sandbox``, of which one sandbox is started.
+    """A ``sandbox.base.Sandbox`` that starts one sandbox.
 
     Attributes:
-        take: Where it comes from.
+        take: Gives that sandbox.
     """
 
     sandboxes: WorkspaceSandboxes
     take: Take
     _copies: Sequence[ConfigCopy] = ()
-    """What it has of git's configurations."""
+    """Its copies of git's configurations."""
 
     @contextlib.asynccontextmanager
     async def start(self, plan: Plan) -> AsyncIterator[Child]:

@@ -1,7 +1,7 @@
-"""Tells which line of the configuration would show a command the program that it did not find.
+"""Suggests the line of the configuration that would show a command the program that it did not find.
 
-It looks along the owner's ``PATH`` for a name, and at the links of the workspace. Whether any other file is there on
-the host it does not tell.
+It looks for a name along the owner's ``PATH``, and at the links of the workspace. It does not reveal whether any other
+file exists on the host.
 """
 
 import re
@@ -16,17 +16,17 @@ _NOT_FOUND: Final = late_pattern(
     r"(?:^|[:\s])(?P<name>[\w.+/-]{1,256}): (?:command not found|not found|No such file or directory)\s*$", re.MULTILINE
 )
 _TOOLS: Final = frozenset({"apply_patch", "edit_file"})
-"""What agents of other systems call as programs."""
+"""Tools of other agents, which models call as programs."""
 
 _MOST_CHARACTERS: Final = 64 << 10
 _MOST_LINKS: Final = 8
 
 
 def explain_missing(said: str, root: Path, path: str) -> str:
-    """What the owner could write so that a command finds what it said was not found; empty where nothing would help.
+    """The line with which a command would find what it reported as not found; empty where nothing would help.
 
     Args:
-        said: What a command that has ended with 127 has said.
+        said: The output of a command that has ended with 127.
         root: The workspace.
         path: The owner's ``PATH``.
     """
@@ -44,7 +44,7 @@ def explain_missing(said: str, root: Path, path: str) -> str:
 
 
 def _follow(root: Path, name: Path) -> Path | None:
-    """Where a link of the workspace leads, if that is outside; None for all else."""
+    """Where a link of the workspace leads, if that is outside; else None."""
     if name.is_absolute():  # by itself it says nothing of the workspace
         return None
     place = root / name

@@ -1,8 +1,8 @@
-"""Knows directories that a client has made with all that is in them: to delete them loses nothing of the owner's.
+"""Finds directories that a client has made, with all their contents: to delete them loses nothing of the owner's.
 
-Such a directory, and everything in it, was made and last changed while something of that client's ran: a command, or a
-write. The kernel keeps these times, and no program can set them. What somebody else makes there meanwhile, or within
-the same tick of the clock, counts as the client's; what was moved there from elsewhere does not: it was made before.
+Such a directory, and everything in it, was made and last changed while a command or a write of that client ran. The
+kernel keeps these times, and no program can set them. Files that somebody else makes there meanwhile, or within the
+same tick of the clock, count as the client's; files that were moved there do not: they were made before.
 """
 
 import contextlib
@@ -26,13 +26,13 @@ _MOST_NAMES: Final = 20_000
 _SECONDS: Final = 1.0
 _DEEPEST: Final = 64
 _TICKS: Final = 5
-"""CLOCK_REALTIME_COARSE, by which the kernel says when a file was made: the time of its last tick. When one was changed
-it may say by the finer clock.
+"""CLOCK_REALTIME_COARSE, the time of the kernel's last tick: the kernel takes from it when a file was made. When a file
+was changed, it may take from the finer clock.
 """
 
 
 class _Span(Struct, eq=False):
-    """A time in which something of a client's ran; without an end it still does."""
+    """A time in which a command or write of a client ran; without an end it still runs."""
 
     begin: int
     end: int | None = None
@@ -42,14 +42,14 @@ class _Span(Struct, eq=False):
 
 
 class OwnDirectories(Struct, eq=False, kw_only=True):
-    """What the clients of one workspace have made."""
+    """The directories that the clients of one workspace have made."""
 
     tree: Tree
     _spans: OrderedDict[str, list[_Span]] = field(default_factory=OrderedDict)
 
     @contextlib.contextmanager
     def working(self, share: str) -> Iterator[None]:
-        """Something of a client's runs."""
+        """A command or write of a client runs within the context."""
         spans = self._spans.setdefault(share, [])
         self._spans.move_to_end(share)
         if len(self._spans) > _MOST_CLIENTS:
@@ -89,7 +89,7 @@ class OwnDirectories(Struct, eq=False, kw_only=True):
 def _is_made(
     parent: int, name: str, device: tuple[int, int], spans: list[_Span], until: float, left: list[int], depth: int
 ) -> bool:
-    """Whether a name and all below it was made in these times. Raises OSError, also where it goes away meanwhile."""
+    """Whether a name and all below it was made in these times. Raises OSError, also where a name vanishes meanwhile."""
     left[0] -= 1
     times = read_times(parent, name)
     if left[0] < 0 or time.monotonic() > until or times is None or times.device != device or not _fits(times, spans):

@@ -21,17 +21,17 @@ from gloveport.policy.decisions.subjects import permission_subject
 GrantScope: TypeAlias = Literal["once", "session"]
 _MOST: Final = 256
 _REMEMBERED: Final = "remembered"
-"""In place of an id: a pattern that the owner has allowed for good."""
+"""In place of an id: the permission is a pattern that the owner has allowed for good."""
 
 
 class PermissionRequest(Struct, frozen=True, kw_only=True):
-    """One permission that somebody asks for.
+    """A request for one permission.
 
     Attributes:
-        owner: Whose it would be; opaque.
-        caller: Who asks, as the log names them.
+        owner: Who would hold it; opaque.
+        caller: Who asks, as the audit log names them.
         session: Whose approvals count; opaque.
-        subject: What it would be for.
+        subject: What it would permit.
     """
 
     owner: str
@@ -43,7 +43,7 @@ class PermissionRequest(Struct, frozen=True, kw_only=True):
     seconds: float
 
     def facts(self) -> dict[str, JsonValue]:
-        """What the audit log says of it."""
+        """The facts for the audit log."""
         return {"caller": self.caller, "gate": self.gate, "subject": self.subject}
 
 
@@ -51,7 +51,7 @@ class Permit(Struct, frozen=True, kw_only=True):
     """One permission.
 
     Attributes:
-        scope: For how long it was given, which may be less than was asked for.
+        scope: For how long it was given; maybe less than was asked for.
         expires: By the monotonic clock.
     """
 
@@ -69,7 +69,7 @@ class Permissions(Struct, eq=False, kw_only=True):
     _permits: dict[str, Permit] = field(default_factory=dict)
 
     def permits_of(self, owner: str) -> list[Permit]:
-        """Those of one owner that hold."""
+        """The valid permissions of one owner."""
         now = time.monotonic()
         self._permits = {permit.id: permit for permit in self._permits.values() if permit.expires > now}
         return [permit for permit in self._permits.values() if permit.request.owner == owner]
@@ -77,19 +77,20 @@ class Permissions(Struct, eq=False, kw_only=True):
     async def apply(
         self, policy: WorkspacePolicy, owner: str, action: RunCommand | WriteFiles
     ) -> tuple[WorkspacePolicy, tuple[str, ...]]:
-        """The policy for this action, with what is permitted of it allowed, and the ids of the permissions for that.
+        """The policy for this action, with its permitted parts allowed, and the ids of the permissions that were
+        applied.
 
-        What holds for once is used up by that. Where not all of it is permitted nothing is used up.
+        This uses up permissions that hold once, unless part of the action is not permitted: then none is used up.
 
         Raises:
-            ConfigError: What a person has allowed for good can't be read.
+            ConfigError: The file of patterns that a person has allowed for good can't be read.
         """
         gates = [*dict.fromkeys(need.gate for need in open_needs(policy, action.needs))]
         if not gates or any(stance(policy, gate) == "deny" for gate in gates):
             return policy, ()
         subjects = {permission_subject(gate, action) for gate in gates}
         remembered = {subject for subject in subjects if await self.desk.remembers(subject)}
-        # Nothing is awaited from here on: of two calls at once, one uses up what holds for once.
+        # Nothing is awaited from here on: of two concurrent calls, one uses up a permission that holds once.
         held = {permit.request.subject: permit for permit in self.permits_of(owner)}
         if not subjects <= remembered | held.keys():
             return policy, ()
@@ -101,7 +102,7 @@ class Permissions(Struct, eq=False, kw_only=True):
         return policy.model_copy(update={"gates": {**policy.gates, **dict.fromkeys(gates, "allow")}}), ids
 
     async def ask(self, run: Run, request: PermissionRequest, *, text: str, detail: str) -> Result:
-        """Have a person asked, as a run that may outlive the request. Its value is the verdict.
+        """Ask a person, in a run that may outlive the request. Its value is the verdict.
 
         Raises:
             Denied: They can't be asked.
@@ -118,7 +119,7 @@ class Permissions(Struct, eq=False, kw_only=True):
         except Denied as denial:
             self.audit.append("permission.denied", {**facts, "by": "nobody to ask", "code": denial.code})
             raise
-        except BaseException:  # whoever has asked does not want to know any more
+        except BaseException:  # the requester has gone
             self.audit.append("permission.denied", {**facts, "by": "cancelled"})
             raise
         if not verdict.allowed:
@@ -126,7 +127,7 @@ class Permissions(Struct, eq=False, kw_only=True):
         return Result(run_id=run.id, language=run.language, status="ok", value=verdict.model_dump(mode="json"))
 
     def deny(self, request: PermissionRequest, by: str) -> None:
-        """Write down that something is not permitted, about which nobody is asked.
+        """Write down that a request is refused without asking anybody.
 
         Raises:
             AuditError: It can't be written down.
@@ -134,7 +135,7 @@ class Permissions(Struct, eq=False, kw_only=True):
         self.audit.append("permission.denied", {**request.facts(), "by": by})
 
     def grant(self, request: PermissionRequest, verdict: Verdict, run: str) -> Permit:
-        """Let a permission hold. A person who says once has said once, whatever was asked for."""
+        """Let a permission hold. A person who says once means once, whatever was asked for."""
         lasting = request.scope == "session" and verdict.scope in {"run", "session", "pattern"}
         permit = Permit(
             id=f"grant-{os.urandom(8).hex()}",

@@ -1,7 +1,7 @@
-"""Prefetches the next sandbox of a workspace while the one before is at work: a command need not wait for it.
+"""Prefetches the next sandbox of a workspace while the current one runs, so that a command need not wait for it.
 
-It counts only for a command from which the very same is to be kept as when it was made: what was put in the place of a
-file since is kept from nobody.
+It serves a command only while the protected paths are the very same as when it was made: a file that has replaced one
+since is not protected in it.
 """
 
 import contextlib
@@ -25,28 +25,28 @@ _log = logging.getLogger(__name__)
 
 
 class _Next(Struct, eq=False, kw_only=True):
-    """A sandbox that waits, or will: its maker has it until it is over."""
+    """A sandbox that waits or is being made. The task that makes it holds it until ``over`` is set."""
 
     found: ProtectedPaths
     child: Confined | None = None
     settled: anyio.Event = field(default_factory=anyio.Event)
-    """It is there, or can't be had."""
+    """Set when the sandbox is there, or has failed."""
     over: anyio.Event = field(default_factory=anyio.Event)
     gone: anyio.Event = field(default_factory=anyio.Event)
-    """All of it is dead, and cleared away."""
+    """Set when all of it is dead, and cleared away."""
     is_dead: bool = False
     """Whether all of it was dead when it was over."""
     failure: Exception | None = None
 
     async def fits(self, found: ProtectedPaths) -> bool:
-        """Whether it can be had, and this is kept in it."""
+        """Whether it is usable and protects these paths."""
         if self.found != found:
             return False
         await self.wait_settled()
         return self.child is not None and not self.child.is_over()
 
     async def wait_settled(self) -> None:
-        """Return when it is there, or can't be had; without a turn of the event loop where that is known."""
+        """Wait until it is there, or has failed; without a turn of the event loop where that is known."""
         if not self.settled.is_set():
             await self.settled.wait()
 
@@ -56,7 +56,7 @@ class SandboxPrefetch(Struct, eq=False, kw_only=True):
 
     Attributes:
         target: Where programs see the workspace.
-        ahead: How many are made ahead: one, or none where there is one command.
+        ahead: How many are made ahead: one, or none where only one command will run.
     """
 
     server: ForkServer
@@ -73,16 +73,16 @@ class SandboxPrefetch(Struct, eq=False, kw_only=True):
         self._begun = anyio.Event()
 
     def begin(self, found: ProtectedPaths) -> None:
-        """Begin to make the one that is taken next."""
+        """Begin to make the next sandbox."""
         self._next = self._start_making(found)
 
     @contextlib.asynccontextmanager
     async def take(self, found: ProtectedPaths) -> AsyncIterator[Confined]:
-        """A sandbox in which this is kept; on leaving, all of its processes are dead.
+        """A sandbox that protects these paths; on leaving, all of its processes are dead.
 
         Raises:
             SandboxError: It can't be made.
-            WorkspaceError: Too much is to be kept.
+            WorkspaceError: There are too many protected paths.
         """
         waiting, self._next = self._next, None
         taken = waiting or self._start_making(found)
@@ -101,7 +101,7 @@ class SandboxPrefetch(Struct, eq=False, kw_only=True):
         finally:
             taken.over.set()
             if taken.child is not None and not taken.is_dead:
-                with anyio.CancelScope(shield=True):  # who makes it may be cancelled as well, and closes what it is
+                with anyio.CancelScope(shield=True):  # its maker may be cancelled as well, and then closes it
                     await taken.gone.wait()
 
     def _start_making(self, found: ProtectedPaths) -> _Next:
@@ -110,7 +110,7 @@ class SandboxPrefetch(Struct, eq=False, kw_only=True):
         return one
 
     async def _prepare(self, found: ProtectedPaths) -> None:
-        """Make the next one: not before the command that has taken this one has begun, which would wait for that."""
+        """Make the next one, but let the command that has taken this one begin first: it would have to wait."""
         with anyio.move_on_after(_BEHIND_SECONDS):
             await self._begun.wait()
         if self._next is None:
@@ -123,11 +123,11 @@ class SandboxPrefetch(Struct, eq=False, kw_only=True):
                 one.child = child
                 one.settled.set()
                 await one.over.wait()
-                if one.is_dead:  # nobody waits for what is left, but for an answer, and for the next command
+                if one.is_dead:  # nobody waits for the clean-up: an answer and the next command come first
                     with anyio.move_on_after(_CLEAR_SECONDS):
                         await self._begun.wait()
         except (SandboxError, WorkspaceError, OSError) as error:
-            # Of one that was used, something is left: that concerns nobody who waits. Else whoever needs it hears why.
+            # If it was used, its clean-up has failed, which concerns nobody who waits. Else its taker is told why.
             one.failure = error
             _log.info("a sandbox of the workspace: %s", error)
         finally:

@@ -38,23 +38,23 @@ else:
 VALUE_BYTES: Final = 256
 
 _TRIES: Final = 4
-"""How often a sandbox is begun anew because what is to be kept was moved just then."""
+"""How often a sandbox is begun because a protected path was moved while it started."""
 
 _SHORT_SECONDS: Final = 0.002
 
 
 class ProtectedSandboxes(Struct, eq=False, kw_only=True):
-    """Those of one workspace.
+    """The sandboxes of one workspace.
 
     Attributes:
         target: Where programs see it.
-        prefetch: Where they come from, where no other source is named.
+        prefetch: Their default source.
         limits: Of each program.
-        gateway: What leads out of them.
-        reach: What there was to reach when they were planned.
-        reach_now: Tells what there is by now.
-        state: Directory of ours for what belongs to the workspace: caches, and the journal of writes.
-        begun: What was found for the first program, whose sandbox was begun then.
+        gateway: Their connections to the outside.
+        reach: What they could reach when they were planned.
+        reach_now: Tells what they could reach if they were planned now.
+        state: Our state directory for this workspace: caches, and the journal of writes.
+        begun: The protected paths of the first program, whose sandbox is begun already.
     """
 
     tree: Tree
@@ -70,7 +70,7 @@ class ProtectedSandboxes(Struct, eq=False, kw_only=True):
     _running: int = 0
     """How many commands may write to it."""
     _own_writes: dict[Mark, Mark] = field(default_factory=dict)
-    """Of what was written for commands the marks, and those from before: for whom it was protected, it still is."""
+    """Marks of files that we wrote for commands, with the marks before that: who had them protected still has."""
     _looking: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
     _looking_seconds: float = math.inf
 
@@ -96,7 +96,8 @@ class ProtectedSandboxes(Struct, eq=False, kw_only=True):
         run: Callable[[Confined], Awaitable[Outcome]],
         journal: RequestJournal,
     ) -> Outcome:
-        """Have ``run`` run what was admitted, in a sandbox with its doors open. ``warnings`` tell what has changed.
+        """Have ``run`` run the admitted command, in a sandbox with open doors. ``warnings`` tell which protected paths
+        changed.
 
         Raises:
             WorkspaceError: SANDBOX_UNAVAILABLE.
@@ -121,7 +122,7 @@ class ProtectedSandboxes(Struct, eq=False, kw_only=True):
 
     @contextlib.asynccontextmanager
     async def notice_changes(self, warnings: list[str]) -> AsyncIterator[protected_paths.ProtectedPaths]:
-        """What is to be kept from a program that may write; on leaving, ``warnings`` tell what has changed of it."""
+        """The paths to protect from a program that may write; on leaving, ``warnings`` tell the changed ones."""
         before, self.begun = self.begun or await self.look(), None
         self._running += 1
         try:
@@ -135,11 +136,11 @@ class ProtectedSandboxes(Struct, eq=False, kw_only=True):
                     self._running -= 1
 
     def with_own_writes(self, found: protected_paths.ProtectedPaths) -> protected_paths.ProtectedPaths:
-        """The same, as if nothing had been written for commands."""
+        """The same, as if we had written nothing for commands."""
         return found.with_marks(self._own_writes) if self._own_writes else found
 
     async def save_configs(self, child: Child, copies: Sequence[ConfigCopy]) -> list[str]:
-        """Write what is permitted of what was written to these copies; what became of it, for people."""
+        """Take over the permitted changes to these copies; returns what became of them, for people."""
         changed = config_copies.read_changed(child.directories.private, copies)
         if not changed:
             return []
@@ -152,13 +153,13 @@ class ProtectedSandboxes(Struct, eq=False, kw_only=True):
 
     @property
     def egress(self) -> Egress:
-        """What there is to reach: of what there was when its sandboxes were planned what is still as it was."""
+        """What commands can reach: of what they could reach when their sandboxes were planned, the unchanged part."""
         before, now = self.reach.egress, self.reach_now().egress
         kept = {name: api for name, api in before.apis.items() if now.apis.get(name) == api}
         return now.model_copy(update={"apis": kept, "yolo": before.yolo and now.yolo})
 
     def inside(self, directory: str) -> str:
-        """A directory of the workspace as a program names it."""
+        """The path inside sandboxes of a directory of the workspace."""
         return self.target if directory == "." else f"{self.target}/{directory}"
 
     @contextlib.asynccontextmanager
@@ -188,7 +189,7 @@ class ProtectedSandboxes(Struct, eq=False, kw_only=True):
                 if not tries_left:
                     raise
             found = await self.look()
-            if tries_left == 1:  # what still runs may move what it has made at any time, and nothing else that is kept
+            if tries_left == 1:  # running commands may move what they have made, and nothing else
                 found = found.without_made()
         raise AssertionError  # the last try returns or raises
 
@@ -198,7 +199,7 @@ class ProtectedSandboxes(Struct, eq=False, kw_only=True):
         now = self.reach_now()
 
         @functools.cache
-        def outlet() -> EgressSession:  # made when it asks for the first time: most never do
+        def outlet() -> EgressSession:  # made at the first request: most commands make none
             return EgressSession(
                 gateway=self.gateway,
                 guard=guard,
@@ -212,8 +213,8 @@ class ProtectedSandboxes(Struct, eq=False, kw_only=True):
             yield
 
     async def look(self) -> protected_paths.ProtectedPaths:
-        """What is to be kept now. In a thread where that took long the last time: to change threads takes long too."""
-        async with self._looking:  # who looks later knows more
+        """Find the protected paths; in a thread only if the last search took long: a change of threads is slow too."""
+        async with self._looking:  # the later search must be the one that counts
             if self._looking_seconds > _SHORT_SECONDS:
                 found = await to_thread.run_sync(self._find_protected)
             else:

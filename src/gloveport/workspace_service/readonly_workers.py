@@ -1,8 +1,8 @@
 """Runs programs of our own tools, one after another, in sandboxes in which all of the host is read-only.
 
-To make one takes longer than to search a repository in it. What runs there is ours, but reads what is hostile, so it is
-believed as little as a program of the agent's. One that was taken over could write to nothing, reach nothing, and leave
-nothing behind for the next one (``guest/jobs.py``): its answer alone is a lie.
+To make a sandbox takes longer than to search a repository in it. The programs are ours, but read hostile files, so they
+are trusted as little as an agent's. A program that was taken over can write to nothing, reach nothing, and leave
+nothing behind for the next (``guest/jobs.py``): it can only give a false answer.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ _AT_ONCE: Final = 4
 _MOST_JOBS: Final = 200
 _IDLE_SECONDS: Final = 60.0
 _HEAD_BYTES: Final = 4
-_BY_A_SIGNAL: Final = 129  # the least exit code of one that a signal ended; git itself gives up with 128
+_BY_A_SIGNAL: Final = 129  # the least exit code after a signal; git itself fails with 128
 _MARK_BYTES: Final = 16
 _END_BYTES: Final = _MARK_BYTES + 1
 _STDERR_BYTES: Final = 64 << 10
@@ -42,15 +42,15 @@ _VARIABLES: Final = {"HOME": "/"}
 _JOBS: Final = ("-I", "-S", "-B", f"{GUEST}/jobs.py")
 
 Make: TypeAlias = Callable[[tuple[Kept, ...]], AbstractAsyncContextManager[Confined]]
-"""Makes a sandbox that keeps what it is told to."""
+"""Makes a sandbox that protects these paths."""
 
 
 class _JobOutput(Struct, eq=False, kw_only=True):
-    """A ``sandbox.base.Sink`` for one stream of a worker: what the program at hand says, up to the mark.
+    """A ``sandbox.base.Sink`` for one stream of a worker: the current program's output, up to the mark.
 
     Attributes:
-        notify: Called when it has come.
-        exit_code: What comes with it.
+        notify: Called when the mark has come.
+        exit_code: Comes with the mark.
     """
 
     notify: Callable[[], object] = bool
@@ -60,7 +60,7 @@ class _JobOutput(Struct, eq=False, kw_only=True):
     exit_code: int | None = None
 
     def listen(self, mark: bytes, most: int) -> None:
-        """Begin with the next program, of which at most so many bytes are wanted."""
+        """Begin with the next program, and keep at most so many bytes of its output."""
         self.mark, self.most, self.data, self.exit_code = mark, most, bytearray(), None
 
     def write(self, data: bytes) -> None:
@@ -81,11 +81,11 @@ class _Worker(Struct, eq=False, kw_only=True):
     """One sandbox, from its first program to its last.
 
     Attributes:
-        scope: Its life. Cancelled, it is over; its deadline is how long it may have nothing to do.
+        scope: Cancelling it ends the worker; its deadline is how long the worker may idle.
         jobs: How many programs it was given.
-        walls: What is in force in it.
+        walls: The isolation in force.
         killed_by: The limit that has ended it.
-        failure: Why it is not to be had.
+        failure: Why it can't be used.
     """
 
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
@@ -103,14 +103,14 @@ class _Worker(Struct, eq=False, kw_only=True):
         self.stdout.notify = self.stderr.notify = self._notify
 
     async def live(self, make: Make, kept: tuple[Kept, ...]) -> None:
-        """Be there until the scope ends, or the sandbox does."""
+        """Keep the sandbox until it ends or the scope does."""
         clock = Clock()
         try:
             with self.scope:
                 async with make(kept) as child:
                     self.walls = child.walls
                     program = Program(name="jobs", argv=(child.plan.interpreter[0], *_JOBS))
-                    with clock.pause():  # each job has a time of its own
+                    with clock.pause():  # each job has its own time limit
                         outcome = await child.run(
                             program,
                             value_bytes=_VALUE_BYTES,
@@ -127,7 +127,7 @@ class _Worker(Struct, eq=False, kw_only=True):
             self._notify()
 
     async def do(self, job: Mapping[str, object], stdin: bytes, most_bytes: int) -> None:
-        """Have a program run until it has ended, or the sandbox has."""
+        """Run a program until it or the sandbox has ended."""
         mark = secrets.token_bytes(_MARK_BYTES)
         self.stdout.listen(mark, most_bytes)
         self.stderr.listen(mark, _STDERR_BYTES)
@@ -144,25 +144,25 @@ class _Worker(Struct, eq=False, kw_only=True):
         self._notify()
 
     def has_ended(self) -> bool:
-        """Whether the last program has."""
+        """Whether the last program has ended."""
         return self.stdout.exit_code is not None and self.stderr.exit_code is not None
 
     def has_ended_well(self) -> bool:
-        """Whether the last program has ended by itself. Where the kernel did it for memory, the sandbox ends a moment
+        """Whether the last program has ended by itself. If the kernel killed it for memory, the sandbox ends a moment
         later.
         """
         code = self.stdout.exit_code
         return self.has_ended() and code is not None and code < _BY_A_SIGNAL
 
     def is_full(self) -> bool:
-        """Whether it has said too much."""
+        """Whether the program has written too much."""
         return self.stdout.full() or self.stderr.full()
 
     def _notify(self) -> None:
         self._changed.set()
 
     async def _until(self, holds: Callable[[], bool]) -> None:
-        """Wait until it does, or this is gone."""
+        """Wait until the condition holds, or the worker is gone."""
         while not self.is_gone and not holds():
             self._changed = anyio.Event()
             await self._changed.wait()
@@ -173,10 +173,10 @@ class ReadonlyWorkers(Struct, eq=False, kw_only=True):
 
     Attributes:
         make: Makes their sandboxes.
-        kept: All that those have of the host to write.
+        kept: The protected paths: all that their plan could write to.
         target: Where programs see the workspace.
-        tasks: In which the sandboxes live.
-        walls: What was in force in the last one.
+        tasks: Runs the sandboxes.
+        walls: The isolation in force in the last one.
     """
 
     make: Make
@@ -217,7 +217,7 @@ class ReadonlyWorkers(Struct, eq=False, kw_only=True):
 
     @contextlib.asynccontextmanager
     async def _keep_or_end(self, worker: _Worker) -> AsyncIterator[_Worker]:
-        """Keep it for the next one where all has gone well, else end it."""
+        """Keep the worker for the next program if all went well, else end it."""
         worker.scope.deadline = math.inf
         serves_on = False
         try:
@@ -234,14 +234,14 @@ class ReadonlyWorkers(Struct, eq=False, kw_only=True):
 
 @functools.cache
 def _path_of(program: str) -> str:
-    """The path of a program of the system, which every sandbox shows; its name where it is none."""
+    """The path of a program of the system, which every sandbox shows; the bare name for any other program."""
     return find_executable(program, "/usr/bin:/bin") or program
 
 
 async def _run_job(
     worker: _Worker, job: Mapping[str, object], stdin: bytes, ends: float, most_bytes: int
 ) -> ProgramOutput | None:
-    """What comes of a program; None where its sandbox has ended, perhaps for what was there before it."""
+    """The result of a program; None where its sandbox has ended, perhaps because of an earlier program."""
     with anyio.move_on_at(ends) as time:
         await worker.do(job, stdin, most_bytes)
     has_ended = worker.has_ended()
@@ -258,7 +258,7 @@ async def _run_job(
 
 
 def _result_of_dead(worker: _Worker) -> ProgramOutput:
-    """What came of the only program of a sandbox that has ended.
+    """The result of the only program of a sandbox that has ended.
 
     Raises:
         WorkspaceError: SANDBOX_UNAVAILABLE.

@@ -1,4 +1,4 @@
-"""Says of hosts that a command can't reach what the owner would have to write for it to reach them."""
+"""Suggests configuration for hosts that a command could not reach."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -17,7 +17,7 @@ _REFUSED: Final = "tell the owner, whose configuration says so"
 
 
 def note_requests(command: Command, egress: Egress, clean: Callable[[str], str]) -> RequestJournal:
-    """A journal of what a command asks for, of which its answers tell what was refused.
+    """A journal of a command's requests; the command's answers tell which were refused.
 
     Args:
         command: The command.
@@ -45,12 +45,12 @@ def explain_refused(exchanges: Iterable[Exchange], egress: Egress, clean: Callab
 
 
 def explain_unresolved(said: str, egress: Egress, granted: Egress) -> tuple[RefusedRequest, ...]:
-    """The hosts that a command names, which has said that a name was not found: one of each remedy.
+    """The hosts in the output of a command that failed to resolve a name: one for each remedy.
 
     Args:
-        said: What it has said.
+        said: Its output.
         egress: All that the owner grants to anybody.
-        granted: What was granted to the command, or a permission would open to it.
+        granted: What was granted to the command, or what a permission would grant.
     """
     if granted.yolo:
         return ()
@@ -64,7 +64,7 @@ def explain_unresolved(said: str, egress: Egress, granted: Egress) -> tuple[Refu
 
 
 def remedy_for(host: str, egress: Egress) -> str:
-    """What the owner writes so that commands reach a host."""
+    """The configuration with which commands reach a host."""
     if places_of(egress, host):
         return f'the owner grants it to commands by hosts = ["{host}"] in [workspace]'
     if preset := preset_hosts().get(host):
@@ -73,7 +73,7 @@ def remedy_for(host: str, egress: Egress) -> str:
 
 
 def _host_of(url: str) -> str:
-    """The host of a URL, or of ``host:port``; what is none, as it is."""
+    """The host of a URL, or of ``host:port``; any other text as it is."""
     authority = url.partition("://")[2].partition("/")[0] or url
     host = authority.rpartition(":")[0] or authority
     try:

@@ -1,4 +1,4 @@
-"""Connects to ports of commands' sandboxes, for their owner's browser, by sockets that lie in those sandboxes.
+"""Connects their owner's browser to ports of commands' sandboxes, by sockets that lie in those sandboxes.
 
 Nothing in a sandbox can use such a socket: the host alone has it, and it is bound to nothing until the host connects.
 """
@@ -32,14 +32,14 @@ class PortError(GloveportError):
 
 
 class _FreeSockets(Struct, frozen=True, eq=False):
-    """Those of one address family that are not connected."""
+    """The unconnected sockets of one address family."""
 
     sockets: list[socket.socket]
     places: anyio.Semaphore
 
     @contextlib.asynccontextmanager
     async def take(self) -> AsyncIterator[socket.socket]:
-        """One of them; on leaving it is connected with nothing. Raises PortError."""
+        """A free socket; on leaving it is disconnected. Raises PortError."""
         with anyio.move_on_after(_FREE_SECONDS) as time:
             await self.places.acquire()
         if time.cancelled_caught:
@@ -61,14 +61,14 @@ class _Reachable(Struct, frozen=True, eq=False, kw_only=True, dict=True):
 
     @cached_property
     def free(self) -> tuple[tuple[str, _FreeSockets], ...]:
-        """By the address that they connect to. Most commands end before anybody asks. Raises GuestError."""
+        """The free sockets by target address. Made late: most commands end before anybody asks. Raises GuestError."""
         every = self.connectors.open()
         alike = [(address, [one for one in every if one.family == family]) for family, address in _LOOPBACK]
         return tuple((address, _FreeSockets(each, anyio.Semaphore(len(each)))) for address, each in alike if each)
 
     @property
     def is_there(self) -> bool:
-        """Whether the sandbox is: its sockets close with it."""
+        """Whether the sandbox exists: its sockets close with it."""
         return not self.connectors.is_closed
 
 
@@ -78,13 +78,13 @@ class SandboxPorts(Struct, eq=False, kw_only=True):
     _sandboxes: dict[str, _Reachable] = field(default_factory=dict)
 
     def add(self, name: str, what: str, connectors: Connectors) -> None:
-        """Let the ports of a sandbox be reached for as long as it is there; ``what`` tells people what runs in it."""
+        """Make the ports of a sandbox reachable as long as it exists; ``what`` tells people what runs in it."""
         self._sandboxes = {other: one for other, one in self._sandboxes.items() if one.is_there}
         if connectors.families and name not in self._sandboxes:
             self._sandboxes[name] = _Reachable(what=what, connectors=connectors)
 
     def remove(self, name: str) -> None:
-        """Let no port of a sandbox be reached any more."""
+        """Make no port of a sandbox reachable any more."""
         self._sandboxes.pop(name, None)
 
     def names(self) -> dict[str, str]:
@@ -120,14 +120,14 @@ async def _is_connected(connector: socket.socket, address: str, port: int) -> bo
             with anyio.fail_after(_CONNECT_SECONDS):
                 await anyio.wait_writable(connector)
             code = connector.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        # TCP may connect a socket with itself, where the port is one of those that are given out.
+        # TCP may connect a socket with itself, where the port is an ephemeral one.
         return code == 0 and connector.getsockname() != connector.getpeername()
     except (OSError, TimeoutError):
         return False
 
 
 def _disconnect(connector: socket.socket) -> None:
-    """Let it be connected with nothing, and be of use again."""
+    """Disconnect a socket, so that it can be used again."""
     if connector.fileno() >= 0 and _libc.connect(connector.fileno(), _UNSPECIFIED, len(_UNSPECIFIED)):
         code = ctypes.get_errno()
         if code != errno.ENOTCONN:

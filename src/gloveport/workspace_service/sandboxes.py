@@ -32,13 +32,13 @@ _SAID_BYTES: Final = 16 << 10
 
 
 class WorkspaceSandboxes(ProtectedSandboxes, eq=False, kw_only=True):
-    """One workspace, and what its tools share.
+    """One workspace's sandboxes for commands.
 
     Attributes:
-        environments: What commands may have besides the workspace.
-        workers: Where programs run that only read.
-        owners_path: Where the owner finds programs.
-        ports: Of its commands, which the owner may open to a browser.
+        environments: The packages that commands may have.
+        workers: Run programs that only read.
+        owners_path: The owner's ``PATH``.
+        ports: The commands' ports, which the owner may open in a browser.
     """
 
     engine: Engine
@@ -49,7 +49,7 @@ class WorkspaceSandboxes(ProtectedSandboxes, eq=False, kw_only=True):
     ports: SandboxPorts = field(default_factory=SandboxPorts)
 
     async def execute(self, request: PreparedCommand, guard: Guard, command: Command) -> Outcome:
-        """Run a command to its end; ``command`` is told when it begins, and hears what it says.
+        """Run a command to its end; ``command`` is told when it begins, and gets its output.
 
         Raises:
             Denied: It is not allowed.
@@ -66,7 +66,7 @@ class WorkspaceSandboxes(ProtectedSandboxes, eq=False, kw_only=True):
             try:
                 return await self._run(child, program, guard, command)
             finally:
-                self.ports.remove(command.id)  # what is left of its sandbox goes away a little later
+                self.ports.remove(command.id)  # the rest of its sandbox goes away a little later
 
         async with guard.admit(request.action) as ending:
             try:
@@ -80,7 +80,7 @@ class WorkspaceSandboxes(ProtectedSandboxes, eq=False, kw_only=True):
                 )
                 self.explain(command, outcome, guard.grant.egress)
                 return outcome
-            finally:  # also where it was ended by whoever began it
+            finally:  # also where its caller has ended it
                 ending.fields |= {f"{name}_bytes": output.retained.total for name, output in command.outputs.items()}
 
     async def _run(self, child: Confined, program: Program, guard: Guard, command: Command) -> Outcome:
@@ -103,10 +103,10 @@ class WorkspaceSandboxes(ProtectedSandboxes, eq=False, kw_only=True):
         return outcome
 
     def explain(self, command: Command, outcome: Outcome, granted: Egress) -> None:
-        """Note what would show a command the program, or lead it to the host, that it did not find.
+        """Note the configuration that would have shown a command the program or host that it did not find.
 
         Args:
-            command: One that has ended.
+            command: The command, which has ended.
             outcome: How.
             granted: What it could reach.
         """

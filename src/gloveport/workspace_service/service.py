@@ -1,4 +1,4 @@
-"""One workspace and what its tools share: files, sandboxes, writer, and guards that decide who may do what."""
+"""One workspace and what its tools share: files, sandboxes, the writer, and the guards of actions."""
 
 import contextlib
 import os
@@ -49,13 +49,13 @@ _WITHOUT_SESSION: Final = (
 
 
 class WorkspaceService(Struct, frozen=True, kw_only=True, dict=True):
-    """One workspace, and what is offered of it.
+    """One workspace, as its tools use it.
 
     Attributes:
-        search_engine: What searches text on this host.
-        sessions: Those in which commands go on.
-        own: What its clients have made themselves.
-        run_ids: Under which run each of its commands is written down.
+        search_engine: The text search engine of this host.
+        sessions: Sessions of commands.
+        own: The directories that its clients have made.
+        run_ids: The run of each command in the audit log.
     """
 
     sandboxes: WorkspaceSandboxes
@@ -75,16 +75,16 @@ class WorkspaceService(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def settings(self) -> WorkspaceSettings:
-        """What the operator has configured for it, as its policy before anybody has permitted anything."""
+        """The operator's policy for it, without any permissions of approvers."""
         return self.config.workspace
 
     @cached_property
     def inherited_variables(self) -> Mapping[str, str]:
-        """Those of the server that its commands have."""
+        """The server's variables that its commands have."""
         return inherit_variables(self.settings, os.environ)
 
     def clean(self, answer: Fields) -> Fields:
-        """An answer without secrets of ours: a file may hold one."""
+        """An answer without our secrets: a file may hold one."""
         engine = self.sandboxes.engine
         if engine.gateway.vault.is_empty:
             return answer
@@ -93,7 +93,7 @@ class WorkspaceService(Struct, frozen=True, kw_only=True, dict=True):
 
     @contextlib.asynccontextmanager
     async def admit(self, caller: Caller, action: WriteFiles, request: str) -> AsyncIterator[Ending]:
-        """A write that is allowed, and written down.
+        """Admit a write: decide, and write it down.
 
         Raises:
             WorkspaceError: PERMISSION_REQUIRED.
@@ -107,7 +107,7 @@ class WorkspaceService(Struct, frozen=True, kw_only=True, dict=True):
     def admit_now(
         self, caller: Caller, action: WriteFiles, request: str
     ) -> contextlib.AbstractContextManager[Ending] | None:
-        """The same of what the policy alone allows; None where somebody would have to permit it."""
+        """The same if the policy alone allows it; None where a person would have to permit it."""
         if open_needs(self.settings, action.needs):
             return None
         return self._admit_now(caller, action, f"write-{request}")
@@ -121,10 +121,11 @@ class WorkspaceService(Struct, frozen=True, kw_only=True, dict=True):
             yield ending
 
     async def make_guard(self, caller: Caller, action: RunCommand | WriteFiles, run_id: str) -> Guard:
-        """The guard of an action that is allowed, with what a person has permitted of it.
+        """The guard of an allowed action, with the permissions that a person has given.
 
         Raises:
-            WorkspaceError: PERMISSION_REQUIRED: it is not, or somebody has to say first. That is written down.
+            WorkspaceError: PERMISSION_REQUIRED: it is not allowed, or a person has to permit it first. That is written
+                down.
         """
         is_in_session = isinstance(action, RunCommand) and bool(action.session)
         policy: WorkspacePolicy = self.settings
@@ -170,7 +171,7 @@ class WorkspaceService(Struct, frozen=True, kw_only=True, dict=True):
         )
 
     def explain_unreachable(self, action: RunCommand) -> str | None:
-        """Why a command reaches no host that it needs, even where the network is permitted; None where it does."""
+        """Why a command can't reach the hosts it needs, even with the network permitted; None where it can."""
         egress = reachable(self.sandboxes.egress, None)
         if egress.yolo:
             return None
@@ -181,7 +182,7 @@ class WorkspaceService(Struct, frozen=True, kw_only=True, dict=True):
         return 'No host is granted to anybody: the owner grants one by hosts = ["@pypi"] or so.' if is_closed else None
 
     def _egress(self, policy: WorkspacePolicy) -> Egress:
-        """What commands may reach: what programs may, where the network is permitted, else the hosts named for it."""
+        """What commands may reach: with the network permitted as programs, else the workspace's hosts."""
         egress = self.sandboxes.egress
         if stance(policy, "network") == "allow":
             return reachable(egress, None)
@@ -193,5 +194,5 @@ class WorkspaceService(Struct, frozen=True, kw_only=True, dict=True):
 
 
 def _is_granted(patterns: Sequence[str], host: str) -> bool:
-    """Whether the place of an API, with or without scheme and port, is one of these hosts."""
+    """Whether an API's address, with or without scheme and port, is one of these hosts."""
     return any(matches(pattern, parse_pattern(host)[1]) for pattern in patterns)

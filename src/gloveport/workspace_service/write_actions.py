@@ -1,4 +1,4 @@
-"""Describes what a change of files would do, for the policy that decides and the person who reads."""
+"""Describes what a change of files would do, for the policy and for approvers."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ _OPERATIONS: Final[Mapping[type, Operation]] = {
 
 
 def patch_action(tree: Tree, patch: str) -> WriteFiles:
-    """What a patch would do. One that can't be read does nothing: why is told when it is to be applied."""
+    """What a patch would do. An unreadable patch does nothing: applying it reports why."""
     changes: list[PathChange] = []
     with suppress(PatchError):
         changes = path_changes(parsing.parse_patch(patch))
@@ -34,7 +34,7 @@ def patch_action(tree: Tree, patch: str) -> WriteFiles:
 
 
 def path_changes(operations: Sequence[parsing.Operation]) -> list[PathChange]:
-    """What the operations of a patch do with which path."""
+    """Which paths the operations of a patch change, and how."""
     moved = [
         PathChange(operation="move", path=one.destination)
         for one in operations
@@ -60,7 +60,7 @@ def replacement_action(tree: Tree, asked: Replacement) -> WriteFiles:
 
 
 def undo_action(writer: Writer) -> WriteFiles:
-    """What would be taken back. It comes to no gate: it makes nothing that was not there before."""
+    """What undo would take back. It comes to no gate: it creates nothing that was not there before."""
     return WriteFiles(changes=tuple(PathChange(operation=how, path=path) for how, path in writer.describe_undo()))
 
 
