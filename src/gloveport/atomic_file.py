@@ -1,4 +1,4 @@
-"""Replaces files whole or not at all, and so that they last: through a temporary file beside them."""
+"""Replaces files atomically and durably, through a temporary file beside them."""
 
 import ctypes
 import errno
@@ -16,7 +16,7 @@ else:
     tempfile = late_module("tempfile")
 
 NOREPLACE, EXCHANGE = 1, 2
-"""Ways to rename: never over another, or the two in place of each other."""
+"""Ways to rename: never over another file, or exchange the two."""
 
 _UNKNOWN: Final = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}
 _renameat2: Callable[[int, bytes, int, bytes, int], int] = ctypes.CDLL(None, use_errno=True).renameat2
@@ -38,7 +38,8 @@ def rename(directory: int, source: str, name: str, flags: int) -> bool:
 
 @contextmanager
 def temporary_file(directory: Path, content: bytes, *, suffix: str = "") -> Iterator[Path]:
-    """A file of mode 0600 that is whole on the disk. It is gone in the end, unless it has taken another's place.
+    """A file of mode 0600 that is whole on the disk. It is removed on leaving, unless it has taken another file's
+    place.
 
     Raises:
         OSError: It can't be written.

@@ -1,4 +1,4 @@
-"""Jobs that outlive the requests that began them: each is its owner's, and is remembered for a while when over."""
+"""A registry of jobs that outlive their requests: each has an owner, and is remembered for a while when over."""
 
 import math
 import time
@@ -11,15 +11,15 @@ from msgspec import Struct, field
 
 
 class Job(Struct, eq=False, kw_only=True):
-    """A job that goes on, or is over and remembered.
+    """A job that is running, or is over and remembered.
 
     Attributes:
         id: Opaque; nobody can guess it.
-        owner: For whom it was begun; opaque.
-        failure: What its work has raised.
+        owner: Who may see it; opaque.
+        failure: The exception of its work.
         began: When it was begun, by the monotonic clock.
         ended: When it was over; 0 while it goes on.
-        scope: Cancelled, it ends at once.
+        scope: Cancelling it ends the job at once.
     """
 
     id: str
@@ -32,27 +32,27 @@ class Job(Struct, eq=False, kw_only=True):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more comes of it."""
+        """Whether the job has ended."""
         return self.ended > 0
 
     def end(self) -> None:
-        """Nothing more comes of it."""
+        """Mark the job as ended."""
         self.ended = time.monotonic()
         self.notify()
 
     def notify(self) -> None:
-        """Wake those who wait for it: there is something new."""
+        """Wake the tasks that wait for this job: something is new."""
         self._changed.set()
         self._changed = anyio.Event()
 
     async def wait_changed(self, seconds: float) -> bool:
-        """Wait so long at most until something is new; tell whether it is. Look first, and await nothing between."""
+        """Wait until something is new, at most so long; tell whether it is. Look first, and await nothing between."""
         with anyio.move_on_after(max(0.0, seconds)) as waiting:
             await self._changed.wait()
         return not waiting.cancelled_caught
 
     async def wait_over(self, seconds: float = math.inf) -> None:
-        """Wait so long at most until it is over."""
+        """Wait until it is over, at most so long."""
         with anyio.move_on_after(seconds):
             while not self.is_over:
                 await self.wait_changed(math.inf)
@@ -62,13 +62,13 @@ SomeJob = TypeVar("SomeJob", bound=Job)
 
 
 class Retention(Struct, Generic[SomeJob], kw_only=True):
-    """How much of what is over is remembered, the latest first.
+    """How many ended jobs are remembered, the latest first.
 
     Attributes:
         jobs: So many.
         seconds: So long.
-        bytes: As long as they hold no more together.
-        size: What one holds.
+        bytes: The most that they may hold together.
+        size: How much one job holds.
     """
 
     jobs: int
@@ -85,11 +85,11 @@ class Jobs(Generic[SomeJob]):
         self._retention = retention
         self._active: dict[str, SomeJob] = {}
         self._over: dict[str, tuple[SomeJob, int]] = {}
-        """Those that are remembered, with their sizes, in the order in which they ended."""
+        """Ended jobs that are remembered, with their sizes, in the order in which they ended."""
         self._held = 0
 
     def start(self, job: SomeJob, work: Callable[[SomeJob], Awaitable[None]]) -> None:
-        """Begin a job. It goes on until its work is done, its scope is cancelled, or the server ends."""
+        """Start a job. It runs until its work is done, its scope is cancelled, or the server ends."""
         self.forget_old()
         self._active[job.id] = job
         self._tasks.start_soon(self._do, job, work)
@@ -108,15 +108,15 @@ class Jobs(Generic[SomeJob]):
         self._held -= size
 
     def all(self) -> list[SomeJob]:
-        """Those that are remembered, and those that go on."""
+        """Remembered and running jobs."""
         return [*(job for job, _ in self._over.values()), *self.active()]
 
     def active(self) -> list[SomeJob]:
-        """Those that go on."""
+        """Running jobs."""
         return [*self._active.values()]
 
     async def end(self) -> None:
-        """End those that go on, and wait until they are over."""
+        """End the running jobs, and wait until they are over."""
         active = self.active()
         for job in active:
             job.scope.cancel()
@@ -124,7 +124,7 @@ class Jobs(Generic[SomeJob]):
             await job.wait_over()
 
     def forget_old(self) -> None:
-        """Forget what is over and not to be remembered any more."""
+        """Forget ended jobs that are too old, too many or too large."""
         kept, latest = self._retention, time.monotonic() - self._retention.seconds
         while self._over:
             oldest, _ = next(iter(self._over.values()))
@@ -140,7 +140,7 @@ class Jobs(Generic[SomeJob]):
             job.failure = error
         finally:
             job.end()
-            if self._active.pop(job.id, None) is not None:  # or it was dropped
+            if self._active.pop(job.id, None) is not None:  # else it was dropped
                 size = self._retention.size(job)
                 self._over[job.id] = job, size
                 self._held += size

@@ -1,7 +1,7 @@
-"""A door of one execution: sockets on which its programs are answered, and on which nobody else can speak.
+"""A door of one execution: listening sockets that only its programs can reach, and that the server answers.
 
-They listen in the network namespace of the execution's sandbox. So who speaks is known from the socket, and nothing
-that is said has to be believed.
+They listen in the network namespace of the execution's sandbox. So the socket tells who speaks, and no claim of a
+program has to be believed.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ _MOST_CONNECTIONS = 64
 _PAUSE_SECONDS = 0.05
 
 Answer: TypeAlias = Callable[[socket.socket], Awaitable[None]]
-"""Answers on one connection until it is over, and closes it. An ``OSError`` of its own connection is no fault."""
+"""Answers on one connection until it is over, and closes it. An ``OSError`` of that connection is no fault."""
 
 _log = logging.getLogger(__name__)
 
@@ -31,8 +31,8 @@ def open_door(listeners: Sequence[socket.socket], answer: Answer) -> AbstractAsy
     """Answer on these sockets, several connections at a time. On leaving, every connection is closed.
 
     Args:
-        listeners: They do not block; they are another's to close.
-        answer: What is said on each connection.
+        listeners: They do not block; the caller closes them.
+        answer: Handles one connection.
     """
     return _open_door(listeners, answer) if listeners else contextlib.nullcontext()
 
@@ -45,7 +45,7 @@ async def _open_door(listeners: Sequence[socket.socket], answer: Answer) -> Asyn
 
 
 async def _accept(listeners: Sequence[socket.socket], answer: Answer, tasks: TaskGroup) -> None:
-    places = anyio.Semaphore(_MOST_CONNECTIONS)  # who wants more at once waits in the kernel's queue
+    places = anyio.Semaphore(_MOST_CONNECTIONS)  # more connections wait in the kernel's queue
     with Selector() as events:
         for listener in listeners:
             events.register(listener.fileno(), selectors.EVENT_READ, listener)
@@ -57,7 +57,7 @@ async def _accept(listeners: Sequence[socket.socket], answer: Answer, tasks: Tas
                     connection, _ = key.data.accept()
                 except OSError as error:
                     places.release()
-                    if not isinstance(error, BlockingIOError):  # no descriptors just now, say
+                    if not isinstance(error, BlockingIOError):  # such as: no descriptors just now
                         await anyio.sleep(_PAUSE_SECONDS)
                     continue
                 tasks.start_soon(_answer, answer, connection, places)
@@ -67,7 +67,7 @@ async def _answer(answer: Answer, connection: socket.socket, places: anyio.Semap
     try:
         with connection:
             await answer(connection)
-    except OSError:  # it broke: whoever spoke knows
+    except OSError:  # the connection broke: its program knows
         pass
     except Exception:  # noqa: BLE001 - one connection that goes wrong is closed; no other one, and no run, ends with it
         _log.exception("a connection of a sandbox went wrong")

@@ -1,4 +1,4 @@
-"""The errors that Gloveport raises, sorted by who can put them right.
+"""The errors that Gloveport raises, sorted by who can fix them.
 
     GloveportError
     ├── ConfigError    the operator: a wrong key, value, file or policy
@@ -17,10 +17,10 @@ from typing import Final
 
 
 class GloveportError(Exception):
-    """Base of all: a message for whoever can act, and a hint that says how.
+    """Base of all: a message for the person or program that can act, and a hint that says how.
 
     Attributes:
-        hint: What to do, in one sentence; empty when the message says it all.
+        hint: What to do, in one sentence; empty when the message suffices.
     """
 
     def __init__(self, message: str, *, hint: str = "") -> None:
@@ -55,15 +55,15 @@ class SandboxError(GloveportError):
 
 
 class ForkRefusedError(SandboxError):
-    """This host lets nothing that bubblewrap starts make namespaces: there is no fork server, and none will be."""
+    """No process that bubblewrap starts on this host may make namespaces: there can be no fork server."""
 
 
 class GuestError(GloveportError):
-    """What came out of a sandbox does not have the shape that was agreed."""
+    """Data from a sandbox does not have the agreed shape."""
 
 
 class UpstreamError(GloveportError):
-    """A server that a request was sent to can't be reached, is not who it should be, or breaks the protocol.
+    """The server of a request can't be reached, is not the expected one, or breaks the protocol.
 
     Attributes:
         code: Stable, machine-readable reason, for example ``upstream_timeout``.
@@ -91,7 +91,7 @@ _EXHAUSTED: Final = {
 
 
 def find_exhaustion(error: BaseException) -> tuple[str, str] | None:
-    """What was used up, and what to do about it, where that is what an error comes from; None where it is not."""
+    """The exhausted resource behind an error, and what to do about it; None where the error has another cause."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.errno in _EXHAUSTED:

@@ -1,8 +1,8 @@
-"""Makes the event loop, and waits for several descriptors, also where the kernel takes no more epoll watches.
+"""Makes the event loop, and waits for several descriptors, even when the kernel takes no more epoll watches.
 
 All processes of a user share one number of epoll watches (``fs.epoll.max_user_watches``), and as an ordinary user
-sandboxed programs count as this user: one that watches as much as it can leaves none. What epoll does not take is
-polled instead. ``poll`` has no such number, but each call costs time for each descriptor.
+sandboxed programs count as this user: one that watches as much as it can leaves none. Descriptors that epoll refuses
+are polled instead. ``poll`` has no such bound, but each call costs time for each descriptor.
 """
 
 import asyncio
@@ -23,18 +23,18 @@ Ready: TypeAlias = list[tuple[selectors.SelectorKey, int]]
 
 
 class Selector(selectors.BaseSelector):
-    """Epoll, and poll for what epoll does not take."""
+    """A selector: epoll, and poll for descriptors that epoll refuses."""
 
     def __init__(self) -> None:
         self._epoll = selectors.EpollSelector()
         self._poll = selectors.PollSelector()
         self._poll.register(self._epoll, selectors.EVENT_READ)
         self._polled = 0
-        """How many are polled besides epoll itself."""
+        """How many descriptors are polled besides epoll's own."""
 
         self._waiting: asyncio.Future[None] | None = None
         self._watching: asyncio.AbstractEventLoop | None = None
-        """The event loop that tells when something may be ready."""
+        """The event loop that watches for readiness, if one does."""
 
     def register(self, fileobj: "FileDescriptorLike", events: int, data: object = None) -> selectors.SelectorKey:
         """See ``selectors``."""
@@ -85,9 +85,9 @@ class Selector(selectors.BaseSelector):
         self._epoll.close()
 
     async def wait(self, seconds: float = math.inf) -> None:
-        """Wait until something that is registered may be ready, for so long at most, or until somebody wakes this.
+        """Wait until a registered descriptor may be ready or ``wake`` is called, at most so long.
 
-        One task waits at a time. No scope and no task of its own: a run waits several times, for less than a
+        One task waits at a time. It uses no scope or task of its own: a run waits several times, for less than a
         millisecond each.
         """
         loop = asyncio.get_running_loop()
@@ -106,14 +106,14 @@ class Selector(selectors.BaseSelector):
                 timer.cancel()
 
     def wake(self) -> None:
-        """Let whoever waits go on."""
+        """Let the waiting task go on."""
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 
     def replace_waiter(self) -> "asyncio.Future[None] | None":
-        """Let another task wait in the place of the one that does, which goes on when the result of this is set.
+        """Let another task wait in place of the waiting one, which goes on when the returned future is set.
 
-        None where nobody waits, or is about to go on.
+        None where no task waits, or it is about to go on.
         """
         waiting = self._waiting
         if waiting is None or waiting.done():
@@ -128,14 +128,14 @@ class Selector(selectors.BaseSelector):
             watch(key.fd, self._notice)
 
     def _notice(self) -> None:
-        """Something may be ready. The loop would say so again and again, where nobody wants to know."""
+        """Wake the waiting task. With none waiting, stop watching: the loop would call this again and again."""
         if self._waiting is None:
             self._forget()
         else:
             self.wake()
 
     def _forget(self) -> None:
-        """Have the event loop watch no more, until somebody waits."""
+        """Stop the event loop's watching until a task waits."""
         loop, self._watching = self._watching, None
         if loop is None:
             return

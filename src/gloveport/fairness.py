@@ -1,11 +1,11 @@
-"""Keeps large work from stopping everybody else: runs it off the event loop, or in pieces.
+"""Keeps large work from blocking everybody else: runs it in a thread, one at a time, or in pieces with rests.
 
-A thread alone is no remedy: all threads share the interpreter's lock, and each that computes delays the event loop by
-one switch of it. So a server computes one such thing at a time, and the others wait for their turn. What one call into
-C does in one go still stops everybody: it has to be bounded, or done in slices.
+A thread alone is no remedy: all threads share the interpreter's lock, and each computing thread delays the event loop
+by one switch of the lock. So a server does one large computation at a time, and the others wait for their turn. A
+single long call into C still stops everybody: it has to be bounded, or done in slices.
 
-Nor is one turn for others between two pieces: what they do takes many, and each would wait for a piece. So whoever has
-computed for long rests for as long.
+Nor is it enough to give others one turn of the event loop between two pieces: their work takes many turns, and each
+would wait for a piece. So a task that has computed for long rests for as long.
 """
 
 import time
@@ -17,7 +17,7 @@ from anyio import to_thread
 from anyio.lowlevel import RunVar
 
 SMALL_BYTES: Final = 1 << 16
-"""What takes time by a size up to this is done at once: to change threads costs as much."""
+"""Work of up to this size runs at once: a change of threads costs as much."""
 
 _MOMENT_SECONDS: Final = 0.004
 _computing: RunVar[anyio.Lock] = RunVar("gloveport.fairness.computing")
@@ -28,9 +28,9 @@ Result = TypeVar("Result")
 
 
 async def compute(size: int, work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
-    """Call ``work``, which takes time by this size; where that is large, in a thread, and one at a time.
+    """Call ``work``, whose time grows with ``size``; if that is large, in a thread, and one at a time.
 
-    Once begun it is not given up half-way.
+    Once started it is not abandoned.
     """
     if size <= SMALL_BYTES:
         return work(*arguments)
@@ -43,19 +43,19 @@ async def compute(size: int, work: Callable[[*Arguments], Result], *arguments: *
 
 
 class Pace:
-    """Lets others go on for as long as one has computed on the event loop, piece by piece, of one stream.
+    """Paces work that is done on the event loop in pieces: rests for as long as the pieces have taken.
 
-    All who have computed rest one after the other, or they would come back together.
+    Tasks rest one after the other, or they would all come back together.
     """
 
     def __init__(self) -> None:
         self._spent = 0.0
 
     async def rest(self, began: float) -> bool:
-        """Rest, if the pieces since the last rest have taken more than a moment. Whether that was so.
+        """Rest, if the pieces since the last rest have taken more than a moment; tell whether it did.
 
         Args:
-            began: When the present piece was begun, by ``time.monotonic``.
+            began: Start of the present piece, by ``time.monotonic``.
         """
         self._spent += time.monotonic() - began
         if self._spent <= _MOMENT_SECONDS:
@@ -67,7 +67,7 @@ class Pace:
 
 
 def _lock(kept: RunVar[anyio.Lock]) -> anyio.Lock:
-    """The event loop's own."""
+    """The lock of the running event loop."""
     lock = kept.get(None)
     if lock is None:
         lock = anyio.Lock()

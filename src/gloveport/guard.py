@@ -1,7 +1,7 @@
-"""The reference monitor of one execution: every action is decided, written down, and only then done.
+"""The reference monitor of one execution: every action is decided, written to the audit log, and only then done.
 
 Nothing else may carry out an action. An action that can't be written down is not done; an ending that can't be written
-down is an error to whoever waits for it. Where a person has to say, the run's clock stands until they have.
+down is an error to its caller. While a person is asked, the run's clock stands still.
 """
 
 import hashlib
@@ -30,30 +30,30 @@ from gloveport.policy.wording import FINAL
 from gloveport.sandbox.clock import Clock
 
 _COMMAND_CHARACTERS = 2000
-"""Of a command's text: what is longer is told by its digest."""
+"""Of a command's text in the log; a longer one is logged with its digest."""
 
 _DENIED = ".denied"
 _NOBODY = Verdict(allowed=False, by="nobody to ask")
 
 
 class Asker(Protocol):
-    """Whoever can ask a person."""
+    """Asks a person."""
 
     async def ask(self, text: str, *, subject: str, run: str, caller: str, session: str, detail: str) -> Verdict:
         """Ask, and wait for the answer. No answer is a denial.
 
         Args:
             text: The question, in words.
-            subject: What would be done, in one line that approvals are compared by.
+            subject: What would be done, in one line; approvals are for exactly this line.
             run: The run that asks.
-            caller: Who began it.
+            caller: The caller of that run.
             session: Whose approvals count; opaque.
             detail: What exactly would be done. Printable.
         """
 
 
 class Ending(Struct, kw_only=True):
-    """What is written about an action when it is over; the one who acts fills it in."""
+    """The log's facts about the end of an action; whoever carries it out fills them in."""
 
     fields: dict[str, JsonValue] = field(default_factory=dict)
 
@@ -63,12 +63,13 @@ class Guard(Struct, frozen=True, kw_only=True):
 
     Attributes:
         session: Whose approvals count; opaque.
-        asker: Who asks a person; without one, what would be asked about is denied.
-        asks_for: The run that a person is asked for, where it is another: the one that a caller knows of.
+        asker: Asks a person; without one, actions that need asking are denied.
+        asks_for: The run that is named to the person, if it is another one: the outer run, which the caller knows.
         permits: Ids of the permissions without which the grant would not allow the command or write.
         clock: The execution's.
-        refusals: How many of each kind there were.
-        used: What was admitted, as a skill's grant would say it; of very much the first. None: nobody wants to know.
+        refusals: How many of each kind of action there were.
+        used: The rights that admitted actions used, for a skill's grant; only the first if there are many. None: not
+            recorded.
     """
 
     grant: Grant
@@ -84,9 +85,9 @@ class Guard(Struct, frozen=True, kw_only=True):
     used: set[UsedRight] | None = None
 
     def admit(self, action: Action) -> AbstractAsyncContextManager[Ending]:
-        """Let an action happen inside the context, if the grant allows it and, where they are asked, a person does.
+        """Let an action happen inside the context, if the grant and, where a rule asks, a person allow it.
 
-        Entering decides and writes down; leaving writes down how it ended.
+        Entering decides and records; leaving records how it ended.
 
         Raises:
             Denied: It is not allowed, or the body was refused something on the way; both are recorded.
@@ -95,15 +96,15 @@ class Guard(Struct, frozen=True, kw_only=True):
         return _Admission(self, action)
 
     def admit_now(self, action: Action) -> AbstractContextManager[Ending]:
-        """The same without waiting for anybody.
+        """The same without waiting.
 
         Raises:
-            Denied, AuditError: As ``admit``; also denied is what a person would be asked about.
+            Denied, AuditError: As ``admit``; actions that a person would be asked about are denied too.
         """
         return _Admission(self, action)
 
     def deny(self, kind: str, denial: Denied, facts: Mapping[str, JsonValue]) -> None:
-        """Write down the refusal of what was meant to be an action of this kind, and is none.
+        """Write down the refusal of a malformed action of this kind.
 
         Raises:
             AuditError: It can't be written down.
@@ -113,7 +114,7 @@ class Guard(Struct, frozen=True, kw_only=True):
 
 
 class _Admission:
-    """One action under its guard. A class, for a generator would cost as much as half of a record."""
+    """The context of one action. A class, since a generator would cost as much as half of a record."""
 
     __slots__ = ("_action", "_admitted", "_ending", "_guard")
 
@@ -136,11 +137,11 @@ class _Admission:
                 self._record("ended", fields)
             case Denied(code=code, reason=reason):
                 self._record("denied", {**fields, "status": "denied", "code": code, "reason": reason})
-            case UpstreamError(code=code):  # whose texts hold nothing that a server has sent
+            case UpstreamError(code=code):  # its text holds nothing that a server has sent
                 self._record("ended", {**fields, "status": "failed", "code": code, "reason": str(error.args[0])})
             case Exception():
                 self._record("ended", {**fields, "status": "failed", "error": type(error).__name__})
-            case _:  # the caller has gone or cancelled: the sandbox is dead by now
+            case _:  # the caller has gone or cancelled: the sandbox is dead
                 self._record("ended", {**fields, "status": "cancelled"})
 
     async def __aenter__(self) -> Ending:
@@ -170,7 +171,7 @@ class _Admission:
                 raise Denied("approval_denied", f"{question} Nobody can be asked here.", hint=FINAL)
 
     def _permission_facts(self) -> dict[str, JsonValue]:
-        # What a permitted command does on its way, such as requests, has rules of its own.
+        # Requests of a permitted command have rules of their own.
         ours = self._guard.permits and isinstance(self._action, RunCommand | WriteFiles)
         return {"permission": [*self._guard.permits]} if ours else {}
 
@@ -184,7 +185,7 @@ class _Admission:
             except Denied as denial:
                 self._record("denied", {**facts, "status": "denied", "code": denial.code, "reason": denial.reason})
                 raise
-            except BaseException:  # the run is over: nobody needs to know any more
+            except BaseException:  # the run is over: nobody waits for the answer
                 self._record("ended", {**facts, "status": "cancelled"})
                 raise
         said: dict[str, JsonValue] = {**facts, "by": verdict.by, "scope": verdict.scope}
@@ -219,13 +220,14 @@ class _Admission:
 
     def _record(self, event: str, fields: Mapping[str, JsonValue]) -> int:
         if event != "admitted" and isinstance(self._action, Execute | RunCommand):
-            fields = {**fields, **_count_refusals(self._guard)}  # the last that is written of a run
+            fields = {**fields, **_count_refusals(self._guard)}  # this is the last record of a run
         return _record(self._guard, f"{self._action.kind}.{event}", fields)
 
 
 def _facts(action: Action) -> dict[str, JsonValue]:  # noqa: PLR0911 - one for each kind
-    """What is written down of an action. Of a call's arguments their size and digest: they may hold anything."""
-    # Each field by its name: one that is added later may hold a secret. ``model_dump`` would take ten times as long.
+    """The log's facts about an action. Of a call's arguments only size and digest: they may hold anything."""
+    # Each field by its name: a field that is added later may hold a secret. ``model_dump`` would take ten times as
+    # long.
     match action:
         case Execute():
             return {
@@ -288,14 +290,14 @@ def _gates(needs: Sequence[GateHit]) -> list[JsonValue]:
 
 
 def _count_refusals(guard: Guard) -> dict[str, JsonValue]:
-    """How many refusals of each kind there were, where not all of them are written down."""
+    """How many refusals of each kind there were, if not all were logged."""
     many = {name: count for name, count in guard.refusals.items() if count > guard.audit.bounds.refusals}
     return {"refused": {**many}} if many else {}
 
 
 def _record(guard: Guard, kind: str, fields: Mapping[str, JsonValue]) -> int:
-    """Write it down, and tell its number. After many refusals of one kind each is only counted: to be refused costs
-    a program nothing, and would fill the log.
+    """Write a record, and return its number. After many refusals of one kind, further ones are only counted: a refusal
+    costs a program nothing, and would fill the log.
     """
     if kind.endswith(_DENIED):
         refusal = f"{kind.removesuffix(_DENIED)} {fields.get('code', '')}"

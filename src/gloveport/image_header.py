@@ -1,7 +1,7 @@
 """Detects a picture's format and size by its header: PNG, GIF, JPEG and WEBP.
 
-By hand, and nothing is decoded: what decodes a picture has a history of memory errors, and decoding a hostile one
-belongs in a sandbox. A header may lie about its picture: whoever decodes it keeps own limits.
+Nothing is decoded: decoders have a history of memory errors, and decoding a hostile picture belongs in a sandbox. A
+header may lie about its picture: whoever decodes it needs limits of its own.
 """
 
 import struct
@@ -9,18 +9,18 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 MAGIC_BYTES: Final = 12
-"""So many from the beginning tell the kind."""
+"""How many bytes from the beginning tell the kind."""
 
 _JPEG_SEGMENTS: Final = 10_000
-"""Where the size comes only after more segments, the file is made to keep its reader busy."""
+"""A file whose size comes after more segments is made to keep its reader busy."""
 
 _JPEG_FRAMES: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _JPEG_ALONE: Final = frozenset(range(0xD0, 0xDB)) | {0x00, 0x01}
-"""Markers without a segment; before the frame, that holds the size, there are none."""
+"""Markers without a segment; none stands before the frame, which holds the size."""
 
 
 def find_kind(data: bytes) -> str | None:
-    """The media type of the picture that begins so; None for what is none. Names prove nothing."""
+    """The media type of a picture by its first bytes; None if it is no picture. Names prove nothing."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if data.startswith((b"GIF87a", b"GIF89a")):
@@ -33,7 +33,7 @@ def find_kind(data: bytes) -> str | None:
 
 
 def read_size(kind: str, data: bytes) -> tuple[int, int] | None:
-    """Width and height in pixels as the header of such a picture says; None where it says none."""
+    """Width and height in pixels, as the header of a picture of this kind says; None if it does not."""
     try:
         width, height = _SIZES[kind](data)
     except (struct.error, IndexError):  # it ends within its header

@@ -1,8 +1,9 @@
-"""Modules that are imported when something of them is first used, so that nobody waits at the start for the others.
+"""Lazy imports: modules that are imported when they are first used, so that the start does not wait for them.
 
-A third of a second of the start would go into libraries that most configurations need nothing of. Whoever uses one so
-imports it under ``TYPE_CHECKING``, where the layers are proved from it, and has a ``late_module`` in its place when it
-runs. What a configuration does need is imported at the start, beside the first answers: see ``import_now``.
+Libraries that most configurations do not need would add a third of a second to the start. A module that uses one
+imports it under ``TYPE_CHECKING``, from which the architecture test proves the layers, and binds a ``late_module`` at
+run time. Modules that a configuration does need are imported at the start, beside the first answers: see
+``import_now``.
 """
 
 import importlib
@@ -23,13 +24,13 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     def late_module(name: str) -> ModuleType:
-        """The module of this name, imported when something of it is first used."""
+        """The module of this name, imported when its first attribute is used."""
         raise NotImplementedError
 else:
     late_module = _LateModule
 
 
 def import_now(*names: str) -> None:
-    """Import what will be used, so that no program waits for it."""
+    """Import modules that will be used, so that no program waits for them."""
     for name in names:
         importlib.import_module(name)

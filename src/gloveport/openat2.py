@@ -1,4 +1,4 @@
-"""Opens what lies below an open directory, by the kernel's own bounds on how it gets there (``openat2``)."""
+"""Opens paths below an open directory, with the kernel's own limits on how a path may resolve (``openat2``)."""
 
 import ctypes
 import os
@@ -15,13 +15,13 @@ _libc.syscall.restype = ctypes.c_long
 
 
 def open_beneath(directory: int, path: bytes, flags: int, resolve: int = BENEATH | NO_MAGICLINKS | NO_SYMLINKS) -> int:
-    """Open what lies at a path below a directory, by default through no link.
+    """Open a path below a directory, by default through no link.
 
     Raises:
-        OSError: It can't be opened, or does not lie there.
+        OSError: It can't be opened, or lies outside.
     """
     how = struct.pack("=QQQ", flags, 0, resolve)
-    # The path is a C string: who calls this has seen to it that there is no NUL, with which it would be another path.
+    # The path is a C string: the caller has checked that it has no NUL, which would make it another path.
     return check(_libc.syscall(_OPENAT2, directory, path, how, ctypes.c_size_t(len(how))))
 
 
@@ -35,7 +35,7 @@ def closing(descriptor: int) -> Iterator[int]:
 
 
 def check(result: int) -> int:
-    """What a call of the C library has returned.
+    """The result of a call of the C library.
 
     Raises:
         OSError: It is negative: the call has failed.

@@ -4,7 +4,7 @@
     host → program   {"id": 7, "value": …}   or   {"id": 7, "error": {"code", "message", "hint", "detail"}}
 
 A frame is four bytes of length, most significant first, and JSON in UTF-8. Answers come in any order. Nothing that a
-program sends is believed: who it is, is known from the socket; what breaks the shape ends the connection.
+program sends is believed: the socket tells who it is, and a malformed frame ends the connection.
 """
 
 import asyncio
@@ -31,26 +31,26 @@ else:
 
 Asked: TypeAlias = Mapping[str, JsonValue]
 Handler: TypeAlias = Callable[[Asked], Awaitable[JsonValue]]
-"""Does what one kind of request asks for, and returns the answer's value. Raises ``Denied`` or ``UpstreamError``."""
+"""Handles one kind of request, and returns the answer's value. Raises ``Denied`` or ``UpstreamError``."""
 
 HEAD_BYTES: Final = 4
 MAX_FRAME_BYTES: Final = 8 << 20
 """Of a request."""
 
 _MOST_VALUES = 50_000
-"""Of a request: each is made, checked, copied and written once more, some of it while everybody waits."""
+"""JSON values in a request: each is parsed, checked, copied and written again, partly while the event loop waits."""
 
 _AT_ONCE = 128
-"""Requests of one execution that are worked on at the same time; others wait in their sockets."""
+"""Requests of one execution that are handled at the same time; others wait in their sockets."""
 
 _log = logging.getLogger(__name__)
 
 
 class Room:
-    """What the requests of one execution may take together, on all of its connections, until they are answered.
+    """The budget of unanswered requests of one execution, over all of its connections.
 
-    Where there is no room, a request stays with the program that sends it. So whoever else is there gets turns of the
-    event loop between a few requests, and not between those of all connections.
+    Without room, a request stays in the program's socket. So others get turns of the event loop after a few requests,
+    and not only after those of all connections.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Room:
         self._waiting: deque[Callable[[], None]] = deque()
 
     def take(self, size: int, on_room: Callable[[], None]) -> bool:
-        """Take a place, and room for a request of this size. Where there is too little, ``on_room`` is called once."""
+        """Take a place, and room for a request of this size. If there is too little, ``on_room`` is called later."""
         if self._places and size <= self._bytes:
             self._bytes, self._places = self._bytes - size, self._places - 1
             return True
@@ -66,7 +66,7 @@ class Room:
         return False
 
     def give_back(self, size: int) -> None:
-        """A request has been answered, or never came whole."""
+        """Give back the room of a request that was answered, or never came whole."""
         self._bytes, self._places = self._bytes + size, self._places + 1
         for _ in range(len(self._waiting)):
             if not self._places:
@@ -75,10 +75,10 @@ class Room:
 
 
 async def answer(handlers: Mapping[str, Handler], room: Room, connection: socket.socket) -> None:
-    """Answer the requests on one connection until the program closes it. What is being worked on then is given up.
+    """Answer the requests on one connection until the program closes it; unfinished ones are then cancelled.
 
     Args:
-        handlers: By the name of the operation.
+        handlers: Handlers by the name of their operation.
         room: The execution's.
         connection: Closed on return.
     """
@@ -94,12 +94,12 @@ async def answer(handlers: Mapping[str, Handler], room: Room, connection: socket
 
 
 class _Host(asyncio.Protocol):
-    """The host's end. A protocol and no streams: each turn of the event loop less is a tenth of a short call."""
+    """The host's end. A protocol, not streams: each turn of the event loop saved is a tenth of a short call."""
 
     def __init__(self, handlers: Mapping[str, Handler], room: Room) -> None:
         self._handlers = handlers
         self._room = room
-        self._held: int | None = None  # of the room, for what is being received
+        self._held: int | None = None  # room taken for the request that is being received
         self._waits = False  # for room
         self._received = bytearray()
         self._works: set[asyncio.Task[None]] = set()
@@ -127,14 +127,14 @@ class _Host(asyncio.Protocol):
         self._begin()
 
     async def give_up(self) -> None:
-        """Cancel what is being worked on, and wait until it has ended."""
+        """Cancel the requests in progress, and wait until they have ended."""
         while self._works:
             for work in self._works:
                 work.cancel()
             await asyncio.wait(self._works)
 
     def _begin(self) -> None:
-        """Begin to work on the requests that have come whole, as many as have room."""
+        """Start handling the requests that have come whole, as many as have room."""
         try:
             while self._has_room() and (body := self._take_request()) is not None:
                 assert self._held is not None  # noqa: S101 - of a request with a head
@@ -146,7 +146,7 @@ class _Host(asyncio.Protocol):
             self._transport.abort()  # as below
 
     def _has_room(self) -> bool:
-        """Whether the request that comes now may be received."""
+        """Whether there is room for the request that comes now."""
         size = _size(self._received)
         if self._held is not None or size is None or size > MAX_FRAME_BYTES:
             return True
@@ -158,7 +158,7 @@ class _Host(asyncio.Protocol):
         return False
 
     def _take_request(self) -> bytearray | None:
-        """The first request, taken away and not copied: it may be large; None where it has not come whole.
+        """Take out the first request, without a copy: it may be large; None where it has not come whole.
 
         Raises:
             GuestError: It is too large.
@@ -190,20 +190,20 @@ class _Host(asyncio.Protocol):
             request = await _read_request(body)
             answer = _encode_reply({"id": request["id"], **await _reply(self._handlers, request)})
         except GuestError:
-            self._transport.abort()  # nothing that it says from there on has a meaning
+            self._transport.abort()  # after a malformed request nothing can be understood
             return
         except Exception:  # noqa: BLE001 - it concerns this connection alone
             _log.exception("a request of a sandbox went wrong")
             self._transport.abort()
             return
         await self._takes_answers.wait()
-        if self.closed.is_set():  # else a line of the log for each answer
+        if self.closed.is_set():  # else each answer would log a warning
             return
         self._transport.write(len(answer).to_bytes(HEAD_BYTES, "big") + answer)
 
 
 def _size(received: bytearray) -> int | None:
-    """Bytes of the first request without its head; None as long as that has not come."""
+    """Bytes of the first request without its head; None until the head has come."""
     return int.from_bytes(received[:HEAD_BYTES], "big") if len(received) >= HEAD_BYTES else None
 
 
@@ -211,7 +211,7 @@ async def _read_request(body: bytearray) -> Asked:
     """A request.
 
     Raises:
-        GuestError: It has no shape, or too many values.
+        GuestError: It is malformed, or has too many values.
     """
     if await compute(len(body), has_many_values, body, _MOST_VALUES):
         raise GuestError(f"a request of more than {_MOST_VALUES} values")
@@ -231,7 +231,7 @@ def _parse_json(body: bytearray) -> JsonValue:
 
 def _encode_reply(reply: Mapping[str, JsonValue]) -> bytes:
     try:
-        return pydantic_core.to_json(reply)  # ten times as fast, and it holds up everybody
+        return pydantic_core.to_json(reply)  # ten times as fast; encoding blocks the event loop
     except ValueError:  # half of a surrogate pair
         return json.dumps(reply, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 

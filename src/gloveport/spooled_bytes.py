@@ -1,4 +1,4 @@
-"""Keeps bytes in memory while they are few, else in a file without a name: a dead process leaves nothing behind."""
+"""Keeps a few bytes in memory, more in a file without a name: a dead process leaves nothing behind."""
 
 import contextlib
 import os
@@ -16,11 +16,11 @@ else:
 
 
 class SpooledBytes(Struct, eq=False, kw_only=True):
-    """Bytes, as they come.
+    """Bytes that are appended and read by offset.
 
     Attributes:
         directory: Where the nameless file is made.
-        most_in_memory: So many bytes are kept in memory.
+        most_in_memory: How many bytes are kept in memory.
     """
 
     directory: Path
@@ -32,7 +32,7 @@ class SpooledBytes(Struct, eq=False, kw_only=True):
         """Take the next bytes.
 
         Raises:
-            OSError: The disk is full. Some of them may be kept.
+            OSError: The disk is full. Part of them may be kept.
         """
         if self._file is None:
             if len(self._memory) + len(data) <= self.most_in_memory:

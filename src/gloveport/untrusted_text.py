@@ -1,4 +1,4 @@
-r"""Escapes untrusted text for people, models and generated code: nothing of it hides, moves a cursor or ends a literal.
+r"""Escapes untrusted text for people, models and generated code: no character hides, moves a cursor or ends a literal.
 
 Escapes are written as TOML, JSON and Python read them: ``\n``, ``\u200b``, ``\U000e0041``.
 """
@@ -9,21 +9,22 @@ import re
 UNSEEN = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
     "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"  # all default-ignorable
-    "\u2800\U0001d159]"  # and what is drawn as nothing
+    "\u2800\U0001d159]"  # and characters that are drawn as nothing
 )
-"""What shows nothing, though Python counts much of it as printable: joiners, fillers, variation selectors
-(Default_Ignorable_Code_Point of Unicode). A message can hide in it, and many servers drop it."""
+"""Invisible characters, many of which Python counts as printable: joiners, fillers, variation selectors
+(Default_Ignorable_Code_Point of Unicode). A message can hide in them, and many servers drop them.
+"""
 
 _SHORT_ESCAPES = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
 def is_visible(text: str) -> bool:
-    """Whether every character of it shows as itself: no control, no bidirectional override, nothing that is ignored."""
+    """Whether every character shows as itself: no control, no bidirectional override, nothing ignorable."""
     return text.isprintable() and (text.isascii() or UNSEEN.search(text) is None)
 
 
 def printable(text: str) -> str:
-    """Escape controls, bidirectional overrides and whatever else shows nothing, ends of lines among it."""
+    """Escape controls (line ends too), bidirectional overrides and all other invisible characters."""
     return text if is_visible(text) else "".join(c if is_visible(c) else _escape(c) for c in text)
 
 

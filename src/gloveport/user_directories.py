@@ -1,4 +1,4 @@
-"""Finds the directories that this user's Gloveport keeps its state in, and its configuration.
+"""Finds the directories of this user's state and configuration.
 
 ``environ`` gives Gloveport's own variables; XDG base directories are those of this process, as platformdirs reads them.
 """
@@ -16,7 +16,7 @@ from gloveport.untrusted_text import quote
 
 if TYPE_CHECKING:
     import platformdirs
-else:  # root has no need of it
+else:  # root can do without
     platformdirs = late_module("platformdirs")
 
 FILE_NAME = "gloveport.toml"
@@ -26,12 +26,12 @@ _CANONICAL = late_pattern(r"(?:/(?!\.{1,2}(?:/|\Z))[^/\x00-\x1f\x7f]+)+")
 
 
 def is_canonical(path: str) -> bool:
-    """Tell whether a path is absolute, names something below ``/``, and is spelt in the only way there is."""
+    """Tell whether a path is absolute, names something below ``/``, and is in its canonical spelling."""
     return _CANONICAL.fullmatch(path) is not None
 
 
 def state_directory(environ: Mapping[str, str]) -> Path:
-    """Find the directory of what Gloveport keeps: audit log, trusted files. Not created here.
+    """Find the state directory: audit log, trusted files. Not created here.
 
     Raises:
         ConfigError: ``GLOVEPORT_STATE`` is no absolute path, or this user has no home directory.
@@ -55,7 +55,7 @@ def config_directory() -> Path:
 
 
 def is_ours(directory: Path) -> bool:
-    """Whether a path is a directory of this user in which nobody else can change what there is."""
+    """Whether a path is a directory of this user in which nobody else can change anything."""
     try:
         status = directory.lstat()
     except OSError:

@@ -1,8 +1,8 @@
-"""Keeps files that programs have left, for a while and within bounds: each for the caller whose program left it.
+"""Keeps files that programs left in ``/out``, for a while and within bounds: each for its program's caller.
 
-What one run has left lies in one file without a name, so a dead server leaves nothing behind; little stays in memory.
-An id has 128 random bits, and is good for its owner alone: to anybody else there is no such file. Where there is no
-room, the oldest of the same owner go first, then the oldest of whoever has the most. Nothing here survives the server.
+The files of one run lie in one file without a name, so a dead server leaves nothing behind; little stays in memory. An
+id has 128 random bits, and works for its owner alone: for anybody else there is no such file. Without room, the oldest
+files of the same owner go first, then the oldest of the owner with the most. Nothing here survives the server.
 """
 
 import hashlib
@@ -28,13 +28,13 @@ _ID_BYTES: Final = 16
 
 
 class ArtifactBounds(Struct, frozen=True, kw_only=True):
-    """Bounds of what is kept, and for how long.
+    """How much is kept, and for how long.
 
     Attributes:
-        seconds: After so long it is forgotten.
+        seconds: A file is forgotten after so long.
         caller_bytes: Of one caller.
         total_bytes: Of all.
-        runs: Of all: what so many runs have left, one descriptor each.
+        runs: How many runs' files are kept, with one descriptor each.
     """
 
     seconds: float = 3600
@@ -51,13 +51,13 @@ class Preview(Struct, frozen=True, kw_only=True):
 
 
 class Bundle(Struct, eq=False, dict=True):
-    """What one run has left, while it is taken in and then kept.
+    """The files that one run has left, while they are read and then kept.
 
     Attributes:
-        directory: Of the host, for the nameless file.
+        directory: Host directory for the nameless file.
         owner: Whose it is; opaque.
-        files: What is known of each file.
-        previews: Of those that are too large to be shown, by their number.
+        files: Metadata of each file.
+        previews: Smaller pictures for those that are too large to be shown, by file number.
     """
 
     directory: Path
@@ -75,12 +75,12 @@ class Bundle(Struct, eq=False, dict=True):
         return SpooledBytes(directory=self.directory, most_in_memory=_IN_MEMORY_BYTES)
 
     def begin(self) -> None:
-        """Begin the next file: what is written from now on is its content."""
+        """Begin the next file: later writes are its content."""
         self._offsets.append(self.size)
         self._digest = hashlib.sha256()
 
     def write(self, data: bytes) -> None:
-        """Take the next bytes of the file that was begun.
+        """Append bytes to the current file.
 
         Raises:
             OSError: The disk is full.
@@ -90,12 +90,12 @@ class Bundle(Struct, eq=False, dict=True):
         self.size += len(data)
 
     def end(self, path: str, shown_path: str, about: str = "") -> Artifact:
-        """End the file that was begun, and tell what it is.
+        """End the current file, and return its metadata.
 
         Args:
-            path: Its name, by which its type is told where nothing else tells it.
-            shown_path: What it is called.
-            about: What is said of it, one printable line.
+            path: Its name, which decides its type where its content does not.
+            shown_path: Its displayed path.
+            about: Its description, one printable line.
         """
         offset, number = self._offsets[-1], len(self._offsets)
         head = self._content.read(offset, min(HEAD_BYTES, self.size - offset))
@@ -115,7 +115,7 @@ class Bundle(Struct, eq=False, dict=True):
         return made
 
     def read(self, number: int, offset: int, most: int) -> bytes:
-        """Read so many bytes of a file, from an offset in it on. ``number``: from 1 on."""
+        """Read so many bytes of a file from an offset. ``number``: from 1 on."""
         left = max(0, self.files[number - 1].bytes - offset)
         return self._content.read(self._offsets[number - 1] + offset, min(most, left))
 
@@ -155,7 +155,7 @@ class ArtifactStore:
         self._bundles: dict[str, Bundle] = {}
 
     def keep(self, bundle: Bundle) -> bool:
-        """Keep what a run has left, and forget what there is no room for then. False where it alone is too much."""
+        """Keep the files of a run, and forget others to make room. False if they alone are too large."""
         if bundle.size > min(self.bounds.caller_bytes, self.bounds.total_bytes):
             bundle.close()
             return False
@@ -166,13 +166,13 @@ class ArtifactStore:
         while self._size_of(all_of := [*self._bundles.values()]) > self.bounds.total_bytes or (
             len(all_of) > self.bounds.runs
         ):
-            owners = [one.owner for one in all_of]  # of two that have as much, whose is older
+            owners = [one.owner for one in all_of]  # between owners with equally much, the one with the older files
             largest = max(owners, key=lambda owner: (self._size_of(self._of(owner)), len(self._of(owner))))
             self._forget(self._of(largest)[0])
         return bundle.id in self._bundles
 
     def find(self, uri: str, owner: str) -> Found | None:
-        """The file of this name, if it is this owner's and still kept."""
+        """The file of this URI, if it is this owner's and still kept."""
         self._forget_old()
         match = _URI.fullmatch(uri)
         bundle = self._bundles.get(match[1]) if match else None
@@ -181,7 +181,7 @@ class ArtifactStore:
         return Found(bundle, int(match[2]))
 
     def list_files(self, owner: str) -> list[Artifact]:
-        """List this owner's files that are kept: what the newest run has left comes first."""
+        """List this owner's kept files, those of the newest run first."""
         self._forget_old()
         return [file for bundle in reversed(self._of(owner)) for file in bundle.files]
 

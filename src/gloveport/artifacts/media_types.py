@@ -1,7 +1,6 @@
 """Detects the type of a file: by its first bytes where they tell it, else by its name. A name proves nothing.
 
-Nothing is decoded. What is active where it is opened, such as HTML and SVG, is named as what it is and shown as text
-alone.
+Nothing is decoded. Active content such as HTML and SVG gets its true type, and is shown as text only.
 """
 
 from pathlib import PurePosixPath
@@ -10,7 +9,7 @@ from typing import Final
 from gloveport.image_header import find_kind
 
 HEAD_BYTES: Final = 1 << 16
-"""So many from the beginning are looked at: headers of JPEG pictures may have their size that far behind."""
+"""How many first bytes are looked at: the header of a JPEG picture may have its size that far in."""
 
 UNKNOWN: Final = "application/octet-stream"
 
@@ -51,7 +50,7 @@ def find_type(path: str, head: bytes) -> str:
 
     Args:
         path: Its name.
-        head: How it begins: ``HEAD_BYTES``, or all of it.
+        head: Its first ``HEAD_BYTES``, or all of it.
     """
     if picture := find_kind(head):
         return picture
@@ -67,7 +66,7 @@ def find_type(path: str, head: bytes) -> str:
 
 
 def is_text(head: bytes) -> bool:
-    """Tell whether what begins so is UTF-8 text; its last character may be cut off."""
+    """Tell whether these first bytes are UTF-8 text; the last character may be cut off."""
     if b"\0" in head:
         return False
     try:

@@ -1,1 +1,1 @@
-"""Limits how much may go on at once, and how often."""
+"""Limits how many runs there may be at once, and how often something may be done."""

@@ -1,7 +1,7 @@
 """Admits runs: how many go on at once, how many wait, for how long, and whose turn it is.
 
-A place that becomes free while somebody waits is handed over and free at no moment in between, so nobody overtakes.
-Whatever ends a wait: who was given a place by then takes it or passes it on.
+A place that becomes free while somebody waits is handed over directly and is never free in between, so nobody
+overtakes. However a wait ends: a waiter that was given a place by then takes it or passes it on.
 """
 
 from collections import Counter, OrderedDict
@@ -17,7 +17,7 @@ _FEWER = "ask for fewer runs at a time: for the next one when an answer has come
 
 
 class _Waiter(Struct, eq=False):
-    """One run that waits. Who takes it out of its queue says here what became of it."""
+    """One waiting run. Whoever takes it out of its queue notes here what became of it."""
 
     decided: anyio.Event = field(default_factory=anyio.Event)
     admitted: bool = False
@@ -25,7 +25,7 @@ class _Waiter(Struct, eq=False):
 
 
 class _Place:
-    """The context of one place. A class: on the way of each run a generator would cost as much as all else here."""
+    """The context of one place. A class: a generator would cost each run as much as all else here."""
 
     __slots__ = ("_caller", "_queue")
 
@@ -44,9 +44,9 @@ class AdmissionQueue(Struct, kw_only=True):
     """A bounded queue before a bounded number of places, shared fairly between callers.
 
     A free place goes round robin to the next caller that has somebody waiting; within one caller it is first come,
-    first served. When the queue is full, the caller with the most runs gives up its newest waiter for one that has
-    fewer even with the newcomer. A run that goes on counts like one that waits: who has a place has had its turn.
-    Where the newcomer would only make the two equal it is refused, or they would drive each other out for ever.
+    first served. When the queue is full, the caller with the most runs gives up its newest waiter for a caller that has
+    fewer even with the newcomer. Running and waiting runs count alike: a run with a place has had its turn. A newcomer
+    that would only make the two callers equal is refused, or they would drive each other out for ever.
 
     Attributes:
         concurrent_runs: Places.
@@ -62,16 +62,16 @@ class AdmissionQueue(Struct, kw_only=True):
     running: int = field(default=0)
     waiting: int = field(default=0)
     _places: Counter[str] = field(default_factory=Counter)
-    """How many places each caller has that has any."""
+    """How many places each caller has, for callers with any."""
 
     _queues: OrderedDict[str, OrderedDict[_Waiter, None]] = field(default_factory=OrderedDict)
-    """The callers that have somebody waiting, the next one first. Ordered, for a waiter may leave from the middle."""
+    """The callers with waiting runs, the next one first. Ordered, since a waiter may leave from the middle."""
 
     def place(self, caller: str) -> AbstractAsyncContextManager[None]:
         """Wait for a place for one run.
 
         Args:
-            caller: Whose share it comes from. It must not be the caller's own choice: more names are more shares.
+            caller: Whose share it comes from. Callers must not choose it themselves: more names would be more shares.
 
         Raises:
             Denied: ``queue_full``, at once or when the waiter has to make room; ``queue_timeout`` after
@@ -94,13 +94,13 @@ class AdmissionQueue(Struct, kw_only=True):
         try:
             with anyio.move_on_after(self.queue_seconds):
                 await waiter.decided.wait()
-        except BaseException:  # cancelled; perhaps in the moment in which the place came
+        except BaseException:  # cancelled; perhaps just when the place came
             if waiter.admitted:
                 self._leave(caller)
             elif waiter.refusal is None:
                 self._remove(caller, waiter)
             raise
-        if waiter.admitted:  # though the time may have run out in the same moment
+        if waiter.admitted:  # though its time may have run out at the same moment
             return
         if waiter.refusal is not None:
             raise waiter.refusal
@@ -114,7 +114,7 @@ class AdmissionQueue(Struct, kw_only=True):
         self._places[caller] += 1
 
     def _leave(self, caller: str) -> None:
-        """Give a place back: to the first waiter of the caller whose turn it is, if anybody waits."""
+        """Give a place back, or to the first waiter of the caller whose turn it is."""
         self.running -= 1
         self._places[caller] -= 1
         if not self._places[caller]:
@@ -130,10 +130,10 @@ class AdmissionQueue(Struct, kw_only=True):
         waiter.decided.set()
 
     def _make_room(self, caller: str) -> None:
-        """See to it that the queue has room for one more of this caller, or refuse."""
+        """Make room in the queue for one more run of this caller, or refuse."""
         if self.waiting < self.queue_length:
             return
-        # Among equals the one whose turn comes last: it loses the least.
+        # Among equals the caller whose turn comes last: it loses the least.
         greediest = max(reversed(self._queues), key=self._runs, default=caller)
         if self._runs(caller) + 1 >= self._runs(greediest):
             raise Denied("queue_full", self._state(caller), hint=_FEWER if caller in self._queues else _LATER)
@@ -151,7 +151,7 @@ class AdmissionQueue(Struct, kw_only=True):
         self.waiting -= 1
 
     def _runs(self, caller: str) -> int:
-        """How many runs a caller has, going on and waiting."""
+        """How many runs a caller has, running and waiting."""
         return self._places[caller] + len(self._queues.get(caller, ()))
 
     def _state(self, caller: str) -> str:

@@ -10,8 +10,8 @@ class Bucket(Struct, kw_only=True):
     """A token bucket. It begins full.
 
     Attributes:
-        capacity: What it holds at most, so how much may be done at one moment.
-        seconds: In which it fills up when it was empty.
+        capacity: The most that it holds, so how much may be done at one moment.
+        seconds: Time in which it fills up from empty.
         now: Seconds of a clock that does not jump.
     """
 
@@ -25,10 +25,10 @@ class Bucket(Struct, kw_only=True):
         self._level, self._seen = self.capacity, self.now()
 
     def take(self, amount: float = 1) -> float:
-        """Take so much. Returns 0, or the seconds until there will be one token where there is none.
+        """Take so much. Returns 0, or, if there is no token, the seconds until there is one.
 
         Args:
-            amount: May be more than there is: what is known only afterwards is owed.
+            amount: May be more than there is: a cost that is known only afterwards is owed.
         """
         now = self.now()
         self._level = min(self.capacity, self._level + (now - self._seen) * self.capacity / self.seconds)
@@ -39,5 +39,5 @@ class Bucket(Struct, kw_only=True):
         return 0.0
 
     def owe(self, amount: float) -> None:
-        """Take so much, whatever there is: it has been used already."""
+        """Take so much, even if there is less: it has been used already."""
         self._level -= amount

@@ -1,7 +1,7 @@
-"""Bounds what JSON from outside costs: its values are counted before it is read, and only its first faults are told.
+"""Bounds the cost of untrusted JSON: counts its values before it is parsed, and reports only its first faults.
 
-To make a value of a text takes thirty times as much memory as the text, and half a microsecond. To list all faults of
-a hostile value takes seconds. Whoever does either holds the interpreter until it is done.
+A parsed value takes thirty times as much memory as its text, and half a microsecond. Listing all faults of a hostile
+value takes seconds. Both hold the interpreter until they are done.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -19,14 +19,14 @@ _MOST_LISTED: Final = 1000
 
 
 def has_many_values(text: bytes | bytearray, most: int = MOST_VALUES) -> bool:
-    """Tell whether there are more values in a text of JSON than are read."""
+    """Tell whether a JSON text has more values than may be parsed."""
     return _marks(text) > most and count_values(text, most) > most
 
 
 def count_values(text: bytes | bytearray, most: int = MOST_VALUES) -> int:
-    """Count the values, about, in linear time; above ``most``, any larger number.
+    """Count the values roughly, in linear time; above ``most``, returns any larger number.
 
-    Text may hold any number of commas. What is not JSON is counted right up to where a parser gives up.
+    Strings may hold any number of commas. Invalid JSON is counted correctly up to where a parser gives up.
     """
     text = text.replace(b"\\\\", b"").replace(b'\\"', b"")  # now each quote begins or ends a string
     marks = quotes = 0
@@ -35,13 +35,13 @@ def count_values(text: bytes | bytearray, most: int = MOST_VALUES) -> int:
         pieces = text[at : at + _CHUNK_BYTES].split(b'"')
         marks += _marks(b" ".join(pieces[inside::2]))
         quotes += len(pieces) - 1
-        if marks > most or quotes > 4 * (most + 1):  # a value has two strings at most, its name and itself
+        if marks > most or quotes > 4 * (most + 1):  # a value has at most two strings: its key and itself
             return most + 1
     return marks
 
 
 def first_faults(error: "ValidationError", most: int = 1) -> "list[ErrorDetails]":
-    """Give the first faults, at least one; where there are thousands, only how many."""
+    """The first faults, at least one; with thousands of faults, only their number."""
     count = error.error_count()
     if count > _MOST_LISTED:
         return [{"type": "too_many", "loc": ("…",), "msg": f"{count} values are not as they should be", "input": "…"}]
@@ -49,4 +49,4 @@ def first_faults(error: "ValidationError", most: int = 1) -> "list[ErrorDetails]
 
 
 def _marks(text: bytes | bytearray) -> int:
-    return sum(text.count(mark) for mark in _PUNCTUATION)  # and not by map: others go on between two
+    return sum(text.count(mark) for mark in _PUNCTUATION)  # not by map: other threads may run between two counts
