@@ -1,4 +1,4 @@
-"""Asks a service of advisories (OSV) about packages, in a sandbox whose only door leads there."""
+"""Looks up security advisories for packages (OSV), in a sandbox whose only door leads to that service."""
 
 import json
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _MALWARE: Final = "MAL-"
 
 
 class Advisory(Value):
-    """What is known about a package in a version. All of it is text from elsewhere."""
+    """An advisory about one version of a package. All of it is untrusted text."""
 
     id: str
     summary: str = ""
@@ -33,11 +33,11 @@ class Advisory(Value):
 
 
 class AdvisoryService(Struct, frozen=True, kw_only=True):
-    """A service that has advisories.
+    """A service of security advisories.
 
     Attributes:
-        url: Where it is, without a path of its interface.
-        unasked: Prefixes of names that it is not told: packages of the operator's own.
+        url: Its base URL.
+        unasked: Prefixes of package names that are never sent to it: the operator's own packages.
     """
 
     host: BuildHost
@@ -46,7 +46,7 @@ class AdvisoryService(Struct, frozen=True, kw_only=True):
 
     @property
     def grant(self) -> Grant:
-        """What the program that asks may do."""
+        """The grant of the program that asks the service."""
         place = urlsplit(self.url)
         port = f":{place.port}" if place.port else ""
         scheme = "http://" if place.scheme == "http" else ""
@@ -58,11 +58,11 @@ class AdvisoryService(Struct, frozen=True, kw_only=True):
         """The advisories about each package that has some.
 
         Args:
-            packages: Their names and versions are told to the service.
-            guard: Has the grant, and writes down what is asked.
+            packages: Their names and versions are sent to the service.
+            guard: Has that grant, and records the requests.
 
         Raises:
-            Denied: It can't be asked, or its answer can't be read.
+            Denied: The service can't be reached, or its answer can't be read.
             SandboxError: This host can't build the sandbox.
         """
         packages = [one for one in packages if not one.name.startswith(self.unasked)]

@@ -33,11 +33,11 @@ _NOTHING: Final = Artifacts()
 
 
 class Collector(Struct, frozen=True, kw_only=True):
-    """Takes out of sandboxes what programs have left.
+    """Collects the files that programs left in their sandboxes.
 
     Attributes:
-        out: Of the workspace, where it has a directory for that.
-        audit: Where it is written down what is put there.
+        out: The workspace's directory for such files, if it has one.
+        audit: Records which files are put there.
     """
 
     store: ArtifactStore
@@ -48,17 +48,17 @@ class Collector(Struct, frozen=True, kw_only=True):
     async def collect(
         self, child: Child, run: Execution, report: JsonValue, known: dict[str, FileVersion] | None
     ) -> tuple[Artifacts, Bundle | None]:
-        """What a program has left, and where it is kept. It costs a look where there is nothing.
+        """Collect and keep the files that a program left. Without any it costs a single look.
 
         Args:
-            child: Its sandbox, in which it has ended.
+            child: Its sandbox; the program has ended.
             run: Its run.
-            report: What the program's interpreter has reported.
-            known: Of a session: what was there after the call before; becomes what is there now. None where the
-                sandbox has run its only program: it is dead before anything is read.
+            report: The report of the program's interpreter.
+            known: In a session, the file versions after the previous call; updated to those of now. None where the
+                sandbox has run its only program: all of it is dead before anything is read.
 
         Raises:
-            AuditError: What would be put into the workspace can't be written down, and was not put there.
+            AuditError: Files for the workspace can't be recorded, and were not put there.
         """
         out = child.directories.out
         if not has_entries(out):
@@ -89,7 +89,7 @@ class Collector(Struct, frozen=True, kw_only=True):
         return artifacts, bundle
 
     def _take(self, found: OutFiles, bundle: Bundle, directory: int, most_bytes: int, about: Mapping[str, str]) -> None:
-        """Copy all of it, without secrets; in a thread, since it may be much."""
+        """Copy all files, without secrets; runs in a thread, since it may be much."""
         scrubber = scrub.Scrubber(self.vault.needles)
         taking: list[str] = []
 
@@ -110,11 +110,11 @@ class Collector(Struct, frozen=True, kw_only=True):
         try:
             found.collect(directory, most_bytes, take)
             end()
-        except OSError as error:  # our disk is full: what was ended is kept
+        except OSError as error:  # our disk is full: complete files are kept
             found.leave_out(taking[0] if taking else "…", f"it can't be kept: {error.strerror}")
 
     async def _deliver(self, out: "OutDirectory", run: Execution, found: Artifacts, bundle: Bundle) -> Artifacts:
-        """Put files into the workspace as well, when that is written down; what is known of them then."""
+        """Put the files into the workspace too, once that is recorded; returns their updated metadata."""
         files: list[JsonValue] = [{"path": one.path, "bytes": one.bytes, "sha256": one.sha256} for one in bundle.files]
         self.audit.append(
             "artifacts.written", {"caller": run.guard.caller, "run": run.id, "directory": out.path, "files": files}
@@ -126,7 +126,7 @@ class Collector(Struct, frozen=True, kw_only=True):
 
 
 def _read_about(report: JsonValue) -> Mapping[str, str]:
-    """What an interpreter says of files below ``OUT``, by their paths there. It is the program's word."""
+    """The descriptions of files below ``OUT``, by path, as the interpreter reports them. The program may forge them."""
     told = report.get("shown") if isinstance(report, dict) else None
     about: dict[str, str] = {}
     for one in told[:_MOST_ABOUT] if isinstance(told, list) else ():
@@ -137,7 +137,7 @@ def _read_about(report: JsonValue) -> Mapping[str, str]:
 
 
 def write_inputs(child: Child, files: Mapping[str, bytes]) -> Awaitable[None]:
-    """Write the files that come with a program to where it begins.
+    """Write the files that come with a program into its working directory.
 
     Raises:
         OSError: There is no room.

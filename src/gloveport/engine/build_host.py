@@ -1,4 +1,4 @@
-"""What builds of environments have in common: the grant of their programs, their sandboxes, their bounds."""
+"""Common parts of environment builds: the grant of their programs, their sandboxes, their bounds."""
 
 import contextlib
 import os
@@ -33,7 +33,7 @@ from gloveport.sandbox.plan import System, make_plan
 from gloveport.sandbox.pool import zygote_process
 
 RefuseBuilds: TypeAlias = Callable[[str, Lock], Awaitable[None]]
-"""Refuses to build something, named as ``NAME==VERSION``, if it may not be, with all whose code runs meanwhile."""
+"""Refuses a build of ``NAME==VERSION`` that is not allowed; gets the lock of all packages whose code runs in it."""
 
 LIMITS: Final = Limits(
     wall_seconds=1800,
@@ -50,44 +50,44 @@ LIMITS: Final = Limits(
 
 
 class Builder(Protocol):
-    """Makes locks, and trees of them, in sandboxes whose only door is where packages come from."""
+    """Makes locks, and package trees from them, in sandboxes whose only door leads to the package indexes."""
 
     @property
     def grant(self) -> Grant:
-        """What the programs of a build may do."""
+        """The grant of a build's programs."""
 
     async def resolve(
         self, wanted: LockRequest, guard: Guard, on_progress: OnProgress, refuse_builds: RefuseBuilds
     ) -> Lock:
-        """Find versions of what is required, and of all that this needs; build what may be built from source.
+        """Resolve requirements and their dependencies to versions; build packages that may be built from source.
 
         Args:
-            wanted: What is required, in the spelling of ``policy``.
-            guard: Has the grant of builds, and writes down what they fetch.
-            on_progress: Is told what is being done.
+            wanted: The requirements, in the spelling of ``policy``.
+            guard: Has the grant of builds, and records what they fetch.
+            on_progress: Hears the progress.
             refuse_builds: Decides before anything is built.
 
         Raises:
-            Denied: There are none, or some are younger than the cooldown.
+            Denied: There are no such versions, or some are younger than the cooldown.
             SandboxError: This host can't build the sandbox.
         """
 
     async def build(self, lock: Lock, guard: Guard, on_progress: OnProgress) -> BuiltTree:
-        """Install what a lock names, and seal it.
+        """Install the packages of a lock, and seal the tree.
 
         Raises:
-            Denied: A file is another than the lock says, or something is in it that no environment may hold.
+            Denied: A file differs from the lock, or the tree holds something that no environment may hold.
             SandboxError: This host can't build the sandbox.
         """
 
 
 class BuildHost(Struct, frozen=True, kw_only=True):
-    """What a build needs, whatever it builds.
+    """What every build needs.
 
     Attributes:
-        bounds: How much an environment may hold.
-        cooldown_days: What is younger is left out.
-        egress: What the operator says of the way out: an API for the host of an index counts, with its credential.
+        bounds: How large an environment may be.
+        cooldown_days: Younger packages are left out.
+        egress: The operator's outbound rules: an API for the host of an index applies, with its credential.
         limits: Of each of the programs of a build.
     """
 
@@ -102,11 +102,11 @@ class BuildHost(Struct, frozen=True, kw_only=True):
 
     @property
     def cutoff(self) -> datetime | None:
-        """What was uploaded later is too young; None where nothing is."""
+        """Packages uploaded later are too young; None where there is no cooldown."""
         return datetime.now(UTC) - timedelta(days=self.cooldown_days) if self.cooldown_days else None
 
     def grant(self, hosts: Sequence[str], methods: tuple[Method, ...] = ("GET", "HEAD")) -> Grant:
-        """What the programs of a build may do: read from these hosts."""
+        """The grant of a build's programs: to read from these hosts."""
         apis: dict[str, Api] = {}
         for number, host in enumerate(hosts):
             place = parse_pattern(host)
@@ -127,14 +127,14 @@ class BuildHost(Struct, frozen=True, kw_only=True):
         reserved_bytes: int = 0,
         is_shared: bool = True,
     ) -> AsyncIterator[BuildSandboxes]:
-        """Sandboxes that see one directory; on leaving, all of it is gone.
+        """Sandboxes that share one directory; on leaving, it is removed.
 
         Args:
             grant: See ``grant``.
-            binds: What their programs need of the host.
-            env: What they are told.
+            binds: Host paths that their programs need.
+            env: Their environment variables.
             reserved_bytes: See ``Program``.
-            is_shared: Whether they write there: what one has left the next one finds, whoever has taken it over.
+            is_shared: Whether they write there: each then finds files of the one before, even if that was taken over.
         """
         reach = Reach(grant.egress, self.gateway.authority.certificate, {}, Sampling())
         system = self.system.model_copy(update={"packages": (), "env": {}})
@@ -150,12 +150,12 @@ class BuildHost(Struct, frozen=True, kw_only=True):
             async with zygote_process.start(self.backend, plan) as zygote:
                 yield BuildSandboxes(work=work, zygote=zygote, gateway=self.gateway, reach=reach, bounds=self.bounds)
         finally:
-            with anyio.CancelScope(shield=True):  # thousands of files: nobody else is to wait meanwhile
+            with anyio.CancelScope(shield=True):  # thousands of files: nobody else shall wait meanwhile
                 await to_thread.run_sync(stack.close)
 
 
 def write_input(path: Path, text: str) -> None:
-    """Write a file of ours, where a program of an earlier step may have put anything."""
+    """Write a file of ours to a place where a program of an earlier step may have put anything."""
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor, not a path
@@ -163,7 +163,7 @@ def write_input(path: Path, text: str) -> None:
 
 
 def read_lock_file(path: Path) -> bytes:
-    """Read a file that a sandbox has left, as far as a lock may go.
+    """Read a file that a sandbox has left, at most as large as a lock may be.
 
     Raises:
         Denied: There is none.

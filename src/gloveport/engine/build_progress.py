@@ -1,11 +1,11 @@
-"""What builds of environments tell of how far they are."""
+"""Progress messages of environment builds."""
 
 from collections.abc import Callable
 from typing import TypeAlias
 
 OnProgress: TypeAlias = Callable[[str], None]
-"""Is told what is being done. Must not wait."""
+"""Hears what is being done. Must not wait."""
 
 
 def no_progress(_what: str) -> None:
-    """An ``OnProgress`` that tells nobody."""
+    """An ``OnProgress`` that does nothing."""

@@ -1,4 +1,4 @@
-"""The sandboxes of one build: its programs run in them one after the other, and write into one directory."""
+"""The sandboxes of one build: run its programs one after the other, which write into one directory."""
 
 import contextlib
 import functools
@@ -33,24 +33,24 @@ else:
 
 _WATCH_SECONDS: Final = 0.3
 _SHARE_OF_WATCH: Final = 4
-"""Looking may take a fourth of the time at most."""
+"""Measuring may take a fourth of the time at most."""
 
 _SAID_BYTES: Final = 32 << 10
 _SAID_CHARACTERS: Final = 1200
 _NO_VALUE_BYTES: Final = 256
 _PLACES: Final = 3
-"""How often a file of a tree may be on the disk while it is installed: packed, unpacked, and in its place."""
+"""Copies of a tree's file that may be on the disk during its installation: packed, unpacked, and in its place."""
 
 
 class ProgramEnding(Struct, frozen=True, kw_only=True):
-    """How a program of a build has ended, and the end of what it has said."""
+    """How a program of a build has ended, and the tail of its output."""
 
     outcome: Outcome
     text: str
     refused: str
 
     def failure(self, code: str, what: str) -> Denied:
-        """The refusal for it. What it says was written in a sandbox."""
+        """The refusal for it. Its text was written in a sandbox."""
         why = self.refused or self.text or f"exit code {self.outcome.exit_code}, {self.outcome.killed_by or 'no word'}"
         return Denied(code, f"{what}: {one_line(why, _SAID_CHARACTERS)}", hint="correct what is asked for")
 
@@ -59,7 +59,7 @@ class BuildSandboxes(Struct, frozen=True, kw_only=True):
     """The sandboxes of one build.
 
     Attributes:
-        work: What they write into.
+        work: The directory that they write into.
     """
 
     work: Path
@@ -75,12 +75,12 @@ class BuildSandboxes(Struct, frozen=True, kw_only=True):
 
         Args:
             argv: The program.
-            guard: Answers on its doors; without one nobody does.
-            take: If it has ended well, takes what it has left at ``OUT``, of which it is given a descriptor: in a
-                thread, when all of its processes are dead.
+            guard: Decides about requests on its doors; without one, its doors are not answered.
+            take: Takes the files at ``OUT`` if the program succeeded: gets a descriptor of it, in a thread, when all
+                processes are dead.
 
         Raises:
-            Denied: What it has written is too much.
+            Denied: It has written too much.
             SandboxError: The sandbox can't be built, or has died.
         """
         said, journal = OutputTail(most=_SAID_BYTES), RequestJournal()
@@ -101,7 +101,7 @@ class BuildSandboxes(Struct, frozen=True, kw_only=True):
         return ProgramEnding(outcome=outcome, text=said.data.decode(errors="replace").strip(), refused=refused)
 
     async def _watch(self, scope: anyio.CancelScope) -> None:
-        """End a build that writes too much while it does."""
+        """End a build as soon as it has written too much."""
         while True:
             begun = anyio.current_time()
             if await self._measure():

@@ -13,9 +13,9 @@ class Caller(Struct, frozen=True, kw_only=True):
     """One caller.
 
     Attributes:
-        name: What the client says of itself, for the audit log: nothing is decided by it.
-        share: Whose share a run takes, and whose runs and commands are whose. Opaque.
-        session: Whose approvals count for the session; empty where nobody is told from others.
+        name: The client's own claim, for the audit log: no decision depends on it.
+        share: Identifies the owner of runs and commands, and of the fair share that a run takes. Opaque.
+        session: Identifies the session whose approvals count; empty where sessions can't be told apart.
     """
 
     name: str
@@ -24,10 +24,10 @@ class Caller(Struct, frozen=True, kw_only=True):
 
 
 def caller_name(transport: Transport, claim: str) -> str:
-    """What the audit log calls a client that claims to be this, by name and version."""
+    """The audit log's name for a client that claims this name and version."""
     return f"{transport} (claims to be {claim[:_CLAIM_CHARACTERS]})" if claim else f"{transport} (claims no name)"
 
 
 def caller_over_stdio(claim: str) -> Caller:
-    """Who is at the other end of the pipes, and claims to be this."""
+    """The caller at the other end of the pipes, which claims to be this client."""
     return Caller(name=caller_name("stdio", claim), share="stdio", session="stdio")

@@ -1,4 +1,4 @@
-"""Opens the doors of one execution's sandbox: outbound HTTP and TCP, and the one to tools, skills and a model."""
+"""Opens the doors of one execution's sandbox: to outbound HTTP and TCP, and to tools, skills and a model."""
 
 import functools
 from collections.abc import AsyncIterator
@@ -31,7 +31,7 @@ else:
 
 
 _OPERATIONS: Final = ("call", "search", "tree", "describe", "stubs", "sample", "run_skill", "skills", "describe_skill")
-"""All that a program may ask for, where it is granted."""
+"""All operations that a program may request, if they are granted."""
 
 
 def open_doors(
@@ -44,7 +44,7 @@ def open_doors(
     provider: "Provider | None",
     skills: "SkillCalls | None",
 ) -> AbstractAsyncContextManager[None]:
-    """Answer on the doors of this sandbox, under the grant of this run, until the context is left."""
+    """Answer on the doors of this sandbox under the run's grant, as long as the context lasts."""
     return _open_doors(run, child, gateway, hub, look_up, provider, skills) if child.doors else nullcontext()
 
 
@@ -89,7 +89,7 @@ async def _open_doors(
 
 
 async def _refuse(asked: rpc.Asked) -> JsonValue:
-    """The answer to what this run was not granted."""
+    """The handler for operations that the run was not granted."""
     operation = str(asked["op"])
     what = "are no skills" if "skill" in operation else "is no model" if operation == "sample" else "are no servers"
     raise Denied("not_granted", f"There {what} here that this program may use.", hint=FINAL)

@@ -24,24 +24,24 @@ _OF_PYTHON: Final = {
     "PYTHONPATH": f"{PACKAGES}/python",
     "MPLBACKEND": "agg",
     "MPLCONFIGDIR": "/run/gloveport/matplotlib",
-    # As for the packages for data work: fonts are read anew in each sandbox, and threads can't be forked.
+    # As for the data packages: each sandbox would read fonts anew, and threads can't be forked.
     "MPL_IGNORE_SYSTEM_FONTS": "1",
     "OPENBLAS_NUM_THREADS": "1",
 }
 
 
 class Ecosystem(Protocol):
-    """Packages of one kind.
+    """One kind of packages.
 
     Attributes:
-        languages: Whose programs can have them.
-        platform: What trees are built for, as ``EnvironmentStore`` calls it.
+        languages: Languages whose programs can have them.
+        platform: The platform that trees are built for, as ``EnvironmentStore`` names it.
         target: Where programs see them.
-        env: What programs are told about it.
-        commands_env: What commands of a workspace are told about it.
-        programs: Where its programs lie.
+        env: Variables that tell programs of them.
+        commands_env: Variables that tell commands of a workspace of them.
+        programs: Where the packages' programs lie.
         builder: Makes locks and trees; None where this host can't.
-        missing: Why it can't, and what to do, where it can't.
+        missing: Why it can't, and what to do about it.
     """
 
     languages: tuple[Language, ...]
@@ -54,41 +54,41 @@ class Ecosystem(Protocol):
     missing: str
 
     def read_request(self, language: Language, code: str, default: Environment | None) -> tuple[str, ...]:
-        """What a program asks for in its own text, where it has to ask; nothing of it is executed.
+        """The packages that a program requests in its own text; nothing of it is executed.
 
         Args:
             language: Of the program.
             code: Its text.
-            default: The environment that it runs in otherwise.
+            default: The environment that it would otherwise run in.
 
         Raises:
             Denied: It can't be read.
         """
 
     def request_of(self, settings: Environment) -> LockRequest | None:
-        """What an environment has of it, in the one spelling that each has; None for nothing."""
+        """The packages of this kind in an environment, in canonical spelling; None if there are none."""
 
     def lock_request(self, requirements: tuple[str, ...]) -> LockRequest:
-        """All that the lock of these depends on, where the operator says no more."""
+        """All that the lock of these requirements depends on, with no further settings of the operator."""
 
     def read_lock(self, data: bytes) -> Lock:
-        """A lock that was kept.
+        """A stored lock.
 
         Raises:
             Denied: It can't be read.
         """
 
     def load_own_lock(self, name: str, settings: Environment) -> Lock | None:
-        """The lock of an environment that the operator has written; None where that is left to us.
+        """The lock that the operator has written for an environment; None where we make it.
 
         Raises:
-            Denied: It can't be read, or has what is younger than the cooldown.
+            Denied: It can't be read, or has a package younger than the cooldown.
         """
 
     def runtimes(
         self, runtimes: Mapping[Language, Runtime], name: str, modules: tuple[str, ...]
     ) -> Mapping[Language, Runtime]:
-        """The languages as programs of the environment of this name have them, that can import these."""
+        """The runtimes for programs in the environment of this name, which can import these modules."""
 
 
 class PythonPackages(Struct, kw_only=True):
@@ -96,7 +96,7 @@ class PythonPackages(Struct, kw_only=True):
 
     Attributes:
         indexes: Where they come from.
-        version: Of the interpreter that they are for.
+        version: Version of their interpreter.
     """
 
     platform: str
@@ -188,7 +188,7 @@ class NpmPackages(Struct, kw_only=True):
     env: Mapping[str, str] = field(default_factory=dict)
 
     def read_request(self, language: Language, code: str, default: Environment | None) -> tuple[str, ...]:
-        """See ``Ecosystem``. What the default environment has is imported, not asked for."""
+        """See ``Ecosystem``. Packages of the default environment are imported without a request."""
         try:
             asked = read_imports(code) if language in self.languages else ()
         except MetadataError as error:

@@ -1,4 +1,4 @@
-"""Which environment a run gets: a named one, the default, or one that the program asks for in its own text."""
+"""Provides the environment of a run: a named one, the default, or one that the program requests in its own text."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -34,12 +34,12 @@ class Environments(Struct, frozen=True, kw_only=True):
     """The operator's environments, and those that programs have asked for.
 
     Attributes:
-        named: By name, what the configuration says.
-        rules: What programs may ask for.
-        ecosystems: What kinds of packages there are.
-        warnings: What the operator should know about where packages come from.
-        advisories: Who is asked what is known about packages; None where nobody can be.
-        asks_first: Whether builds ask there before they install.
+        named: The configured environments, by name.
+        rules: Which packages programs may request.
+        ecosystems: The kinds of packages.
+        warnings: Warnings to the operator about package indexes.
+        advisories: Looks up advisories about packages; None where it can't be reached.
+        asks_first: Whether builds look up advisories before they install.
     """
 
     named: Mapping[str, Environment]
@@ -53,11 +53,11 @@ class Environments(Struct, frozen=True, kw_only=True):
     _requests: dict[str, list[tuple[Ecosystem, LockRequest]]] = field(default_factory=dict)
 
     async def provide(self, request: Request, guard: Guard, on_progress: OnProgress) -> RunEnvironment | None:
-        """The environment that a program runs in, which is built where it is not there; None for none.
+        """The environment that a program runs in, built first if it is missing; None for none.
 
         Raises:
-            Denied: There is no such environment, it is for other languages, what the program asks for is not allowed,
-                or can't be had.
+            Denied: There is no such environment, it is for other languages, or a requested package is not allowed or
+                can't be had.
             SandboxError: This host can't build the sandboxes of builds.
         """
         languages = None if request.session is not None else (request.language,)
@@ -87,7 +87,9 @@ class Environments(Struct, frozen=True, kw_only=True):
         on_progress: OnProgress = no_progress,
         languages: Sequence[Language] | None = None,
     ) -> RunEnvironment:
-        """One of the operator's, as far as programs in these languages need it; None for all. Raises as ``provide``."""
+        """An environment of the operator's, as far as programs in these languages need it; None for all. Raises as
+        ``provide``.
+        """
         if name not in self.named:
             raise self._deny_unknown(name)
         trees = [
@@ -98,7 +100,7 @@ class Environments(Struct, frozen=True, kw_only=True):
         return RunEnvironment(name=name, trees=tuple(trees))
 
     async def relock(self, name: str, guard: Guard, on_progress: OnProgress) -> list[Lock]:
-        """Resolve one of the operator's anew, and keep its locks. Raises as ``provide``."""
+        """Resolve one of the operator's environments anew, and keep its locks. Raises as ``provide``."""
         settings = self.named[name]
         if settings.lock is not None:
             raise Denied("lock_is_the_owners", f"The lock of {name} is {settings.lock}.", hint="make that one anew")
@@ -113,7 +115,7 @@ class Environments(Struct, frozen=True, kw_only=True):
         return locks
 
     def find_built(self, name: str) -> list[tuple[Lock, BuiltTree | None]]:
-        """What there is of one of the operator's: its locks, and the tree of each if it was built."""
+        """The locks of one of the operator's environments, and the tree of each if it was built."""
         found = []
         for ecosystem, wanted in self._parts(name):
             try:
@@ -125,7 +127,7 @@ class Environments(Struct, frozen=True, kw_only=True):
         return found
 
     def is_built(self, name: str) -> bool:
-        """Whether all of one of the operator's is there."""
+        """Whether all of one of the operator's environments is built."""
         found = self.find_built(name)
         return len(found) == len(self._parts(name)) and all(tree is not None for _, tree in found)
 
@@ -135,7 +137,7 @@ class Environments(Struct, frozen=True, kw_only=True):
         return next((name for name, tree in trees if tree and {*modules} <= {*tree.modules}), "")
 
     def suggest(self, modules: Sequence[str]) -> str:
-        """What to do about modules that a program has not found: the environment that has them, or what to write."""
+        """Suggests how to get missing modules: the environment that has them, or the lines to write."""
         if name := self.who_has(modules):
             return f'the environment {name} has it: environment="{name}"'
         packages = [package_of(module) for module in modules]
@@ -149,7 +151,7 @@ class Environments(Struct, frozen=True, kw_only=True):
         return f"{_ADD} python = [{listed}]"
 
     def _parts(self, name: str) -> list[tuple[Ecosystem, LockRequest]]:
-        """The kinds of packages that one of the operator's has, with what is required of each."""
+        """The kinds of packages in one of the operator's environments, with the requirements of each."""
         if name not in self._requests:
             pairs = ((one, one.request_of(self.named[name])) for one in self.ecosystems)
             self._requests[name] = [(ecosystem, wanted) for ecosystem, wanted in pairs if wanted is not None]
@@ -175,7 +177,7 @@ class Environments(Struct, frozen=True, kw_only=True):
             lock = await to_thread.run_sync(self._find_lock, ecosystem, name, wanted)
             if lock is None:
                 lock = await self._resolve(ecosystem, name, wanted, guard, on_progress)
-                self.store.save_lock(wanted, lock)  # what a person is asked about stays what it was
+                self.store.save_lock(wanted, lock)  # the lock that a person approves stays the same
             self._check(name, lock)
             async with guard.admit(_action_of(name, wanted.specifiers, lock)) as ending:
                 tree = await to_thread.run_sync(self.store.find_whole_tree, lock.sha256, ecosystem.platform)
@@ -190,7 +192,7 @@ class Environments(Struct, frozen=True, kw_only=True):
     async def audit(
         self, packages: Sequence[LockedPackage], guard: Guard
     ) -> list[tuple[LockedPackage, tuple[Advisory, ...]]]:
-        """What is known about packages: those of which something is. Raises as ``AdvisoryService.find``."""
+        """The advisories about packages that have any. Raises as ``AdvisoryService.find``."""
         if self.advisories is None:
             raise Denied(
                 "environment_unavailable", "No sandbox can be built with this configuration.", hint="run doctor"
@@ -198,7 +200,7 @@ class Environments(Struct, frozen=True, kw_only=True):
         return await self.advisories.find(packages, _of_builds(guard, self.advisories.grant))
 
     async def _refuse_malware(self, lock: Lock, guard: Guard) -> None:
-        """Refuse a lock with packages that do harm on purpose, where the operator wants it looked up."""
+        """Refuse a lock with known malware, if the operator wants that looked up."""
         for one, found in await self.audit(lock.packages, guard) if self.asks_first else ():
             if known := next((advisory for advisory in found if advisory.is_malware), None):
                 raise Denied(
@@ -219,7 +221,7 @@ class Environments(Struct, frozen=True, kw_only=True):
         return None if data is None else ecosystem.read_lock(data)
 
     def _check(self, name: str | None, lock: Lock) -> None:
-        """Refuse what the operator's list for an environment leaves out, and what no environment may have."""
+        """Refuse packages that the operator's list for an environment lacks, or that no environment may have."""
         allowed = self.named[name].allow if name is not None else ()
         for one in lock.packages:
             if allowed and not covers(allowed, one):
@@ -233,7 +235,7 @@ class Environments(Struct, frozen=True, kw_only=True):
         self, ecosystem: Ecosystem, name: str | None, wanted: LockRequest, guard: Guard, on_progress: OnProgress
     ) -> Lock:
         async def refuse_builds(pinned: str, lock: Lock) -> None:
-            """Decide about code that runs to build something, as about what programs import."""
+            """Decide about build code as about packages that programs import."""
             self._check(name, lock)
             async with guard.admit(_action_of(name, (pinned,), lock)):
                 await self._refuse_malware(lock, guard)
@@ -247,7 +249,7 @@ class Environments(Struct, frozen=True, kw_only=True):
 
     @asynccontextmanager
     async def _hold_name(self, name: str) -> AsyncIterator[None]:
-        """Be the only one on this host who makes what is called so."""
+        """Lock this name: nobody else on this host makes what it names."""
         await to_thread.run_sync(self.store.create)
         while True:
             with self.store.hold(name, wait=False) as ours:
@@ -277,7 +279,7 @@ def _builder_of(ecosystem: Ecosystem) -> Builder:
 
 
 def _of_builds(guard: Guard, grant: Grant) -> Guard:
-    """A guard for what builds fetch: under the same run, with the grant of builds."""
+    """A guard for the requests of builds: of the same run, with the grant of builds."""
     return Guard(
         grant=grant, audit=guard.audit, caller=guard.caller, run_id=guard.run_id, session=guard.session, asker=None
     )

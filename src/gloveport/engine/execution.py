@@ -72,7 +72,7 @@ else:
     skill_requests = late_module("gloveport.engine.skill_requests")
 
 NEW = "new"
-"""In place of a session's id: begin one."""
+"""In place of a session's id: begin a new session."""
 
 
 @dataclass(kw_only=True)
@@ -80,28 +80,28 @@ class Engine:
     """Runs programs.
 
     Attributes:
-        reach: What they can reach; may be replaced at any time, and counts for what begins then.
-        gateway: Their way out over HTTP.
-        hub: Their way out to tools.
-        look_up: Tells the addresses of a host.
-        sessions: Those that keep an interpreter between calls.
-        runs: Those of them that may outlive their requests.
-        desk: Where a person is asked.
-        provider: The model that the operator has configured.
+        reach: What programs can reach; may be replaced at any time, for runs that begin from then on.
+        gateway: Their outbound HTTP.
+        hub: Their tool gateway.
+        look_up: Resolves a host to addresses.
+        sessions: Sandboxes that keep their interpreters between calls.
+        runs: Runs that may outlive their requests.
+        desk: Asks a person.
+        provider: The configured model.
         sandbox: Hands out waiting sandboxes.
-        backend: Builds those of which none waits, and starts fork servers.
+        backend: Builds sandboxes when none waits, and starts fork servers.
         runtimes: The languages this host can run.
-        packages: What programs may ask for by themselves.
-        open_environments: Opens what they can import besides.
-        make_stock: Makes sandboxes that wait for programs like one in an environment.
-        missing: Why the others can't be run.
+        packages: Which packages programs may request.
+        open_environments: Opens the package environments.
+        make_stock: Makes a stock of sandboxes for programs like this one, in an environment.
+        missing: Why the other languages can't be run.
         spool: Host directory for the nameless files of large output.
         artifacts: Files that programs have left.
-        out_directory: Of the workspace, where it has one for files that programs have left.
-        open_skills: Opens the programs that are kept under names.
-        calls_skills: Whether programs may call them.
-        restock: Has other sandboxes wait, when ``reach`` is another.
-        recent: Programs that ran and succeeded, of which skills are saved.
+        out_directory: The workspace's directory for files that programs leave, if it has one.
+        open_skills: Opens the library of skills.
+        calls_skills: Whether programs may call skills.
+        restock: Replaces the waiting sandboxes when ``reach`` has changed.
+        recent: Recent successful runs, from which skills are saved.
     """
 
     policy: Policy
@@ -138,24 +138,24 @@ class Engine:
         self._granted = self._make_cache()
 
     def let_write(self, mount: Mount, sandbox: StockedSandbox) -> None:
-        """Let programs write to this mount of the policy, in sandboxes that come from here. Before the first run."""
+        """Let programs write to this mount of the policy, in sandboxes of this source. Call it before the first run."""
         self.sandbox = sandbox
         self._granted = self._make_cache(mount)
 
     @property
     def skills(self) -> "SkillLibrary":
-        """Programs that are kept under names. Opened when something first asks for it."""
+        """The library of skills, opened on first use."""
         return self.open_skills()
 
     @property
     def environments(self) -> "Environments":
-        """What programs can import besides what their languages have. Opened when something first asks for it."""
+        """The package environments, opened on first use."""
         if self._environments is None:
             self._environments = self.open_environments()
         return self._environments
 
     def adopt_environments(self, environments: "Environments") -> None:
-        """Let programs that begin from now on have these."""
+        """Use these environments for runs that begin from now on."""
         self._environments, self.packages = environments, environments.rules
         self._granted = self._make_cache(self._granted.writable)
 
@@ -187,8 +187,8 @@ class Engine:
 
         Args:
             request: What to run, and under which narrower limits.
-            caller: Who asks, for the audit log.
-            share: Whose fair share of the places the run takes; without it, the caller's. Callers must not choose it.
+            caller: The caller, for the audit log.
+            share: Owner of the fair share that the run takes; by default the caller. Callers must not choose it.
             on_output: Called with the program's output as it comes.
             context: The services that the run may call; without it, none.
 
@@ -246,7 +246,7 @@ class Engine:
             return refusal(run_id, request, grant, denial)
 
     def _remember(self, run: Execution, result: Result) -> None:
-        """Keep what a skill could be saved from: not what depends on a session, nor what is a skill already."""
+        """Remember a run from which a skill could be saved: none of a session, and none of a skill."""
         if result.status != "ok" or run.request.session is not None or run.context.skill is not None:
             return
         grant = run.guard.grant
@@ -259,18 +259,18 @@ class Engine:
 
     @property
     def skill_requests(self) -> "SkillRequests":
-        """What callers ask about skills."""
+        """Handles callers' requests about skills."""
         return skill_requests.SkillRequests(library=self.skills, recent=self.recent, audit=self.audit)
 
     @property
     def session_requests(self) -> SessionRequests:
-        """What sessions are asked for besides running programs."""
+        """Handles session requests besides running programs."""
         return SessionRequests(
             sessions=self.sessions, audit=self.audit, admission=self.admission, vault=self.gateway.vault
         )
 
     def _may_have_environment(self, request: Request) -> bool:
-        """Whether one may be for it, as far as is known without opening them."""
+        """Whether the request may need an environment, as far as is known without opening them."""
         return self._environments is not None or request.environment is not None
 
     async def _run(self, run: Execution, session: Session | None) -> Result:
@@ -296,12 +296,13 @@ class Engine:
                     outcome, artifacts = await self._use(child, run, None, output, session)
             else:
                 assert program is not None  # noqa: S101 - only a session that there is has none
-                # Who waits for another run while it has a place could wait for ever: a skill that it calls takes none.
+                # A run that holds a place and waits for another run could wait for ever: a skill that it calls takes no
+                # place.
                 place = self.admission.place(run.share) if run.depth == 0 else contextlib.nullcontext()
                 async with place, self.sandbox.start(self._plan(run, program)) as child:
                     outcome, artifacts = await self._use(child, run, program, output, None)
         finally:
-            shown = await output.finish(self.archive)  # what it has said is kept, however it ends
+            shown = await output.finish(self.archive)  # its output is kept, however it ends
         result = result_of(
             run,
             outcome,
@@ -325,14 +326,14 @@ class Engine:
     async def _use(
         self, child: Child, run: Execution, program: Program | None, output: RunOutput, session: Session | None
     ) -> tuple[Outcome, Artifacts]:
-        """Run it in this sandbox, and take what it leaves."""
+        """Run it in this sandbox, and collect the files that it leaves."""
         if run.request.files:
             await self._write_inputs(child, run.request)
         outcome = await self._run_in(child, run, program, output, session)
         return outcome, await self._collect(child, outcome, run, session)
 
     async def _write_inputs(self, child: Child, request: Request) -> None:
-        """Put the files that come with a program where it begins.
+        """Put the files that come with a program into its working directory.
 
         Raises:
             Denied: There is no room for them.
@@ -347,9 +348,9 @@ class Engine:
             ) from error
 
     async def _collect(self, child: Child, outcome: Outcome, run: Execution, session: Session | None) -> Artifacts:
-        """What the program has left, with previews of its pictures where they will be shown."""
-        is_lost = session is not None and outcome.session is None  # it is dead, and its turn over
-        if is_lost or run.depth:  # whoever has called a skill gets its value alone
+        """The files that the program left, with previews of pictures that will be shown."""
+        is_lost = session is not None and outcome.session is None  # the session is dead, and its turn over
+        if is_lost or run.depth:  # the caller of a skill gets only its value
             return Artifacts()
         collector = Collector(store=self.artifacts, vault=self.gateway.vault, audit=self.audit, out=self.out_directory)
         known = None if session is None else session.out
@@ -359,7 +360,7 @@ class Engine:
         return await self._previewer.add_previews(found, bundle)
 
     async def show_picture(self, found: Found, share: str) -> Found:
-        """A picture that is kept, with a preview where it needs one; where none can be made, it says why."""
+        """A kept picture, with a preview if it needs one, or with the reason why none could be made."""
         async with self.admission.place(share):
             await self._previewer.add_preview(found)
         return found
@@ -375,7 +376,7 @@ class Engine:
         )
 
     def _skills_of(self, run: Execution) -> "SkillCalls | None":
-        """The skills that its program may call; None where it may call none."""
+        """The skills that the run's program may call; None if it may call none."""
         if not run.guard.grant.skills:
             return None
         return skill_calls.SkillCalls(
@@ -387,7 +388,7 @@ class Engine:
         )
 
     def _notice_skills(self) -> None:
-        """Let programs call skills from now on, where there are some by now."""
+        """Let programs call skills from now on, if some exist by now."""
         if not self.reach.skills and self.calls_skills and not self.skills.is_empty:
             self.reach = self.reach.with_skills()
             self.restock()
@@ -402,7 +403,7 @@ class Engine:
     async def _run_in(
         self, child: Child, run: Execution, program: Program | None, output: RunOutput, session: Session | None
     ) -> Outcome:
-        """Run the program in this sandbox, with its doors open, and scrub what it says."""
+        """Run the program in this sandbox, with its doors open, and scrub its output."""
         value_bytes, vault, clock = run.guard.grant.limits.output_bytes, self.gateway.vault, run.guard.clock
         run_program: Callable[..., Awaitable[Outcome]]
         if session is not None:
@@ -435,7 +436,7 @@ class Engine:
             return replace(outcome, report=report)
 
     def _prepare(self, runtimes: Mapping[Language, Runtime], run: Execution) -> Program:
-        """The program, for a sandbox that is the same for all requests: it is the doors that narrow what it reaches."""
+        """Prepare the program for a sandbox that is the same for all requests: the doors narrow what it reaches."""
         reach = run.reach
         whole = {
             "egress": reach.egress,
@@ -454,5 +455,5 @@ class Engine:
         return runtimes[run.request.language].prepare(run.source, grant, types)
 
     def clean(self, text: str) -> str:
-        """The text without secrets: one may have been hidden between escapes that are gone now."""
+        """The text without secrets: removed escape sequences may have hidden one."""
         return self.gateway.vault.clean(text)

@@ -1,4 +1,4 @@
-"""Caches what each request is granted and the plan of its sandbox: few requests differ in them."""
+"""Caches the grant of each request and the plan of its sandbox: few requests differ in them."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -49,7 +49,7 @@ class GrantCache(Struct, frozen=True, kw_only=True):
     )
 
     def write_out(self, grant: Grant) -> str:
-        """It as JSON. Most are those that were made here before."""
+        """The grant as JSON. Most grants were made here before."""
         known = self._texts.get(id(grant))
         if known is None or known[0] is not grant:
             if len(self._texts) >= _MOST_REMEMBERED:
@@ -58,7 +58,7 @@ class GrantCache(Struct, frozen=True, kw_only=True):
         return known[1]
 
     def grant(self, reach: Reach, request: Request) -> Grant:
-        """``grant_for``: of a request, a grant depends on its limits, APIs and tools alone.
+        """``grant_for`` with a cache: a grant depends only on a request's limits, APIs and tools.
 
         Raises:
             Denied: The policy has no such grant.
@@ -78,13 +78,15 @@ class GrantCache(Struct, frozen=True, kw_only=True):
         return grant.model_copy(update={"mounts": mounts, "writable": (self.writable,)})
 
     def _mounts_left(self, grant: Grant) -> tuple[Mount, ...] | None:
-        """What a skill that sees fewer mounts than the policy has sees of them; None where it sees all."""
+        """The mounts that a skill sees, if fewer than the policy's; None if it sees all."""
         left = (*grant.mounts, *grant.writable)
         return None if len(left) == len(self.policy.mounts) else left
 
     def plan(self, run: Execution, program: Program) -> Plan:
-        """``make_plan``: of a language's programs, a plan depends on what they import, and on the mounts of a skill."""
-        if run.depth:  # whose limits are what the program that has called it has left, and no request's
+        """``make_plan`` with a cache: within a language, a plan depends on the program's imports and a skill's
+        mounts.
+        """
+        if run.depth:  # its limits are what its calling program has left, and no request's
             return self._make_plan(run, program)
         language = "session" if program.session else run.request.language
         address = "" if run.environment is None else run.environment.address
@@ -95,14 +97,14 @@ class GrantCache(Struct, frozen=True, kw_only=True):
         )
 
     def plan_ahead(self, run: Execution, program: Program) -> Plan:
-        """The same for whoever may ask for all that the policy gives."""
+        """The same for a request of all that the policy gives."""
         return self._make_plan(run, program, self.policy.limits)
 
     def _make_plan(self, run: Execution, program: Program, limits: Limits | None = None) -> Plan:
         grant, system = run.guard.grant, self.system
         if limits is not None:
             grant = grant.model_copy(update={"limits": limits})
-        if (environment := run.environment) is not None:  # whose packages stand in the place of those for data work
+        if (environment := run.environment) is not None:  # its packages replace the data packages
             if environment.env:
                 system = system.model_copy(update={"packages": (), "env": environment.env})
             program = program.model_copy(update={"binds": (*program.binds, *environment.mounts)})
@@ -111,7 +113,7 @@ class GrantCache(Struct, frozen=True, kw_only=True):
 
 
 def session_grant(session: Session, request: Request, asked: Grant, now: Reach) -> Grant:
-    """What a call may do: what its session got when it began, as far as the configuration still says the same.
+    """The grant of a call: its session's first grant, as far as the configuration still allows the same.
 
     Raises:
         Denied: The call asks for something else.
@@ -145,7 +147,7 @@ def session_grant(session: Session, request: Request, asked: Grant, now: Reach) 
 
 
 def _get_or_make(known: dict[Key, Made], key: Key, make: Callable[[], Made]) -> Made:
-    """What was made for this key before, or is made now. Callers may ask for any limits, so not all is kept."""
+    """The cached value of this key, made if missing. Callers may ask for any limits, so the cache is bounded."""
     made = known.get(key)
     if made is None:
         if len(known) >= _MOST_REMEMBERED:

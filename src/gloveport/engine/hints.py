@@ -12,7 +12,7 @@ _NO_MODULE = (
     "--no-npm is specified",
     "--no-remote is specified",
 )
-"""What node and Deno say, which load no package from elsewhere."""
+"""Messages of node and Deno, which load no package from elsewhere."""
 
 _NO_PACKAGE = (
     "No module named",
@@ -21,7 +21,7 @@ _NO_PACKAGE = (
     "Missing optional dependency '",
     "Unable to find a usable engine",
 )
-"""What Python, pip and pandas say."""
+"""Messages of Python, pip and pandas."""
 
 _NO_NETWORK = (
     "Name or service not known",
@@ -30,7 +30,7 @@ _NO_NETWORK = (
     "Network is unreachable",
     "Requires net access",
 )
-"""What libc, curl and Deno say where there is no network: a reader who takes it for a passing fault tries again."""
+"""Messages of libc, curl and Deno without a network: a reader who takes this for a passing fault tries again."""
 
 _NO_TOOLS_HINT = (
     "there are no tools here: the owner has connected no servers; `gloveport import` takes over those of other clients"
@@ -41,7 +41,7 @@ _PIP_HINT = (
 )
 _MISSING_MODULE = re.compile(r"No module named '([A-Za-z_][A-Za-z0-9_]{0,63})")
 _MISSING_BESIDE_PANDAS = re.compile(r"(?:`Import |Missing optional dependency ')([A-Za-z_][A-Za-z0-9_]{0,63})")
-"""What pandas says of a package that it would read or write a file with, the best one first."""
+"""Messages of pandas about a package for reading or writing a file, the best package first."""
 
 _NPM_NAME = r"(?:npm:)?/?((?:@[a-z0-9~-][a-z0-9._~-]*/)?[a-z0-9~-][a-z0-9._~-]*)"
 _MISSING_OF_NPM = (
@@ -50,7 +50,7 @@ _MISSING_OF_NPM = (
     re.compile(rf"matching package for '{_NPM_NAME}[@/']"),
     re.compile(rf"--no-npm is specified\n.*[\"']{_NPM_NAME}[@/\"']"),
 )
-"""What Deno and Node say of a package that is not there, and the line of the program that follows."""
+"""Messages of Deno and Node about a missing package, and the program's line that follows."""
 
 _SAYS_ITSELF = "ToolError"
 _WANTS_PACKAGES = "PackagesError"
@@ -58,8 +58,8 @@ _WANTS_PACKAGES = "PackagesError"
 
 
 def find_missing_modules(failure: Failure) -> tuple[str, ...]:
-    """Modules, by the first part of their names, that a program would do with; none where it is another failure. What
-    pandas lacks has to lie beside pandas. Of npm it is the package, with ``npm:`` before it.
+    """Missing modules, by the first part of their names; none for another failure. A package that pandas lacks has to
+    lie beside pandas. For npm it is the package, with ``npm:`` before it.
     """
     said = f"{failure.message}\n{failure.traceback}"
     if found := next(filter(None, (pattern.search(said) for pattern in _MISSING_OF_NPM)), None):
@@ -72,13 +72,13 @@ def find_missing_modules(failure: Failure) -> tuple[str, ...]:
 
 
 def find_hint(failure: Failure, stderr: str, grant: Grant, packages: str) -> str:
-    """Say what to do after a failure; empty where nothing is known.
+    """Suggest what to do after a failure; empty if nothing is known.
 
     Args:
-        failure: Of the program.
-        stderr: What the answer shows of standard error.
-        grant: What the program had.
-        packages: What its interpreter can import, as its runtime says.
+        failure: The program's failure.
+        stderr: Standard error, as far as the answer shows it.
+        grant: The program's grant.
+        packages: Its interpreter's packages, as its runtime describes them.
     """
     if failure.type == _SAYS_ITSELF:
         return ""

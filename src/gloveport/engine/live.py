@@ -1,4 +1,4 @@
-"""Shows the output of a run that has no result: so far while it goes on, all of it where it was cancelled."""
+"""Shows the output of a run without a result: a running one's output so far, a cancelled one's whole output."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
@@ -11,18 +11,18 @@ Streams: TypeAlias = Mapping[Stream, Output]
 
 
 class LiveOutput(Struct, eq=False):
-    """What one run has written."""
+    """The output of one run."""
 
     _read: Callable[[], Streams] = field(default=dict)
 
     def follow(self, read: Callable[[], Streams]) -> None:
-        """From now on ``read`` tells it."""
+        """Read the output from ``read`` from now on."""
         self._read = read
 
     def keep(self, streams: Streams) -> None:
-        """No more comes, and this was all."""
+        """Keep these as the final output."""
         self._read = lambda: streams
 
     def streams(self) -> Streams:
-        """What there is; nothing before the run has a place."""
+        """The output so far; empty before the run has a place."""
         return self._read()

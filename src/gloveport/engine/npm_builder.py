@@ -3,8 +3,8 @@
     resolve   Deno makes a lock from requirements, and a program of ours adds how old each package is
     install   Deno fetches, compares with the digests of the lock, and unpacks; it runs no script of a package
 
-When they are dead, this process looks at what they have left, and makes the tree of it (``environments/seal.py``). What
-says which names programs can import is written by this process.
+When they are dead, this process checks the files that they left, and makes the tree of them (``environments/seal.py``).
+This process itself writes the file that says which names programs can import.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ from gloveport.policy.npm_requests import OF_JSR
 from gloveport.runtimes.typescript import DENO, DENO_CONFIG, RESERVED_BYTES, Deno
 
 PLATFORM: Final = "npm"
-"""What its trees are for, as ``EnvironmentStore`` calls it."""
+"""The platform of its trees, as ``EnvironmentStore`` names it."""
 
 _CACHE: Final = f"{PACKAGES}/cache"
 _DENO_LOCK: Final = "deno.lock"
@@ -112,7 +112,7 @@ class NpmBuilder(Struct, frozen=True, kw_only=True):
             if said.outcome.exit_code != 0:
                 raise said.failure("package_refused", "The packages can't be installed")
             on_progress("checking what was installed")
-            # Nothing is written below a name that a sandbox could have given to a link.
+            # We write nothing below a name that a sandbox could have made a link.
             tree = build.work.parent / "tree-of-npm"
             tree.mkdir(mode=0o700)
             try:
@@ -127,7 +127,7 @@ class NpmBuilder(Struct, frozen=True, kw_only=True):
 
     @contextlib.asynccontextmanager
     async def _open_sandboxes(self, imports: Mapping[str, str]) -> AsyncIterator[BuildSandboxes]:
-        """Sandboxes in whose directory Deno finds what is required, and where from."""
+        """Sandboxes in whose directory Deno finds the requirements and the registries."""
         opened = self.host.open_sandboxes(self.grant, self.deno.binds, _ENV, reserved_bytes=RESERVED_BYTES)
         async with opened as build:
             told = {"nodeModulesDir": "manual", "imports": dict(imports), "lock": f"./{_DENO_LOCK}"}

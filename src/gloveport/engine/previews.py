@@ -1,7 +1,7 @@
 """Makes previews of pictures that programs have left, small enough to be shown.
 
-Nothing of them is decoded in this process. What is too large is made smaller by Pillow in a sandbox of its own, whose
-answer is looked at anew; what that sandbox does not survive is not shown.
+This process decodes none of them. Pillow makes large pictures smaller in a sandbox of its own, whose answer is checked
+anew; a picture that this sandbox does not survive is not shown.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ from gloveport.sandbox.run.out_files import OutFiles
 from gloveport.sandbox.run.sinks import DiscardedOutput
 
 LONG_EDGE: Final = 1568
-"""In pixels: clients' models see no more of a picture, and some end the conversation at a larger one."""
+"""In pixels: clients' models see no more detail, and some end the conversation at a larger picture."""
 
 MOST_SHOWN: Final = 4
 SHOWN_BYTES: Final = 510_000
@@ -46,8 +46,8 @@ class Previewer(Struct, frozen=True, kw_only=True):
     """Makes pictures small enough to be shown, in sandboxes like those of any program.
 
     Attributes:
-        reach: Of all programs; nobody answers the doors of these.
-        runtime: Python's.
+        reach: The reach of all programs; the doors of these are not answered.
+        runtime: The runtime of Python.
     """
 
     policy: Policy
@@ -57,7 +57,9 @@ class Previewer(Struct, frozen=True, kw_only=True):
     sandbox: Sandbox
 
     async def add_previews(self, files: Artifacts, bundle: Bundle | None) -> Artifacts:
-        """The same, and previews of the first pictures are with them, where they need some; or it says why not."""
+        """The files' metadata, with previews of the first pictures that need one, or with the reason why there is
+        none.
+        """
         numbers = [number for number, one in enumerate(files.files, 1) if is_picture(one)][:MOST_SHOWN]
         if bundle is None or not numbers:
             return files
@@ -68,7 +70,7 @@ class Previewer(Struct, frozen=True, kw_only=True):
         return files.model_copy(update={"files": tuple(told)})
 
     async def add_preview(self, found: Found, most_bytes: int = SHOWN_BYTES) -> Artifact:
-        """What is known of a picture, which has a preview from now on where it needs one."""
+        """The metadata of a picture, after making a preview if it needs one."""
         one = found.artifact
         if found.preview is not None or fits(one, most_bytes):
             return one
@@ -88,7 +90,7 @@ class Previewer(Struct, frozen=True, kw_only=True):
         return one
 
     async def _run(self, source: str, files: Mapping[str, bytes]) -> bytes | None:
-        """Run a program of ours on hostile input. What it has left as ``OUT/picture``, if anything."""
+        """Run a program of ours on hostile input; returns its output ``OUT/picture``, if any."""
         most, reach = self.policy.limits, self.reach
         limits = most.model_copy(update={"wall_seconds": min(_PREVIEW_SECONDS, most.wall_seconds)})
         asked = Request(language="python", code=source)
@@ -109,12 +111,12 @@ class Previewer(Struct, frozen=True, kw_only=True):
 
 
 def is_picture(one: Artifact) -> bool:
-    """Whether it is one that clients show."""
+    """Whether it is a picture that clients show."""
     return one.mime_type in ("image/png", "image/jpeg", "image/webp", "image/gif")
 
 
 def has_picture(files: Artifacts) -> bool:
-    """Whether there is one among them."""
+    """Whether there is a picture among them."""
     return any(map(is_picture, files.files))
 
 
@@ -124,7 +126,7 @@ def fits(one: Artifact, most_bytes: int = SHOWN_BYTES) -> bool:
 
 
 def shown_pictures(store: ArtifactStore, files: Sequence[Artifact], owner: str) -> Sequence[Preview]:
-    """What an answer shows of the pictures among these: as many, and as much, as it can hold."""
+    """The pictures among these files that an answer shows: as many as it can hold."""
     shown: list[Preview] = []
     left = SHOWN_BYTES
     for one in [one for one in files if is_picture(one)][:MOST_SHOWN]:
@@ -137,7 +139,7 @@ def shown_pictures(store: ArtifactStore, files: Sequence[Artifact], owner: str) 
 
 
 def picture_of(found: Found) -> Preview | None:
-    """What is shown of a picture; None where that was not made."""
+    """The shown form of a picture; None if its preview could not be made."""
     if found.preview is not None:
         return found.preview
     one = found.artifact
@@ -145,7 +147,7 @@ def picture_of(found: Found) -> Preview | None:
 
 
 async def _read_output(child: Child) -> bytes | None:
-    """What a program of ours has left as ``OUT/picture``."""
+    """Read the file ``OUT/picture`` that a program of ours has left."""
     await child.wait_dead()
     left: dict[str, bytearray] = {}
 

@@ -1,12 +1,13 @@
 """Resolves and builds environments of Python in sandboxes.
 
     resolve   uv makes a lock from requirements         the index is its only door
-    fetch     a program of ours gets what it names      the same door
+    fetch     a program of ours gets its files          the same door
     install   uv unpacks and compiles one wheel         there is no door
 
-Each writes into a directory of its own, whose size is watched. When it is dead, this process looks at what it has left
-and takes it over. What was installed of a wheel is kept (``environments/wheel_store.py``), so that of the next
-environment that has it no program runs. What may be built from source is built before (``source_builder``).
+Each writes into a directory of its own, whose size is watched. When it is dead, this process checks the files that it
+left and takes them over. The installed files of a wheel are kept (``environments/wheel_store.py``), so the next
+environment with that wheel needs no program. Packages that may be built from source are built before
+(``source_builder``).
 """
 
 import contextlib
@@ -90,7 +91,7 @@ class PythonBuilder(Struct, frozen=True, kw_only=True):
 
     @contextlib.asynccontextmanager
     async def _open(self, pins: Sequence[Pin], *, is_shared: bool) -> AsyncIterator[BuildSandboxes]:
-        """Sandboxes without a door, for some wheels; what does not write to a directory of all has room in memory."""
+        """Sandboxes without a door, to install wheels; unless they share a directory, they write to memory."""
         grant = self.uv.host.grant(())
         if not is_shared:
             limits = grant.limits.model_copy(update={"out_bytes": _OUT_BYTES})
@@ -102,18 +103,18 @@ class PythonBuilder(Struct, frozen=True, kw_only=True):
                 write_input(build.work / f"{pin.name}.txt", pin.requirement)
                 if not await to_thread.run_sync(self.uv.host.store.wheels.take, pin.wheel, wheels / pin.wheel.file):
                     raise Denied("package_refused", f"{pin.wheel.file} is gone.", hint="try again")
-            for path in (build.work, *build.work.rglob("*")):  # in a sandbox that only reads, nothing is its own
+            for path in (build.work, *build.work.rglob("*")):  # a sandbox that only reads owns none of these
                 path.chmod(0o755)
             yield build
 
     async def _install(self, build: BuildSandboxes, pin: Pin, place: str) -> SealedTree:
-        """Install a wheel where nothing else can be written to, and keep what comes out.
+        """Install a wheel in a sandbox that can write nowhere else, and keep the installed files.
 
         Args:
             build: Its sandboxes.
-            pin: What is installed.
-            place: Where it is written, as the sandbox sees it: in memory at ``OUT``, or below the directory of a build
-                that has no other.
+            pin: The wheel.
+            place: The target as the sandbox sees it: ``OUT`` in memory, or a path below the directory of a build with
+                one sandbox.
         """
         host, found = self.uv.host, list[SealedTree]()
 
@@ -134,6 +135,6 @@ class PythonBuilder(Struct, frozen=True, kw_only=True):
 
 _OUT_BYTES: Final = ByteSize(512 * MIB)
 _IN_MEMORY_BYTES: Final = 32 << 20
-"""What of a wheel is larger than that is installed on the disk: it may be some ten times as large."""
+"""Larger wheels are installed on the disk: their files may be some ten times as large."""
 
 _INSTALL: Final = ("--offline", "--no-index", "--no-deps", "--only-binary", ":all:", "--quiet")

@@ -1,4 +1,4 @@
-"""What the executions of a server can reach, and all that follows from it; replaced as a whole on a reload."""
+"""What the executions of a server can reach, and all that is derived from it; replaced as a whole on a reload."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -19,16 +19,16 @@ else:
 
 
 class Reach:
-    """Immutable; each is equal to itself alone.
+    """Immutable; compared by identity.
 
     Attributes:
-        egress: What the operator's policy says of HTTP and TCP.
-        servers: What it says of other MCP servers.
-        toolbox: What programs may do with their tools.
-        sampling: What it says of language models.
+        egress: The operator's policy for HTTP and TCP.
+        servers: The policy for other MCP servers.
+        toolbox: The servers' tools that programs may call.
+        sampling: The policy for language models.
         skills: Whether there are skills that programs may call.
         network: The network of every sandbox under it.
-        way_out: The same without a door to the tools: of commands, which call none.
+        way_out: The network of commands, without a door to the tools: commands call none.
     """
 
     def __init__(
@@ -65,12 +65,12 @@ class Reach:
 
     @cached_property
     def redactions(self) -> "scrub.Needles":
-        """What leaves in no request."""
+        """Texts that are redacted in every request."""
         return scrub.Needles.literal(self.egress.redact, "REDACTED")
 
     @cached_property
     def has_secrets(self) -> bool:
-        """Whether anything that is secret can come back."""
+        """Whether a secret can come back in an answer."""
         return (
             any(api.active and api.auth for api in self.egress.apis.values())
             or any(server.active and (server.secret_env or server.auth) for server in self.servers.values())

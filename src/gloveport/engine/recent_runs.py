@@ -1,4 +1,4 @@
-"""Programs that ran and succeeded a while ago, with what they did: what a skill is saved from."""
+"""Recent successful runs, with their program and the rights they used: skills are saved from these."""
 
 from collections import OrderedDict
 from typing import Final
@@ -16,9 +16,9 @@ class RecentRun(Struct, frozen=True, kw_only=True):
     """A run that succeeded.
 
     Attributes:
-        owner: Whose share it took: nobody else may know of it.
-        used: What it was let do.
-        mounts: Paths inside of the owner's directories that it could see.
+        owner: The owner of the share that it took: nobody else may know of it.
+        used: The rights that it used.
+        mounts: Paths, inside, of the owner's directories that it could see.
     """
 
     owner: str
@@ -29,18 +29,18 @@ class RecentRun(Struct, frozen=True, kw_only=True):
 
     @property
     def bytes(self) -> int:
-        """How much of it is kept, about."""
+        """Its approximate size."""
         return len(self.request.code) + sum(map(len, self.request.files.values())) + len(self.result.stdout.text)
 
 
 class RecentRuns(Struct):
-    """The last of them, in memory alone."""
+    """The latest runs, kept only in memory."""
 
     _runs: OrderedDict[str, RecentRun] = field(default_factory=OrderedDict)
     _bytes: int = 0
 
     def add(self, run: RecentRun) -> None:
-        """Keep one; the oldest go when there are many, or much of them."""
+        """Keep a run; the oldest go when there are too many, or they are too large."""
         self._runs[run.result.run_id] = run
         self._bytes += run.bytes
         while len(self._runs) > _MOST or (self._bytes > _MOST_BYTES and len(self._runs) > 1):
@@ -48,6 +48,6 @@ class RecentRuns(Struct):
             self._bytes -= gone.bytes
 
     def find(self, run_id: str, owner: str) -> RecentRun | None:
-        """One of this owner's; None where there is none, or no longer."""
+        """A run of this owner; None if there is none, or no longer."""
         run = self._runs.get(run_id)
         return run if run is not None and run.owner == owner else None

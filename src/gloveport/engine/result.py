@@ -1,4 +1,4 @@
-"""Builds the result of one execution for the caller, and what the audit log says of it."""
+"""Builds the result of one execution for the caller, and its facts for the audit log."""
 
 import hashlib
 from collections.abc import Callable
@@ -46,16 +46,16 @@ def result_of(
     clean: Callable[[str], str],
     runtime: Runtime,
 ) -> Result:
-    """The result of a run that is over. What a program chose of its texts, but for the value, is made harmless here.
+    """The result of a run that is over. Texts that the program chose are made harmless here, except its value.
 
     Args:
         run: What was run.
-        outcome: What the sandbox saw.
-        shown: Of its streams, what the answer shows.
-        artifacts: Files that it has left.
-        session: How its session stands, where it was a call of one.
-        clean: Takes secrets out of a text: one may have been hidden between escapes that are gone now.
-        runtime: Of its language.
+        outcome: The sandbox's outcome.
+        shown: The shown part of its streams.
+        artifacts: The files that it left.
+        session: The session's state, if this was a call of one.
+        clean: Takes secrets out of a text: removed escape sequences may have hidden one.
+        runtime: The runtime of its language.
     """
 
     def scrub_texts(told: Told) -> Told:
@@ -65,7 +65,7 @@ def result_of(
     request, grant, journal, ledger = run.request, run.guard.grant, run.journal, run.ledger
     verdict = judge(outcome, stderr=shown["stderr"].text, truncated=any(output.truncated for output in shown.values()))
     hint = verdict.hint
-    is_told = any(request.code for request in journal.listed)  # a refusal says itself what to do
+    is_told = any(request.code for request in journal.listed)  # a refusal carries its own hint
     if verdict.error is not None and not verdict.limits_hit and not is_told:
         hint = hints.find_hint(verdict.error, shown["stderr"].text, grant, runtime.packages)
     value = verdict.value
@@ -114,9 +114,9 @@ def refusal(run_id: str, request: Request, grant: Grant, denial: Denied) -> Resu
 
 
 def facts(result: Result, grant: str) -> dict[str, JsonValue]:
-    """What the audit log says of a run that is over: sizes and outcome, nothing that the program wrote.
+    """The audit log's facts about an ended run: sizes and outcome, nothing that the program wrote.
 
-    ``grant``: that of the result, as JSON.
+    ``grant``: the result's grant as JSON.
     """
     body = result.model_dump_json(exclude={"grant"})
     return {
@@ -137,7 +137,7 @@ def facts(result: Result, grant: str) -> dict[str, JsonValue]:
 
 
 def _find_spent_limits(limits: Limits, journal: RequestJournal, ledger: Ledger) -> tuple[LimitName, ...]:
-    """The limits of what a run may do through its doors that it has run into."""
+    """The limits on requests through its doors that a run has reached."""
     counted: tuple[tuple[LimitName, int, int], ...] = (
         ("requests", journal.begun, limits.requests),
         ("tool_calls", ledger.begun, limits.tool_calls),
@@ -147,7 +147,7 @@ def _find_spent_limits(limits: Limits, journal: RequestJournal, ledger: Ledger) 
 
 
 def _json_or_none(stdout: Output) -> JsonValue:
-    """A shell program's value is what command substitution would yield, where that is one JSON document."""
+    """A shell program's value: its output as command substitution would yield it, if that is one JSON document."""
     try:
         value: JsonValue = None if stdout.truncated else pydantic_core.from_json(stdout.text, allow_inf_nan=False)
     except ValueError:

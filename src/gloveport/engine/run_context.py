@@ -1,4 +1,4 @@
-"""The context of one run: the services that it may call, and what it was granted when it began."""
+"""The context of one run: the services that it may call, and its grant."""
 
 import hashlib
 import os
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from gloveport.sampling.sampler import AskClient
 
 OnOutput: TypeAlias = Callable[[Stream, str], None]
-"""Takes a stream's name and the text that has just come on it, escape sequences and all. Must not wait."""
+"""Takes a stream's name and its latest text, escape sequences included. Must not wait."""
 
 
 class SkillRun(Struct, frozen=True, kw_only=True):
-    """Which skill a run is of.
+    """The skill that a run executes.
 
     Attributes:
         sha256: Digest of all of its files.
-        rights: What it may do, where a person has approved exactly this; None: it runs as any program does.
+        rights: Its rights, if a person has approved exactly this version; None: it runs like any program.
     """
 
     name: str
@@ -41,11 +41,11 @@ class SkillRun(Struct, frozen=True, kw_only=True):
 
 
 class SkillBudget(Struct, eq=False, kw_only=True):
-    """What all skills that one run calls may take together, however they call each other.
+    """The budget of all skills that one run calls, including nested calls.
 
     Attributes:
         cpu_seconds: Processor time that is left.
-        begun: How many there were.
+        begun: How many skills were started.
     """
 
     cpu_seconds: float
@@ -53,11 +53,11 @@ class SkillBudget(Struct, eq=False, kw_only=True):
 
 
 class Nesting(Struct, frozen=True, kw_only=True):
-    """That a run's program has called a skill, and what this may do.
+    """A skill call of a run's program, and the grant of the skill.
 
     Attributes:
-        outer: The run that has called.
-        grant: What that one may do, in what it has left.
+        outer: The calling run.
+        grant: The calling run's grant, within its remaining limits.
     """
 
     outer: "Execution"
@@ -65,19 +65,20 @@ class Nesting(Struct, frozen=True, kw_only=True):
 
 
 class RunContext(Struct, frozen=True, kw_only=True):
-    """Services that one run may call: approvals and the client's model; and who is told of it.
+    """Services that one run may call: approvals and the client's model; and the observers of the run.
 
     Attributes:
-        run_id: What it is called.
-        session: Whose approvals count, and for how long; opaque. Empty where nobody is told from others.
-        asker: Who asks a person.
+        run_id: The run's id.
+        session: Identifies the session whose approvals count, and for how long; opaque. Empty where sessions can't be
+            told apart.
+        asker: Asks a person.
         ask_client: Asks the client's model.
-        live: Is told what the run has written, while there is no result.
+        live: Shows the run's output while there is no result.
         skill: The skill that runs; None for a program of the caller's own.
-        used: Is told what the run was let do, where a skill is to learn it.
-        shows_pictures: Whether pictures that the run leaves will be shown, and so have to be small enough.
-        nesting: Which run has called this one; None where a caller has.
-        on_progress: Is told how far its environment is, where that is built first.
+        used: Collects the rights that the run uses, if a skill is to learn them.
+        shows_pictures: Whether pictures that the run leaves will be shown, so they must be small enough.
+        nesting: The run that has called this one; None for a caller's own run.
+        on_progress: Hears the progress of its environment's build, if there is one.
     """
 
     run_id: str = field(default_factory=lambda: f"run-{os.urandom(8).hex()}")
@@ -93,14 +94,14 @@ class RunContext(Struct, frozen=True, kw_only=True):
 
 
 class Execution(Struct, frozen=True, kw_only=True):
-    """One execution, and what it was granted when it began.
+    """One execution and its grant.
 
     Attributes:
-        share: Whose share it takes: see ``Engine.execute``.
-        journal: Its requests, and those of the skills that it has called.
-        ledger: The same of calls of tools.
-        budget: What the skills that it calls may take, together with those of whoever has called it.
-        depth: How many runs wait for it.
+        share: Owner of the fair share that it takes: see ``Engine.execute``.
+        journal: Its requests, including those of skills that it called.
+        ledger: Its tool calls, likewise.
+        budget: The budget of skills that it calls, shared with its calling run.
+        depth: How many calling runs wait for it.
     """
 
     id: str
@@ -118,12 +119,12 @@ class Execution(Struct, frozen=True, kw_only=True):
 
     @property
     def source(self) -> str:
-        """Its text, as the runtime of its language gets it."""
+        """Its program text, as the runtime of its language gets it."""
         code, imports = self.request.code, self.request.language in {"typescript", "javascript"}
         return with_imports_of_npm(code) if imports else code
 
     def nest_in(self, outer: "Execution") -> "Execution":
-        """The same as a run that this one has called: it reaches what that did, and is counted with it."""
+        """This execution as nested in ``outer``: it shares the outer run's reach, counters and budget."""
         return replace(
             self,
             reach=outer.reach,
@@ -134,7 +135,7 @@ class Execution(Struct, frozen=True, kw_only=True):
         )
 
     def action(self) -> Execute:
-        """What is decided and written down of it."""
+        """The action that the guard decides on and records."""
         code = self.request.code.encode("utf-8", "surrogatepass")
         return Execute(
             language=self.request.language,

@@ -16,7 +16,7 @@ ENVIRONMENT_PYTHON: Final = "/opt/environment-python"
 
 
 class PackageTree(Struct, frozen=True, kw_only=True):
-    """The packages of one ecosystem, as a run has them.
+    """The packages of one ecosystem in a run.
 
     Attributes:
         path: The tree on this host.
@@ -32,7 +32,7 @@ class RunEnvironment(Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: The operator's name of it, or ``inline``.
-        trees: One of each ecosystem that the run has packages of: a session can have more than one.
+        trees: One for each ecosystem with packages in this run: a session can have more than one.
     """
 
     name: str
@@ -40,36 +40,36 @@ class RunEnvironment(Struct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """What a result calls it."""
+        """Its name in results."""
         return f"{self.name} ({', '.join(one.tree.lock_sha256[:12] for one in self.trees)})"
 
     @property
     def address(self) -> str:
-        """What tells it from others."""
+        """Its unique address."""
         return " ".join(one.tree.address for one in self.trees)
 
     @property
     def mounts(self) -> tuple[Mount, ...]:
-        """How programs see it."""
+        """The mounts by which programs see it."""
         return tuple(Mount(source=str(one.path), target=one.ecosystem.target) for one in self.trees)
 
     @property
     def env(self) -> Mapping[str, str]:
-        """What programs are told about it."""
+        """Variables that tell programs of it."""
         return {name: text for one in self.trees for name, text in one.ecosystem.env.items()}
 
     def variables(self, path: str) -> Mapping[str, str]:
-        """What commands of a workspace are told about it.
+        """Variables that tell commands of a workspace of it.
 
         Args:
-            path: Where they find programs without it. Its own come behind those, so that none of them is shadowed.
+            path: Their ``PATH`` without it. Its own programs come last, so that they shadow none.
         """
         found = {name: text for one in self.trees for name, text in one.ecosystem.commands_env.items()}
         programs = ":".join(one.ecosystem.programs for one in self.trees)
         return {**found, "PATH": f"{ENVIRONMENT_PYTHON}:{path}:{programs}"}
 
     def runtimes(self, runtimes: Mapping[Language, Runtime]) -> Mapping[Language, Runtime]:
-        """The languages as its programs have them."""
+        """The runtimes of the languages, as its programs use them."""
         for one in self.trees:
             runtimes = one.ecosystem.runtimes(runtimes, self.name, one.tree.modules)
         return runtimes

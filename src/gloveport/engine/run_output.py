@@ -16,7 +16,7 @@ from gloveport.sandbox.run.capture import Archive, Capture
 
 _STREAMS: tuple[Stream, ...] = ("stdout", "stderr")
 _LIVE_BYTES = 4096
-"""Of each stream of a run that goes on: who looks again and again reads it each time."""
+"""Of each stream of a running program: a client that polls reads it each time."""
 
 
 class RunOutput(Struct, frozen=True):
@@ -27,7 +27,9 @@ class RunOutput(Struct, frozen=True):
 
     @classmethod
     def open(cls, run: Execution, spool: Path, clean: Callable[[str], str]) -> Self:
-        """Begin to keep it. ``spool``: host directory for what is large; ``clean``: takes secrets out of a text."""
+        """Begin to collect output. ``spool``: host directory for large output; ``clean``: takes secrets out of a
+        text.
+        """
         limits = run.guard.grant.limits
         captures = {
             stream: Capture(
@@ -44,7 +46,7 @@ class RunOutput(Struct, frozen=True):
         return output
 
     async def finish(self, archive: Archive) -> Streams:
-        """What the answer shows of it, whoever cancels. What it can't show belongs to the archive from now on."""
+        """The shown part of the output, even on cancellation. The rest moves to the archive."""
         shown: dict[Stream, Output] = {}
         for name, capture in self.captures.items():
             handle = f"output://{self.run.id}/{name}"

@@ -1,7 +1,7 @@
-"""Runs that may outlive the requests that began them: starts, attends, awaits and cancels them.
+"""Runs that may outlive the requests that began them: starts, awaits and cancels them.
 
-A run is bound to whom it was begun for: nobody else learns that it exists. What it asks for while it goes on, a word of
-a person's or of a model's, it asks whoever attends to it just then. Nothing here survives the server.
+A run is bound to its owner: nobody else learns that it exists. While it runs, its questions to a person or a model go
+to the client that attends to it at that moment. Nothing here survives the server.
 """
 
 import contextlib
@@ -21,11 +21,11 @@ from gloveport.sampling.model_question import Answer, ModelQuestion
 from gloveport.task_group import open_task_group
 
 OnOutput: TypeAlias = Callable[[str, str], None]
-"""Takes a stream's name and the text that has just come on it. Must not wait."""
+"""Takes a stream's name and its latest text. Must not wait."""
 
 
 class SamplingRequest(Struct, eq=False, kw_only=True):
-    """A question to the client's model, which waits for its answer."""
+    """A pending question to the client's model."""
 
     id: str
     question: ModelQuestion
@@ -38,7 +38,7 @@ class SamplingRequest(Struct, eq=False, kw_only=True):
         return self._answered.is_set()
 
     def settle(self, answer: Answer | UpstreamError) -> None:
-        """Answer it. What comes after the first answer means nothing."""
+        """Answer it. Only the first answer counts."""
         self._answer = self._answer or answer
         self._answered.set()
 
@@ -55,16 +55,16 @@ class SamplingRequest(Struct, eq=False, kw_only=True):
 
 
 class Run(Job, eq=False, kw_only=True):
-    """One run, going on or over.
+    """One run, running or over.
 
     Attributes:
-        language: Of its program.
-        result: What came of it; None while it goes on, or when it failed.
-        handed_out: Whether its id was given away, so that it may outlive the request that began it.
-        needs: Questions to the client's model that wait.
-        queued: Ids of questions to a person that were left to the queue, and the client was told so.
-        on_output: Gets the output as it comes, for whoever attends to it.
-        live: What it has written, while there is no result.
+        language: The language of its program.
+        result: Its result; None while it runs, or when it failed.
+        handed_out: Whether a client has its id, so that it may outlive the request that began it.
+        needs: Pending questions to the client's model.
+        queued: Ids of questions to a person that were left to the queue, which the client was told.
+        on_output: Gets the output as it comes, for the attending client.
+        live: Its output while there is no result.
     """
 
     language: Language
@@ -76,7 +76,7 @@ class Run(Job, eq=False, kw_only=True):
     live: LiveOutput = field(default_factory=LiveOutput)
 
     async def ask_model(self, question: ModelQuestion) -> Answer:
-        """Ask the model of whoever attends to this.
+        """Ask the model of the attending client.
 
         Raises:
             UpstreamError: There is no answer.
@@ -91,12 +91,12 @@ class Run(Job, eq=False, kw_only=True):
             self.notify()
 
     def output(self, stream: str, text: str) -> None:
-        """Take a piece of its output."""
+        """Pass on a piece of its output."""
         if self.on_output is not None:
             self.on_output(stream, text)
 
     def expect(self, seconds: float) -> None:
-        """End it when so much time has passed, unless this is called again: its client may have gone for good."""
+        """End it after so much time unless this is called again: its client may have gone for good."""
         self.scope.deadline = anyio.current_time() + seconds
 
     def cancel(self) -> None:
@@ -123,6 +123,6 @@ class Runs(Jobs[Run]):
 
 @contextlib.asynccontextmanager
 async def running() -> AsyncIterator[Runs]:
-    """Room for runs. On leaving, those that go on are ended."""
+    """Open the registry of runs. On leaving, running ones are ended."""
     async with open_task_group() as tasks:
         yield Runs(tasks)

@@ -1,9 +1,9 @@
-"""One session: a sandbox whose interpreters stay from one call to the next, and its calls.
+"""One session: a sandbox whose interpreters persist between calls, and its calls.
 
 One call is made at a time, and the others wait for it.
 
-A branch is a session that shares the sandbox of another, its trunk, and has a Python of its own there. It takes turns
-with it, and ends with it at the latest.
+A branch is a session that shares the sandbox of another, its trunk, and has a Python of its own there. The branch takes
+turns with its trunk, and ends with it at the latest.
 """
 
 import time
@@ -30,7 +30,7 @@ from gloveport.sandbox.run.sinks import OutputTail
 Purpose: TypeAlias = Literal["programs", "commands"]
 
 _BETWEEN_BYTES: Final = 64 * 1024
-"""Of each stream, what is written between calls and shown with the next: its end."""
+"""How much of each stream's output between calls is kept, from its end, and shown with the next call."""
 
 _SUFFIXES: Final[Mapping[Language, str]] = {"python": "py", "shell": "sh", "typescript": "ts", "javascript": "js"}
 ANEW: Final = 'begin another with session="new": variables, files and processes of this one are gone'
@@ -40,10 +40,10 @@ class SessionLimits(Struct, frozen=True, kw_only=True):
     """How long sessions live, and how many there may be.
 
     Attributes:
-        idle_seconds: Without a call, one ends after so long.
-        life_seconds: However it is used, it ends after so long.
-        per_caller: So many of one caller.
-        total: So many of all.
+        idle_seconds: A session without a call ends after so long.
+        life_seconds: A session ends after so long even if it is used.
+        per_caller: The most of one caller.
+        total: The most of all callers.
     """
 
     idle_seconds: float = 900
@@ -53,7 +53,7 @@ class SessionLimits(Struct, frozen=True, kw_only=True):
 
 
 class _Turn(Struct, eq=False):
-    """Of one call: given by the task that keeps the sandbox, which then waits until it is over."""
+    """The turn of one call: the task that keeps the sandbox gives it, and then waits until it is over."""
 
     given: anyio.Event = field(default_factory=anyio.Event)
     over: anyio.Event = field(default_factory=anyio.Event)
@@ -78,19 +78,19 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
     """One session.
 
     Attributes:
-        owner: For whom it was begun; opaque.
+        owner: Who may use it; opaque.
         purpose: Whether it runs programs of ``execute_code`` or commands of a workspace, which have other rights.
-        grant: What it got when it began.
-        reach: What there was to reach then.
-        out: What there was to take when its last call had ended, by path.
+        grant: Its grant when it began.
+        reach: What it could reach when it began.
+        out: Versions of the files in ``/out`` after its last call, by path.
         generation: See ``model.SessionState``.
-        language: Of the last program that it ran.
-        narrowed: What of its grant the configuration has taken back.
+        language: Language of its last program.
+        narrowed: The parts of its grant that the configuration has taken back.
         trunk: The session whose sandbox it shares; None where it has one of its own.
         branch: Number of its Python in that sandbox.
-        branches: Those that share its sandbox, and are not over.
-        branched: How many there have been.
-        current: Whose call goes on in its sandbox: its own, or a branch's.
+        branches: Live sessions that share its sandbox.
+        branched: How many branches there have been.
+        current: The session, itself or a branch, whose call runs in its sandbox.
         ended: Why it is over; empty while it is not.
     """
 
@@ -116,17 +116,17 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
     turn: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
     _child: Child | None = None
     _child_session: ChildSession | None = None
-    """Its interpreters, which are there as long as its sandbox is."""
+    """Its interpreters, which live as long as its sandbox."""
 
     _failure: SandboxError | None = None
     _over: anyio.Event = field(default_factory=anyio.Event)
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _next: _Turn | None = None
     _turn: _Turn | None = None
-    """That which was taken, where the task that keeps the sandbox has to give it."""
+    """The current turn, if the task that keeps the sandbox has given it."""
 
     _untold: str = ""
-    """What became of a call that was cancelled, and nobody has read."""
+    """The fate of a cancelled call, until a client has read it."""
 
     _between: tuple[OutputTail, OutputTail] = field(
         default_factory=lambda: (OutputTail(most=_BETWEEN_BYTES), OutputTail(most=_BETWEEN_BYTES))
@@ -134,7 +134,7 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
 
     @property
     def seconds_left(self) -> float:
-        """Until it ends, if nobody calls."""
+        """Seconds until it ends, without further calls."""
         if self.trunk is not None:
             return self.trunk.seconds_left
         now = time.monotonic()
@@ -146,14 +146,14 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
         return (datetime.now(UTC) + timedelta(seconds=max(0.0, self.seconds_left))).isoformat(timespec="seconds")
 
     def end(self, why: str) -> None:
-        """End it: all of its sandbox dies, and its branches with it. Of a branch, nothing but itself."""
+        """End it: all of its sandbox dies, with its branches. A branch ends alone."""
         self.ended = self.ended or why
         self._scope.cancel()
         for branch in self.branches:
             branch.ended = branch.ended or f"the session that it was a branch of is over: {self.ended}"
 
     async def wait_over(self) -> None:
-        """Return when nothing is left of it; of a branch, what is in the sandbox that it shares."""
+        """Return when nothing is left of it; for a branch at once, since its processes are in the shared sandbox."""
         if self.trunk is None:
             await self._over.wait()
 
@@ -181,7 +181,7 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
             raise
 
     async def _take_over(self, taker: "Session") -> Child:
-        """The sandbox, which the task that keeps it lets alone until the turn is over. ``taker``: it or a branch."""
+        """The sandbox, left alone by its keeping task until the turn is over. ``taker``: this session or a branch."""
         if self._child_session is None or not self._child_session.pause_idle():
             turn = self._turn = self._next = _Turn()
             if self._child_session is not None:
@@ -210,7 +210,7 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
         self.turn.release()
 
     def denial(self) -> Denied:
-        """What whoever calls is told when it is over."""
+        """The error for calls after its end."""
         return Denied("session_lost", f"The session {self.id} is over: {self.ended or 'it died'}.", hint=ANEW)
 
     async def call(
@@ -223,12 +223,12 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
         stderr: Sink,
         clock: Clock | None = None,
     ) -> Outcome:
-        """Make a call in the turn that was taken. What was written since the last one comes first.
+        """Make a call in the current turn. Output since the last call comes first.
 
-        ``message``: what to do, and in which ``language``, if that is not the last one's.
+        ``message``: what to do, and in which ``language``, if not in the last call's.
 
         Raises:
-            Denied: It is over since.
+            Denied: It is over by now.
         """
         sandbox = self.trunk or self
         if (inside := sandbox._child_session) is None:  # noqa: SLF001 - of its own class
@@ -258,7 +258,7 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
                 clock=clock,
                 on_answer=answered.append,
             )
-            await anyio.lowlevel.checkpoint_if_cancelled()  # whoever has cancelled it reads no result
+            await anyio.lowlevel.checkpoint_if_cancelled()  # a cancelled call has no reader
         except anyio.get_cancelled_exc_class():
             self._count(answered, "the call before this one was cancelled")
             raise
@@ -271,7 +271,7 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
         return outcome
 
     def _count(self, answered: Sequence[Mapping[str, JsonValue] | None], cause: str) -> None:
-        """Take note of a state that is another than the one that the last call left."""
+        """Note that its state is no longer the one that the last call left."""
         for answer in answered:
             state = answer.get("state") if answer is not None else None
             if state in ("rewound", "lost"):
@@ -279,7 +279,7 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
                 self._untold = f"{cause}, and its state {state}" if cause else ""
 
     def interrupt(self) -> bool:
-        """Interrupt the call that goes on; whether there is one."""
+        """Interrupt the running call; tell whether there is one."""
         sandbox = self.trunk or self
         if sandbox._child_session is None or sandbox.current is not self:  # noqa: SLF001 - of its own class
             return False
@@ -287,7 +287,7 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
         return True
 
     def describe(self, outcome: Outcome | None = None) -> SessionState:
-        """How it stands, after a call or without one. What the guest says is taken as text, or not at all."""
+        """Its state, after a call or without one. Claims of the guest are taken as text, or not at all."""
         if self.ended:
             return SessionState(id=self.id, expires_at="", state="lost", why=self.ended, generation=self.generation)
         said = outcome.session if outcome is not None and isinstance(outcome.session, dict) else {}
@@ -309,7 +309,7 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
         )
 
     async def keep(self, sandbox: Sandbox, plan: Plan, program: Program) -> None:
-        """Be its sandbox until it is over."""
+        """Keep its sandbox until the session is over."""
         try:
             with self._scope:
                 async with sandbox.start(plan) as child:

@@ -1,4 +1,4 @@
-"""Reads what the supervisor of a session tells of its state: as text that is bounded and escaped, or not at all."""
+"""Reads the state that a session's supervisor reports: as bounded and escaped text, or not at all."""
 
 from collections.abc import Mapping
 from typing import Final, TypeVar
@@ -15,13 +15,13 @@ _TEXT_CHARACTERS: Final = 300
 
 
 def read_text(answer: Mapping[str, JsonValue], key: str) -> str:
-    """A line of text; empty where there is none."""
+    """One line of text under this key; empty if there is none."""
     said = answer.get(key)
     return one_line(said, _TEXT_CHARACTERS) if isinstance(said, str) else ""
 
 
 def read_changes(answer: Mapping[str, JsonValue]) -> tuple[tuple[Variable, ...], tuple[str, ...]]:
-    """The first variables that were changed, and the names of the first that were removed."""
+    """The first changed variables, and the names of the first removed ones."""
     found = answer.get("variables")
     variables = found if isinstance(found, dict) else {}
     names = _read_list(str, variables.get("removed"))

@@ -28,7 +28,7 @@ _ASK_SECONDS = 10.0
 
 
 class SessionRequests(Struct, frozen=True, kw_only=True):
-    """Answers them, and writes them down.
+    """Answers session requests, and records them.
 
     Attributes:
         vault: Knows the secrets that no answer may hold.
@@ -42,10 +42,11 @@ class SessionRequests(Struct, frozen=True, kw_only=True):
     async def ask(
         self, session: Session, message: dict[str, JsonValue], *, caller: str
     ) -> tuple[Outcome, SessionState]:
-        """Ask a session for ``variables``, to ``inspect`` one, to ``rewind`` and so on. It reaches nothing meanwhile.
+        """Ask a session for ``variables``, to ``inspect`` one, to ``rewind`` and so on. Its doors stay closed
+        meanwhile.
 
         Raises:
-            Denied: It is over, there is no place, or it runs commands: to inspect is to run an expression.
+            Denied: It is over, there is no place, or it is a command session: to inspect is to run an expression.
             SandboxError, AuditError: As ``Engine.execute``.
         """
         if session.purpose == "commands":
@@ -57,7 +58,7 @@ class SessionRequests(Struct, frozen=True, kw_only=True):
         limits = session.grant.limits
         guard = Guard(audit=self.audit, caller=caller, run_id=f"run-{os.urandom(8).hex()}", grant=session.grant)
         text = str(message.get("expression", "")).encode("utf-8", "surrogatepass")
-        language: Language = "python" if session.language == "shell" else session.language  # which lists nothing
+        language: Language = "python" if session.language == "shell" else session.language  # a shell lists nothing
         action = Execute(language=language, code_bytes=len(text), code_sha256=hashlib.sha256(text).hexdigest())
         message = {"language": language, **message}
         async with guard.admit(action) as ending, session.take_turn(), self.admission.place(session.owner):
@@ -75,7 +76,7 @@ class SessionRequests(Struct, frozen=True, kw_only=True):
         return replace(outcome, report=report), state
 
     async def branch(self, session: Session, *, caller: str) -> Session:
-        """A session that goes on by itself from where the Python of this one is, in the same sandbox.
+        """A new session in the same sandbox, which continues independently from this one's present Python state.
 
         Raises:
             Denied: There are too many, it is over, or its Python could not be copied.
@@ -102,18 +103,18 @@ class SessionRequests(Struct, frozen=True, kw_only=True):
         """End a session for its caller, and return when nothing is left of it. Raises AuditError."""
         self.audit.append("session.closed", {"caller": caller, "session": session.id})
         if session.trunk is not None and not session.ended:
-            with contextlib.suppress(Denied):  # its sandbox is gone already
+            with contextlib.suppress(Denied):  # its sandbox has gone already
                 await self.ask(session, {"do": "close"}, caller=caller)
         session.end("its caller has closed it")
         await session.wait_over()
 
     def interrupt(self, session: Session, *, caller: str) -> bool:
-        """Interrupt the call that goes on; whether there is one. Raises AuditError."""
+        """Interrupt the running call; tell whether there is one. Raises AuditError."""
         self.audit.append("session.interrupted", {"caller": caller, "session": session.id})
         return session.interrupt()
 
     def state_of(self, session: Session, outcome: Outcome | None = None) -> SessionState:
-        """How a session stands, without secrets in what its interpreter says."""
+        """The state of a session, without secrets in its interpreter's texts."""
         state = session.describe(outcome)
         variables = tuple(self._show(one) for one in state.variables)
         if self.vault.is_empty:
@@ -122,7 +123,7 @@ class SessionRequests(Struct, frozen=True, kw_only=True):
         return read_value(SessionState, {**fields, "variables": variables})
 
     def _show(self, variable: Variable) -> Variable:
-        """The same in printable texts without secrets, which both makes longer: they are cut again."""
+        """The variable in printable texts without secrets. Both make texts longer, so they are cut again."""
         most, clean = VARIABLE_CHARACTERS, self.vault.clean
         texts = {name: clean(one_line(text, most))[:most] for name, text in variable.items() if isinstance(text, str)}
         return variable.model_copy(update=texts)

@@ -1,8 +1,8 @@
-"""Registry of sessions: who may use which, how many there may be, and why those that are over have ended.
+"""Registry of sessions: who may use which, how many there may be, and why ended ones have ended.
 
-A session is bound to whom it was begun for: to anybody else it does not exist. What it may reach is decided when it
-begins. It ends when it is closed, when nobody has called for a while, when it is old, and with the server; for a time
-its id still tells why.
+A session is bound to its owner: for anybody else it does not exist. Its grant is decided when it begins. It ends when
+it is closed, when nobody has called for a while, when it is old, and with the server; for a while its id still tells
+why.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from gloveport.task_group import open_task_group
 
 _ID_BYTES: Final = 16
 _MOST_REMEMBERED: Final = 256
-"""Sessions that are over, of which it is still said why."""
+"""Ended sessions whose reason is remembered."""
 _OTHER_PURPOSE: Final[Mapping[Purpose, Denied]] = {
     "programs": Denied(
         "session_of_programs",
@@ -56,7 +56,7 @@ class Sessions:
         program: Program,
         purpose: Purpose = "programs",
     ) -> Session:
-        """Begin one.
+        """Begin a session.
 
         Raises:
             Denied: There are too many.
@@ -67,7 +67,7 @@ class Sessions:
         return session
 
     def branch(self, session: Session) -> Session:
-        """A session that shares the sandbox of this one. Whoever asks for it has it made there.
+        """Register a session that shares the sandbox of this one. The caller has the branch made there.
 
         Raises:
             Denied: There are too many.
@@ -91,7 +91,7 @@ class Sessions:
         return branch
 
     def _add(self, session: Session) -> None:
-        """Count a session, and forget those that were over first. Raises Denied."""
+        """Register a session, and forget the oldest ended ones. Raises Denied."""
         owner, alive = session.owner, self.alive()
         own = [session for session in alive if session.owner == owner]
         for count, most, whose in (
@@ -112,7 +112,7 @@ class Sessions:
         """The session of this id, which may be over.
 
         Raises:
-            Denied: There is none of this owner's, or it is for another purpose.
+            Denied: This owner has none of this id, or it is for another purpose.
         """
         session = self._sessions.get(session_id)
         if session is None or session.owner != owner:
@@ -126,15 +126,15 @@ class Sessions:
         return session
 
     def alive(self) -> Sequence[Session]:
-        """Those that are not over."""
+        """Sessions that are not over."""
         return [one for one in self._sessions.values() if not one.ended]
 
     def list_of(self, owner: str) -> Sequence[Session]:
-        """Those of this owner that are not over."""
+        """This owner's sessions that are not over."""
         return [one for one in self.alive() if one.owner == owner]
 
     async def end_of(self, owner: str, why: str) -> None:
-        """End all of this owner's, and wait until nothing is left of them."""
+        """End all sessions of this owner, and wait until nothing is left of them."""
         ended = self.list_of(owner)
         for session in ended:
             session.end(why)
@@ -148,6 +148,6 @@ def _new_id() -> str:
 
 @contextlib.asynccontextmanager
 async def open_sessions(limits: SessionLimits) -> AsyncIterator[Sessions]:
-    """Room for sessions. On leaving, all of them are ended."""
+    """Open the registry of sessions. On leaving, all are ended."""
     async with open_task_group() as tasks:
         yield Sessions(tasks, limits)

@@ -1,8 +1,8 @@
-"""Skills that a program calls: each runs in a sandbox of its own, in the place and at the cost of the run that calls.
+"""Skills that a program calls: each runs in a sandbox of its own, within the place and the budget of the calling run.
 
-One sandbox can't give a part of its program narrower rights, so a skill is an execution like any other: decided,
-written down with the run that has called it, and under what that run may do, narrowed to what the skill was approved
-for. It takes no place in the queue, for who waits for another while it holds one could wait for ever.
+A sandbox can't give a part of its program narrower rights, so a skill is an execution like any other: decided, recorded
+with the calling run, and under that run's grant, narrowed to the rights that the skill was approved for. It takes no
+place in the queue: a run that holds a place and waits for another could wait for ever.
 """
 
 import re
@@ -37,12 +37,12 @@ else:
     typescript_stubs = late_module("gloveport.hub.stubs.typescript_stubs")
 
 MOST_RUNS: Final = 100
-"""Skills that one run and those that it calls may run together."""
+"""Skills that one run, its nested runs included, may run in all."""
 
 _LEAST_MEMORY: Final = 32 * MIB
 _LEAST_SECONDS: Final = 0.1
 _RETURNED_BYTES: Final = MIB
-"""Of the value of a skill, which a program gets and no model."""
+"""Of a skill's value, which a program gets and no model reads."""
 
 _MOST_ASKED: Final = 1000
 _MOST_NAMED: Final = 1000
@@ -63,11 +63,11 @@ class SkillCalls(Struct, eq=False, kw_only=True):
     """The skills that the program of one execution calls.
 
     Attributes:
-        run: That execution.
+        run: The calling execution.
         requests: The skills of the server.
-        execute: Runs one.
+        execute: Runs a skill's program.
         clean: Takes secrets out of a text.
-        default_seconds: How long a skill may take at most, where the run has more left.
+        default_seconds: How long a skill may take at most, even if the run has more time left.
     """
 
     run: Execution
@@ -79,15 +79,15 @@ class SkillCalls(Struct, eq=False, kw_only=True):
     _turn: anyio.Lock = field(default_factory=anyio.Lock)
 
     def handlers(self) -> Mapping[str, Handler]:
-        """Functions of the requests that can be made on the door, by name."""
+        """Handlers of the door's requests, by name."""
         return {"run_skill": self.call, "skills": self.list_names, "describe_skill": self.describe}
 
     async def call(self, asked: Asked) -> JsonValue:
-        """Run a skill, one at a time: ``{skill, arguments}`` → ``{value}``, which is what it printed where it has none.
+        """Run a skill, one at a time: ``{skill, arguments}`` → ``{value}``, or its output if it has no value.
 
         Raises:
-            Denied: It may not run, or was not called rightly.
-            UpstreamError: It came to nothing, or to no value that is JSON.
+            Denied: It may not run, or was called wrongly.
+            UpstreamError: It failed, or its value is no JSON.
         """
         name, arguments = _skill_asked(asked), asked.get("arguments", {})
         if not isinstance(arguments, dict):
@@ -107,14 +107,14 @@ class SkillCalls(Struct, eq=False, kw_only=True):
         return {"value": value}
 
     async def list_names(self, asked: Asked) -> JsonValue:  # noqa: ARG002 - as every handler
-        """Names of skills: → ``{names, total}``, the first of many."""
+        """Names of skills → ``{names, total}``; only the first of many."""
         self._count()
         places = await to_thread.run_sync(lambda: [name for name, _ in self.requests.library.places()])
         names: list[JsonValue] = [*places[:_MOST_NAMED]]
         return {"names": names, "total": len(places)}
 
     async def describe(self, asked: Asked) -> JsonValue:
-        """``{skill}`` → what a skill says of itself and takes, typed."""
+        """``{skill}`` → a skill's description and typed parameters."""
         self._count()
         own = await self._find_name(_skill_asked(asked))
         kept = await to_thread.run_sync(self.requests.library.find, own)
@@ -187,7 +187,7 @@ class SkillCalls(Struct, eq=False, kw_only=True):
         return result
 
     def _note_mounts(self, grant: Grant, request: Request, skill: SkillRun) -> None:
-        """Note which directories of the owner it needs, for whoever learns what the run that calls it needs."""
+        """Note which directories of the owner the skill needs, if the calling run's needs are being learned."""
         used = self.run.guard.used
         if used is None:
             return
@@ -197,7 +197,7 @@ class SkillCalls(Struct, eq=False, kw_only=True):
                 used.add(UsedRight("files", mount.target))
 
     def _require_budget(self) -> None:
-        """Refuse what would be too deep or too many, of all that the outermost run has called together."""
+        """Refuse a call that is nested too deep, or one too many within the outermost run."""
         budget = self.run.budget
         if self.run.depth >= DEEPEST:
             raise Denied(
@@ -220,10 +220,10 @@ class SkillCalls(Struct, eq=False, kw_only=True):
 
 
 def _nested_grant(outer: Execution, default_seconds: float) -> Grant:
-    """What a program may do, in what it has left, for a skill that it calls.
+    """The grant of a called skill, out of what the calling program has left.
 
-    It gets half of the memory, and so does what it calls in turn: all together have less than twice of one. Of the
-    processor time that is left to all skills it gets half, and what it does not take goes back.
+    The skill gets half of the memory, and so does a skill that it calls in turn: all together have less than twice the
+    caller's. It gets half of the processor time that is left to all skills, and returns what it does not use.
 
     Raises:
         Denied: Too little is left.
@@ -253,7 +253,7 @@ def _nested_grant(outer: Execution, default_seconds: float) -> Grant:
 
 
 def _spellings(name: str) -> Iterable[str]:
-    """What a skill may be called that a program calls so: in its language names have no hyphens."""
+    """The skill names that a program may mean by this name: its language has no hyphens in names."""
     return dict.fromkeys((name, name.replace("_", "-"), _HUMP.sub("-", name).replace("_", "-").lower()))
 
 
@@ -265,11 +265,11 @@ def _skill_asked(asked: Asked) -> str:
 
 
 def _value_of(name: str, result: Result) -> JsonValue:
-    """What a call returns of a run that is over.
+    """The value that a call returns, from the ended run.
 
     Raises:
         Denied: It was refused.
-        UpstreamError: It failed, or what it has is no JSON, or not whole.
+        UpstreamError: It failed, or its value is no JSON, or incomplete.
     """
     error = result.error
     if result.status == "denied" and error is not None:

@@ -1,4 +1,4 @@
-"""Keeps a run as an example of a skill, and tells whether another run came out as that did. Pure."""
+"""Turns a run into an example of a skill, and compares another run with it. Pure."""
 
 import base64
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ _STDOUT_CHARACTERS = 16_384
 def example_of(
     result: Result, *, arguments: Mapping[str, JsonValue], files: Mapping[str, bytes], exact: bool
 ) -> Example:
-    """A run that succeeded, as an example; ``exact``: whether it asked nobody, so that each run has this result."""
+    """A successful run as an example; ``exact``: whether it used no rights, so that each run has this result."""
     has_value = result.value is not None and result.value_type is None
     return Example(
         arguments=arguments,
@@ -26,9 +26,9 @@ def example_of(
 
 
 def find_deviation(example: Example, result: Result) -> str:
-    """How a result differs from what it should be, for a person; empty where it does not.
+    """How a result differs from the example's, for a person; empty where it does not.
 
-    A program that asked nobody has the same result each time. Of one that did, the result is of the same shape.
+    A program without requests has the same result each time. One with requests has a result of the same shape.
     """
     if result.status != "ok":
         said = result.error.message if result.error is not None else ""

@@ -1,6 +1,6 @@
-"""What callers ask about skills: save one, change it, delete it, and have it run. Each is written down.
+"""Callers' requests about skills: save, change, delete and run one. Each is recorded.
 
-An approved skill is everybody's to run. A candidate is code that one caller has written: nobody else runs, changes or
+Everybody may run an approved skill. A candidate is code that one caller has written: nobody else runs, changes or
 deletes it, unless a person has put it there.
 """
 
@@ -28,27 +28,27 @@ _MOST_PATCH: Final = 1 << 20
 
 
 class SkillRequests(Struct, frozen=True, kw_only=True):
-    """The skills of one server, for its callers. What is done here reads and writes files."""
+    """The skills of one server, for its callers. These methods read and write files."""
 
     library: SkillLibrary
     recent: RecentRuns
     audit: AuditLog
 
     def save(self, name: str, description: str, *, code: str, language: Language, caller: str, owner: str) -> KeptSkill:
-        """Keep a program that has not been seen to run. It was granted nothing.
+        """Save a program that has not run here. Its learned grant is empty.
 
         Raises:
-            Denied: There is one of this name, or it would be none.
+            Denied: There is a skill of this name, or this would be no valid skill.
             ConfigError, AuditError: It can't be written.
         """
         files = make_files(name, description, language, code, grant=SkillGrant())
         return self._save(name, files, caller=caller, owner=owner)
 
     def save_run(self, name: str, description: str, *, run_id: str, caller: str, owner: str) -> KeptSkill:
-        """Keep the program of a run that succeeded, with what it did as its grant, and the run as an example.
+        """Save the program of a successful run, with the rights it used as its grant, and the run as an example.
 
         Raises:
-            Denied: As ``save``; or there is no such run of this owner's, or it did too many things.
+            Denied: As ``save``; or this owner has no such run, or it used too many rights.
             ConfigError, AuditError: It can't be written.
         """
         run = self.recent.find(run_id, owner)
@@ -78,10 +78,10 @@ class SkillRequests(Struct, frozen=True, kw_only=True):
         return self._save(name, files, caller=caller, owner=owner)
 
     def update(self, name: str, patch: str, *, caller: str, owner: str) -> KeptSkill:
-        """Change a skill's program by blocks of SEARCH and REPLACE. It is a candidate then.
+        """Change a skill's program by blocks of SEARCH and REPLACE. It becomes a candidate.
 
         Raises:
-            Denied: It is another caller's or only read here, or the patch does not fit.
+            Denied: It is another caller's or read-only, or the patch does not fit.
             ConfigError, AuditError: It can't be written.
         """
         if len(patch) > _MOST_PATCH:
@@ -96,26 +96,27 @@ class SkillRequests(Struct, frozen=True, kw_only=True):
         """Delete a skill.
 
         Raises:
-            Denied: There is none, or it is another caller's or only read here.
-            ConfigError, AuditError: It can't be done, or not be written down.
+            Denied: There is none, or it is another caller's or read-only. ConfigError, AuditError: It can't be deleted,
+                or not recorded.
         """
         kept = self._own(name, owner)
         self._record("skill.removed", kept, caller)
         self.library.remove(kept)
 
     def prepare(self, name: str, arguments: Mapping[str, JsonValue], *, owner: str) -> tuple[Request, SkillRun]:
-        """The program of a skill with these arguments, and under what it runs: read once, now.
+        """The program of a skill with these arguments, and its rights: read once, now.
 
         Raises:
             Denied: There is none that runs, it is another caller's candidate, or the arguments do not fit.
-            ConfigError: What is known of it can't be read.
+            ConfigError: Its record can't be read.
         """
         return self._bind(self.library.find_to_run(name), arguments, owner)
 
     def prepare_unchanged(
         self, name: str, arguments: Mapping[str, JsonValue], *, owner: str
     ) -> tuple[Request, SkillRun] | None:
-        """The same at once, where nothing of the skill has changed since that; else None. May be called in a loop.
+        """The same, quickly, if the skill has not changed since ``prepare``; else None. May be called on the event
+        loop.
 
         Raises:
             Denied, ConfigError: As ``prepare``.

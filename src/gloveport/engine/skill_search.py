@@ -1,6 +1,4 @@
-"""Finds skills by words, among thousands, without reading them: what they say was read once, and is read anew when it
-has changed.
-"""
+"""Finds skills by words, among thousands, in an index: each skill is read once, and again after a change."""
 
 import json
 import threading
@@ -30,20 +28,20 @@ _DEFAULT_CHARACTERS: Final = 40
 
 
 class IndexedSkill(Value):
-    """What a search tells of a skill. Its texts are those of whoever has written it."""
+    """A skill in search results. Its texts are untrusted: its author wrote them."""
 
     name: str
     description: str = ""
-    """Empty where it is no skill that can be used."""
+    """Empty if the skill can't be used."""
     takes: Mapping[str, str] = {}
-    """Its parameters: type and default, of what is long the beginning."""
+    """Its parameters: type and default, long ones cut."""
     runs: bool = False
     """Whether it has a program that runs here."""
     stamp: Stamp
 
 
 class FoundSkill(Struct, frozen=True, kw_only=True):
-    """A skill that was found, and how it stands now."""
+    """A skill that was found, and its present state."""
 
     indexed: IndexedSkill
     state: SkillState
@@ -51,19 +49,19 @@ class FoundSkill(Struct, frozen=True, kw_only=True):
 
 
 class FoundSkills(NamedTuple):
-    """What a search comes to."""
+    """The result of a search."""
 
     best: Sequence[FoundSkill]
     total: int
     unread: int = 0
-    """Skills that were not read yet, so that this search took no longer: the next one goes on with them."""
+    """Skills that are not read yet, to keep this search short: the next search continues with them."""
 
 
 class SkillSearch(Struct, kw_only=True):
     """The search over one library. For any thread.
 
     Attributes:
-        read_seconds: How long one search may read what it does not know yet, of each place.
+        read_seconds: How long one search may read new skills, for each place.
     """
 
     library: SkillLibrary
@@ -74,7 +72,7 @@ class SkillSearch(Struct, kw_only=True):
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def search(self, query: str, limit: int, owner: str = "") -> FoundSkills:
-        """The best skills for these words; without words, all by name. Other callers' candidates are counted alone."""
+        """The best skills for these words; without words, all by name. Other callers' candidates are only counted."""
         with self._turn:
             unread = self._refresh()
             ranked, total = self._catalog.search(query, limit)
@@ -84,7 +82,9 @@ class SkillSearch(Struct, kw_only=True):
         return FoundSkills([one for one in found if one is not None], total, unread)
 
     def _find(self, name: str, owner: str) -> FoundSkill | None:
-        """A skill, and how it stands: of one that was approved or failed once, by all of its bytes."""
+        """A skill and its state; if it was ever approved or marked as failing, the state is checked by all of its
+        bytes.
+        """
         for store in self._stores():
             if (one := self._known.get(store.directory, {}).get(name)) is None:
                 continue
@@ -104,10 +104,10 @@ class SkillSearch(Struct, kw_only=True):
         return (self.library.own, *self.library.others)
 
     def _refresh(self) -> int:
-        """Read what has come, gone or been saved anew since the last time, as the directories tell.
+        """Read skills that were added, removed or saved since the last time, as the directories tell.
 
         Returns:
-            How many there was no time for.
+            How many skills there was no time for.
         """
         if not self._seen:
             self._known = self._load()
@@ -121,7 +121,7 @@ class SkillSearch(Struct, kw_only=True):
                 is_new |= read
                 unread += left
                 if left:
-                    del changed[store.directory]  # so that the next time goes on
+                    del changed[store.directory]  # so that the next search continues
         if is_new or not self._seen:
             self._index()
         if is_new:
@@ -130,7 +130,7 @@ class SkillSearch(Struct, kw_only=True):
         return unread
 
     def _read_store(self, store: SkillStore) -> tuple[bool, int]:
-        """Whether anything is new, and how many there was no time for. What was written last is read first."""
+        """Whether anything is new, and how many skills there was no time for. The latest are read first."""
         known, stamps = self._known.setdefault(store.directory, {}), store.stamps()
         gone = known.keys() - stamps.keys()
         for name in gone:
@@ -145,7 +145,7 @@ class SkillSearch(Struct, kw_only=True):
         return bool(gone or new), 0
 
     def _read_again(self, names: Sequence[str]) -> bool:
-        """Read those of these skills that somebody has changed where they are, which no directory tells."""
+        """Re-read those of these skills that were edited in place, which the directory's time does not tell."""
         is_new = False
         for store in self._stores():
             known = self._known.get(store.directory, {})
@@ -179,7 +179,7 @@ class SkillSearch(Struct, kw_only=True):
         )
 
     def _load(self) -> dict[Path, dict[str, IndexedSkill]]:
-        """What an earlier server has read. What can't be read of it is read anew from the skills."""
+        """Load the index of an earlier server. Unreadable parts are read again from the skills."""
         try:
             stored = json.loads((self.library.records.directory / _FILE).read_bytes())
             return {

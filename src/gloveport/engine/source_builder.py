@@ -1,12 +1,12 @@
 """Builds wheels of source distributions. Code of a package runs in a sandbox that has no door, and in no other.
 
     find      a program of ours fetches the index's page of the project, and the file        the index is its only door
-    look      another takes pyproject.toml out of it; nothing of it is executed              no door is answered
+    look      another takes pyproject.toml out of it, and executes nothing                   no door is answered
     resolve   uv makes a lock of what the build needs, and those wheels are fetched          the index is its only door
     build     uv installs those wheels and builds                                            there is no door
-    check     the host takes one file of the right name; a program looks at what is in it    no door is answered
+    check     the host takes one file of the right name; a program checks its contents       no door is answered
 
-Each has a directory of its own: nothing that the build could write to is seen by anything that has a door.
+Each has a directory of its own: no step with a door sees anything that the build could write to.
 """
 
 import functools
@@ -36,7 +36,7 @@ else:
 
 
 class SourceBuilder(Struct, frozen=True, kw_only=True):
-    """Builds wheels of source distributions, which it keeps in the store."""
+    """Builds wheels of source distributions, and keeps them in the store."""
 
     uv: UvSandboxes
 
@@ -48,17 +48,18 @@ class SourceBuilder(Struct, frozen=True, kw_only=True):
         on_progress: OnProgress,
         refuse_builds: RefuseBuilds,
     ) -> BuiltWheel:
-        """Build one.
+        """Build a wheel.
 
         Args:
             pinned: ``NAME==VERSION``, canonical.
-            former: What was built before, which it may need.
+            former: Wheels built before, which the build may need.
             guard: As for ``Builder``.
             on_progress: As for ``Builder``.
             refuse_builds: As for ``Builder``.
 
         Raises:
-            Denied: There is none, it may not be built, or the build fails or leaves something else.
+            Denied: There is no such source distribution, it may not be built, or the build fails or leaves something
+                else.
         """
         on_progress(f"fetching the source of {pinned}")
         package, source, requires = await self._fetch(pinned, guard)
@@ -78,11 +79,11 @@ class SourceBuilder(Struct, frozen=True, kw_only=True):
         )
 
     async def _fetch(self, pinned: str, guard: Guard) -> tuple[LockedPackage, Wheel, tuple[str, ...]]:
-        """Fetch it, and read what its build needs."""
+        """Fetch the source distribution, and read its build requirements."""
         async with self.uv.open(self.uv.grant) as build:
             (build.work / "wheels").mkdir()
             package, source = await self._find(build, pinned, guard)
-            if not source.url.startswith("file:"):  # what lies on the operator's disk has no age
+            if not source.url.startswith("file:"):  # files on the operator's disk have no age
                 refuse_young([package], self.uv.host.cutoff)
             await self.uv.fetch_files(build, [source], guard)
             kept = functools.partial(self.uv.host.store.wheels.keep, source, build.work / "wheels" / source.file)
@@ -97,7 +98,7 @@ class SourceBuilder(Struct, frozen=True, kw_only=True):
         return package, source, source_distributions.read_build_requirements(text)
 
     async def _find(self, build: BuildSandboxes, pinned: str, guard: Guard) -> tuple[LockedPackage, Wheel]:
-        """Ask the indexes for it, one after the other, until one has its name."""
+        """Ask the indexes one after the other, until one has this name."""
         name = pinned.partition("==")[0]
         for number, index in enumerate(self.uv.places):
             page = Wheel(url=f"{index}/{name}/{'index.html' * index.startswith('file:')}", file=f"{number}", sha256="")
@@ -116,7 +117,7 @@ class SourceBuilder(Struct, frozen=True, kw_only=True):
         )
 
     async def _build(self, package: LockedPackage, source: Wheel, lock: PythonLock) -> Wheel:
-        """Run its code, where it can reach nobody, and keep what it has made."""
+        """Run its code in a sandbox without a door, and keep the built wheel."""
         store, pinned = self.uv.host.store.wheels, f"{package.name} {package.version}"
         async with self.uv.open(self.uv.host.grant(()), *find_headers()) as build:
             wheels = build.work / "wheels"
@@ -140,7 +141,7 @@ class SourceBuilder(Struct, frozen=True, kw_only=True):
             wheel = source_distributions.read_built(build.work / "out", package, self.uv.host.bounds.bytes)
             if not await to_thread.run_sync(store.keep, wheel, build.work / "out" / wheel.file):
                 raise Denied("package_refused", f"The wheel of {pinned} has changed.", hint="try again")
-        async with self.uv.open(self.uv.host.grant(())) as build:  # nothing of the build is here
+        async with self.uv.open(self.uv.host.grant(())) as build:  # no file of the build is here
             (build.work / "wheels").mkdir()
             await to_thread.run_sync(store.take, wheel, build.work / "wheels" / wheel.file)
             await self.uv.fetch_files(build, [wheel], None)
@@ -155,5 +156,5 @@ _LACKING: Final = (
         "a compiler (gcc)",
     ),
 )
-"""What is not there, by what compilers and build backends say. A package may say the same to get another hint."""
+"""Missing parts, by the messages of compilers and build backends. A package may forge these to get another hint."""
 _BUILD: Final = ("--offline", "--no-index", "--no-create-gitignore", "--no-sources")

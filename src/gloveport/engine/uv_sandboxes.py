@@ -1,6 +1,6 @@
-"""What builds of Python packages do with uv in sandboxes: resolve to a lock, fetch what it names, install it.
+"""Runs uv in sandboxes for builds of Python packages: to resolve a lock, fetch its files, and install them.
 
-While a door is open uv builds nothing (``--no-build``): no code of a package runs then.
+While a door is open uv builds nothing (``--no-build``): no package code runs.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ else:
 UV: Final = "/opt/uv/uv"
 INDEX: Final = "/opt/index"
 COMMON: Final = ("--config-file", f"{PACKAGES}/uv.toml", "--no-progress", "--cache-dir")
-"""What each command of uv has, and then a directory for its cache."""
+"""Options of every uv command; a cache directory follows."""
 
 CACHE: Final = f"{PACKAGES}/cache"
 _BUILT: Final = "built"
@@ -39,7 +39,7 @@ _PLACE_OF_BUILT: Final = f"file://{PACKAGES}/{_BUILT}/"
 
 
 class UvSandboxes(Struct, frozen=True, kw_only=True):
-    """Sandboxes with uv, and what it is told.
+    """Sandboxes with uv, and uv's settings.
 
     Attributes:
         indexes: Where packages come from.
@@ -59,17 +59,17 @@ class UvSandboxes(Struct, frozen=True, kw_only=True):
 
     @property
     def places(self) -> list[str]:
-        """The indexes, as sandboxes see them."""
+        """The indexes as sandboxes see them."""
         directories = iter(range(len(self.indexes.directories)))
         return [f"file://{INDEX}/{next(directories)}" if url.startswith("file:") else url for url in self.indexes.urls]
 
     @contextlib.asynccontextmanager
     async def open(self, grant: Grant, *more: Mount, is_shared: bool = True) -> AsyncIterator[BuildSandboxes]:
-        """Sandboxes of a grant: that of builds, or one without a way out.
+        """Sandboxes of a grant: that of builds, or one that reaches nothing.
 
         Args:
             grant: The grant.
-            more: What they are shown besides.
+            more: Further paths that they are shown.
             is_shared: See ``BuildHost.open_sandboxes``.
         """
         binds = (
@@ -78,13 +78,13 @@ class UvSandboxes(Struct, frozen=True, kw_only=True):
             *(Mount(source=path, target=f"{INDEX}/{number}") for number, path in enumerate(self.indexes.directories)),
         )
         env = {"UV_PYTHON_DOWNLOADS": "never"}
-        if grant.egress.apis:  # else the sandbox has no certificates, without which uv does not start
+        if grant.egress.apis:  # without it the sandbox has no certificates, and uv does not start
             env["UV_SYSTEM_CERTS"] = "1"
         async with self.host.open_sandboxes(grant, binds, env, is_shared=is_shared) as build:
             yield build
 
     async def resolve(self, requirements: Sequence[str], built: Sequence[BuiltWheel], guard: Guard) -> PythonLock:
-        """Find versions of what is required; of what was built there is that one.
+        """Resolve requirements to versions; a built package has only the built version.
 
         Raises:
             Denied: There are none, or some are younger than the cooldown.
@@ -103,22 +103,22 @@ class UvSandboxes(Struct, frozen=True, kw_only=True):
             if said.outcome.exit_code != 0:
                 raise self._resolution_failure(said)
             lock = read_lock(read_lock_file(build.work / "pylock.toml"), self.python.version)
-        for one in built:  # nothing else may come under its name
+        for one in built:  # no other package may come under its name
             if any(pin.name == one.name and pin.wheel.sha256 != one.wheel_sha256 for pin in lock.pins):
                 raise Denied("package_refused", f"{one.name} is another than what was built.", hint=LYING)
-        ageless = (f"file://{INDEX}/", _PLACE_OF_BUILT)  # the age of what was built is that of its source
+        ageless = (f"file://{INDEX}/", _PLACE_OF_BUILT)  # the age of a built wheel is that of its source
         refuse_young(select_aged(lock, ageless), self.host.cutoff)
         return lock
 
     async def fetch(self, wheels: Iterable[Wheel], guard: Guard, on_progress: OnProgress) -> None:
-        """Have wheels in the store.
+        """Get these wheels into the store.
 
         Raises:
-            Denied: One can't be had, is another than its digest says, or holds what none may.
+            Denied: A wheel can't be had, does not match its digest, or holds forbidden content.
         """
         store = self.host.store.wheels
         lacking = await to_thread.run_sync(lambda: [one for one in wheels if not store.has(one)])
-        if not lacking:  # what is here was looked at when it came
+        if not lacking:  # stored wheels were checked when they came
             return
         on_progress(f"fetching {len(lacking)} packages")
         for one in lacking:
@@ -133,10 +133,11 @@ class UvSandboxes(Struct, frozen=True, kw_only=True):
                     raise Denied("package_refused", f"{one.file} is another than the lock says.", hint=LYING)
 
     async def fetch_files(self, build: BuildSandboxes, files: Iterable[Wheel], guard: Guard | None) -> None:
-        """Fetch what is not in ``wheels`` yet, and look at what is in wheels. A file without a digest is a page.
+        """Fetch files that are not in ``wheels`` yet, and check the contents of wheels. A file without a digest is a
+        page.
 
         Raises:
-            Denied: One can't be had, or holds what none may.
+            Denied: A file can't be had, or holds forbidden content.
         """
         told = [{"url": one.url, "file": one.file, "sha256": one.sha256 or None} for one in files]
         write_input(build.work / "fetch.json", json.dumps(told))
@@ -151,7 +152,7 @@ class UvSandboxes(Struct, frozen=True, kw_only=True):
         lines = []
         if cutoff := self.host.cutoff:
             lines.append(f'exclude-newer = "{cutoff.isoformat(timespec="seconds")}"')
-        first = [_PLACE_OF_BUILT] if built else []  # the first that has a name is asked alone
+        first = [_PLACE_OF_BUILT] if built else []  # the first index that has a name is the only one asked
         places = [*first, *self.places]
         for number, place in enumerate(places, 1):
             lines += ["[[index]]", f"url = {json.dumps(place)}"]
