@@ -1,1 +1,1 @@
-"""Wires everything, once: makes an engine and a workspace on this host from a configuration."""
+"""The composition root: makes an engine and a workspace on this host from a configuration."""

@@ -1,4 +1,4 @@
-"""The composition root: makes an engine that runs programs from a configuration."""
+"""Makes an engine that runs programs, from a configuration."""
 
 import contextlib
 import functools
@@ -53,11 +53,11 @@ Connected: TypeAlias = Callable[
 
 
 def modules_of(config: Config) -> list[str]:
-    """Modules that are imported late, and that runs will need under this configuration."""
+    """The lazily imported modules that runs will need under this configuration."""
     names: list[str] = []
     if leads_out(config.way_out):
         names += ["gloveport.egress.credentials.inject", "gloveport.egress.http.connection_pool"]
-    if names or config.workspace.root is not None:  # a command may ask, and is refused, without any API
+    if names or config.workspace.root is not None:  # commands make requests even without any API
         names += ["gloveport.egress.proxy.handler"]
     if any(server.active for server in config.servers.values()):
         names += ["gloveport.bootstrap.upstreams", "gloveport.hub.calls", "gloveport.hub.discovery"]
@@ -70,10 +70,10 @@ def modules_of(config: Config) -> list[str]:
 async def open_no_hub(
     config: Config, environ: Mapping[str, str], _proxy: ForwardProxy, audit: AuditLog
 ) -> AsyncIterator["Hub"]:
-    """The hub to no servers.
+    """A hub without servers.
 
     Raises:
-        ConfigError: There are some.
+        ConfigError: Servers are configured.
     """
     if any(server.active for server in config.servers.values()):
         raise ConfigError("the configuration has servers, and nothing here connects to them")
@@ -84,12 +84,12 @@ async def open_no_hub(
 async def assemble(
     config: Config, environ: Mapping[str, str], connected: Connected = open_no_hub
 ) -> AsyncIterator[Engine]:
-    """An engine on this host, as configured.
+    """Make an engine on this host, as configured.
 
     Args:
         config: What the operator has configured.
         environ: Our environment.
-        connected: Gives the hub to the configuration's servers: ``upstreams.connect_servers`` where there are any.
+        connected: Opens the hub to the configured servers: ``upstreams.connect_servers`` if there are any.
 
     Raises:
         ConfigError: The configuration names something that is not there.
@@ -110,10 +110,10 @@ async def assemble_on(
     opened: Gateway | None = None,
     cold: Sandbox | None = None,
 ) -> AsyncIterator[Engine]:
-    """See ``assemble``: an engine on a host that was found before.
+    """As ``assemble``, on a host that was detected before.
 
-    ``opened`` is a gateway, where one is open; ``cold`` builds the sandboxes that are not kept waiting, where it isn't
-    the host's backend alone that does.
+    ``opened`` is a gateway that is already open; ``cold`` builds sandboxes that do not wait in a stock, by default with
+    the host's backend.
     """
     async with contextlib.nullcontext(opened) if opened is not None else open_gateway(config, environ) as gateway:
         with contextlib.ExitStack() as stack:
@@ -176,7 +176,7 @@ async def assemble_on(
 
 
 def adopt(engine: Engine, config: Config) -> None:
-    """Let what programs may reach be as ``config`` says, for all that begin from now on, and by which proxy."""
+    """Adopt the outbound rules and the proxy of ``config`` for all runs that begin from now on."""
     engine.gateway.proxy.settings = config.proxy
     engine.reach = reach_of(config, engine.gateway, skills=engine.reach.skills)
     engine.restock = functools.partial(_restock, engine, config)
@@ -184,7 +184,7 @@ def adopt(engine: Engine, config: Config) -> None:
 
 
 def _restock(engine: Engine, config: Config) -> None:
-    planned = config.model_copy(update={"policy": engine.policy})  # which stays as it was
+    planned = config.model_copy(update={"policy": engine.policy})  # the policy stays the same
     engine.sandbox.restock(stocks(planned, engine.backend, engine.system, engine.runtimes, engine.reach.network))
 
 
@@ -203,7 +203,7 @@ def _provider(config: Config, proxy: ForwardProxy) -> "Provider | None":
 
 
 def _look_up(lookups: Resolver) -> "LookUp":
-    """The addresses of a host, for the hub, which decides about URLs among arguments."""
+    """Resolves hosts for the hub, which decides about URLs among arguments."""
 
     async def look_up(host: str) -> tuple[str, ...]:
         try:
@@ -215,6 +215,6 @@ def _look_up(lookups: Resolver) -> "LookUp":
 
 
 def _spool() -> Path:
-    """Directory for the nameless files of large output: on a disk where there is one; /tmp is often memory."""
+    """Directory for the nameless files of large output, on a disk if possible: /tmp is often memory."""
     preferred = Path("/var/tmp")  # noqa: S108 - the files have no name
     return preferred if preferred.is_dir() else Path(tempfile.gettempdir())

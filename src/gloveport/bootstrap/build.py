@@ -1,4 +1,4 @@
-"""Builds the parts of an engine: what waits for programs, what they can reach, bounds of the audit log."""
+"""Builds the parts of an engine: stocks of waiting sandboxes, the gateway, the audit log, the approvals desk."""
 
 import contextlib
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ else:
     approvals_store = late_module("gloveport.approvals.store")
 
 _KINDS = ("", "import asyncio", "import pandas")
-"""Programs of each kind that a runtime tells apart."""
+"""A program of each kind that a runtime distinguishes."""
 
 
 def stocks(
@@ -45,7 +45,7 @@ def stocks(
     runtimes: Mapping[Language, Runtime],
     network: Network,
 ) -> tuple[Stock, ...]:
-    """What waits for a program: a stock for each kind of sandbox that the languages of the policy need."""
+    """The stocks of waiting sandboxes: one for each kind of sandbox that the policy's languages need."""
     grant = whole_grant(config).model_copy(update={"skills": DOOR in network.doors})
     settings = config.pool
     plans: list[Plan] = []
@@ -57,14 +57,14 @@ def stocks(
                 continue
             try:
                 plan = make_plan(program, grant, system, network)
-            except SandboxError:  # a run hears why
+            except SandboxError:  # a run reports why
                 continue
             if plan not in plans:
                 plans.append(plan)
                 stock = _make_stock(config, backend, plan, program)
                 stock.begins_with_use = program.preload == python.WITH_DATA
                 made.append(stock)
-    return (*_session_stocks(config, made, system, runtimes, network), *made)  # which would fit those plans too
+    return (*_session_stocks(config, made, system, runtimes, network), *made)  # plain ones fit them too
 
 
 def _session_stocks(
@@ -74,7 +74,7 @@ def _session_stocks(
     runtimes: Mapping[Language, Runtime],
     network: Network,
 ) -> Iterator[Stock]:
-    """What waits for sessions that begin in Python: one of each kind, made of the sandboxes of ``sources``."""
+    """The stocks for sessions that begin in Python: one of each kind, made from the sandboxes of ``sources``."""
     grant = whole_grant(config).model_copy(update={"skills": DOOR in network.doors})
     settings = config.pool
     if not (settings.forked and config.sessions.total and config.sessions.per_caller and "python" in grant.languages):
@@ -86,7 +86,7 @@ def _session_stocks(
     for program in {program.preload: program for program in programs}.values():
         try:
             plan = let_last(make_plan(program, grant, system, network), config.sessions.life_seconds)
-        except SandboxError:  # a run hears why
+        except SandboxError:  # a run reports why
             continue
         for source in sources:
             if source.maker.fits(plan):
@@ -101,7 +101,7 @@ def _session_stocks(
 
 
 def stock_of(config: Config, backend: Bubblewrap, plan: Plan, program: Program) -> Stock | None:
-    """What waits for programs like this one, in an environment; None where nothing does."""
+    """The stock for programs like this one, in an environment; None if there is none."""
     settings = config.pool
     size = settings.forked if program.forked else settings.booted
     return _make_stock(config, backend, plan, program) if size and (program.forked or program.waiting) else None
@@ -120,7 +120,7 @@ def _make_stock(config: Config, backend: Bubblewrap, plan: Plan, program: Progra
 
 @contextlib.asynccontextmanager
 async def open_gateway(config: Config, environ: Mapping[str, str]) -> AsyncIterator[Gateway]:
-    """What all that is run shares on its way out. Until it is left, no log tells a secret that it knows."""
+    """The outbound gateway that all runs share. Until it closes, logs contain none of the secrets that it knows."""
     vault = Vault(Sources(environ))
     with scrubbed_logs(vault.clean):
         async with open_task_group() as connections:
@@ -128,7 +128,7 @@ async def open_gateway(config: Config, environ: Mapping[str, str]) -> AsyncItera
 
 
 def open_audit(config: Config, environ: Mapping[str, str], vault: Vault) -> AuditLog:
-    """Where all is written down, without the secrets that ``vault`` knows.
+    """The audit log, without the secrets that ``vault`` knows.
 
     Raises:
         AuditError: It can't be written.
@@ -142,7 +142,7 @@ def open_audit(config: Config, environ: Mapping[str, str], vault: Vault) -> Audi
 
 
 def open_desk(config: Config, environ: Mapping[str, str]) -> "Desk":
-    """Where a person is asked.
+    """The desk that asks a person.
 
     Raises:
         ConfigError: The file of questions and answers can't be used.
@@ -153,5 +153,5 @@ def open_desk(config: Config, environ: Mapping[str, str]) -> "Desk":
 
 
 def rules_of(config: Config) -> PackageRules:
-    """Which packages programs may ask for by themselves."""
+    """Which packages programs may request."""
     return PackageRules(allow=config.packages.allow, ask=config.packages.ask, deny=config.packages.deny)

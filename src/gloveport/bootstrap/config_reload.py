@@ -1,6 +1,6 @@
-"""Follows the configuration while the server runs: a sound change counts from then on, a faulty one changes nothing.
+"""Reloads the configuration while the server runs: a valid change takes effect, a faulty one changes nothing.
 
-Programs that are running keep what they were granted.
+Running programs keep their grants.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 async def following(
     engine: Engine, loaded: Loaded, given: Path | None, environ: Mapping[str, str]
 ) -> AsyncIterator[None]:
-    """Follow the files that ``loaded`` came from, inside the context."""
+    """Watch the files of ``loaded`` for changes, inside the context."""
     async with open_task_group() as tasks:
         tasks.start_soon(_follow, engine, loaded, given, environ)
         yield
@@ -68,7 +68,7 @@ async def _follow(engine: Engine, loaded: Loaded, given: Path | None, environ: M
 
 
 async def _adopt_environments(engine: Engine, config: Config, environ: Mapping[str, str]) -> None:
-    """Let programs have the environments of ``config``, which are built with the APIs that it has."""
+    """Offer programs the environments of ``config``, which are built with its APIs."""
     try:
         init = await to_thread.run_sync(init_of, config)
     except ConfigError as error:

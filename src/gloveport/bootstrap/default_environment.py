@@ -1,4 +1,4 @@
-"""What the commands of a workspace have besides it: the environment that is configured for all that name none."""
+"""The default environment of a workspace's commands: configured for all commands that name none."""
 
 from typing import TYPE_CHECKING
 
@@ -22,10 +22,10 @@ else:
 async def build_default(
     environments: "Environments", name: str, audit: AuditLog, on_progress: OnProgress = no_progress
 ) -> "RunEnvironment":
-    """The environment of this name, which is built where it is not there.
+    """The environment of this name, built if it is missing.
 
     Raises:
-        ConfigError: It can't be.
+        ConfigError: It can't be built.
     """
     guard = Guard(grant=Grant(), audit=audit, caller="workspace", run_id=run_context.RunContext().run_id)
     try:
@@ -35,7 +35,7 @@ async def build_default(
 
 
 def default_of(name: str | None, found: "RunEnvironment | None", prefetch: SandboxPrefetch) -> CommandEnvironment:
-    """The same for commands, whose sandboxes come from ``prefetch``; of no environment, what they have without one."""
+    """The same for commands, whose sandboxes come from ``prefetch``; also without an environment."""
     plan = prefetch.server.plan
     variables = {} if found is None else found.variables(plan.env["PATH"])
     return CommandEnvironment(name=name, plan=plan, take=prefetch.take, variables=variables)

@@ -1,4 +1,4 @@
-"""Begins the sandbox of ``gloveport run`` before there is an event loop, and before much of what is needed then."""
+"""Starts the sandbox of ``gloveport run`` early: before the event loop and most imports."""
 
 import contextlib
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from gloveport.sandbox.pool.first_sandbox import BegunBuild, FirstSandbox
 
 @contextlib.contextmanager
 def begin_sandbox(host: Host, config: Config, request: Request) -> Iterator[FirstSandbox]:
-    """What gives the program its sandbox; on leaving, what was begun for nothing is ended.
+    """The source of the program's sandbox; on leaving, an unused sandbox is ended.
 
     Args:
         host: Where it runs.
@@ -27,7 +27,7 @@ def begin_sandbox(host: Host, config: Config, request: Request) -> Iterator[Firs
 
 
 def _begin(host: Host, config: Config, request: Request) -> BegunBuild | None:
-    """For the walls that a program has by this policy. None where it has others, or they aren't known yet."""
+    """Start a sandbox with the walls of this policy. None if the program has others, or they aren't known yet."""
     runtime = host.runtimes.get(request.language)
     if runtime is None or request.environment is not None or leads_out(config.way_out):
         return None
@@ -35,5 +35,5 @@ def _begin(host: Host, config: Config, request: Request) -> BegunBuild | None:
     try:
         plan = make_plan(runtime.prepare(request.code, grant), grant, host.system, reach_of(config, None).network)
         return BegunBuild(plan=plan, process=host.backend.begin_build(plan))
-    except SandboxError:  # the run hears why
+    except SandboxError:  # the run reports why
         return None

@@ -1,4 +1,4 @@
-"""The environments of a configuration on this host."""
+"""Sets up the package environments of a configuration on this host."""
 
 import contextlib
 from collections.abc import Mapping
@@ -33,15 +33,15 @@ from gloveport.sandbox.plan import System
 def open_environments(
     config: Config, init: Python, environ: Mapping[str, str], *, backend: Bubblewrap, system: System, gateway: Gateway
 ) -> Environments:
-    """What programs can import besides what their languages have, and what builds it.
+    """The environments that programs can import from, with their builders.
 
     Args:
-        config: What the operator says of them.
+        config: The operator's configuration.
         init: The interpreter of programs, as ``init_of`` finds it.
         environ: Where the indexes of this user's tools are looked up.
         backend: Builds the sandboxes of builds.
-        system: What those see of this host.
-        gateway: Their way out.
+        system: What these see of this host.
+        gateway: Their outbound gateway.
     """
     settings, store = config.packages, store_of(environ)
     build = BuildHost(
@@ -69,7 +69,7 @@ def open_environments(
 
 
 def environments_of(config: Config, init: Python, environ: Mapping[str, str]) -> Environments:
-    """The same without what builds them."""
+    """The same without builders."""
     return _make(config, store_of(environ), _python_of(config, init, environ), _npm_of(config, environ), ())
 
 

@@ -1,4 +1,4 @@
-"""Opens what ``gloveport exec`` runs a program in: the sandbox that was planned, its way out, and the audit log."""
+"""Opens what ``gloveport exec`` runs a program in: the planned sandbox, its outbound gateway, and the audit log."""
 
 import contextlib
 import functools
@@ -63,12 +63,12 @@ _TO_RUN: Final = (
 
 
 class Foreground(Struct, frozen=True, kw_only=True):
-    """What one program of a person's own runs in.
+    """The context of one program that a person runs.
 
     Attributes:
-        program: What it is called there.
+        program: Its path in the sandbox.
         environment: What it has besides the workspace.
-        audit: Where all is written down.
+        audit: The audit log.
         open_desk: Opens what asks a person. Raises ConfigError.
     """
 
@@ -83,12 +83,12 @@ class Foreground(Struct, frozen=True, kw_only=True):
 async def open_foreground(
     host: Host, planned: ForegroundPlan, on_progress: OnProgress = no_progress
 ) -> AsyncIterator[Foreground]:
-    """What was planned; the sandbox itself is begun already.
+    """Open the planned context; the sandbox itself has been started already.
 
     Args:
         host: Where it runs.
-        planned: As ``plan_foreground`` gives it.
-        on_progress: Is told how far its environment is, where that is built first.
+        planned: The result of ``plan_foreground``.
+        on_progress: Hears the progress of its environment's build, if there is one.
 
     Raises:
         ConfigError: Its environment can't be had.
@@ -96,7 +96,7 @@ async def open_foreground(
         AuditError: The audit log can't be written.
     """
     config, environ, begun = planned.config, planned.environ, planned.begun
-    # Of what leads out of the sandbox no more than its certificate is in the plan.
+    # Of the outbound gateway only the certificate is in the plan.
     certified = build.open_gateway(config, environ) if leads_out(config.way_out) else contextlib.nullcontext()
     async with certified as early, open_task_group() as tasks:
         server = None
@@ -145,12 +145,12 @@ async def open_foreground(
 
 
 class _Forked(NamedTuple):
-    """A sandbox that is made.
+    """A sandbox that was forked.
 
     Attributes:
-        kept: What is kept from the program in it.
-        tree: The workspace, as it will be seen.
-        source: What gives it.
+        kept: The paths that are protected from its program.
+        tree: The workspace, with its path in the sandbox.
+        source: Its source.
     """
 
     kept: "ProtectedPaths"
@@ -159,7 +159,7 @@ class _Forked(NamedTuple):
 
 
 async def _fork(server: "ForkServer", files: "Tree", plans: WorkspacePlans, tasks: "TaskGroup") -> _Forked:
-    """Have the sandbox made, as soon as there is a fork server: what is protected now is kept from the program."""
+    """Fork the sandbox as soon as there is a fork server: it protects the paths that are protected now."""
     target = server.plan.writable[0].target
     seen = replace(files, seen_at=target)
     kept = await to_thread.run_sync(protected_state.find_first, seen, plans.state)
@@ -180,7 +180,7 @@ async def _build_environment(
 
 
 def _inside(planned: ForegroundPlan, mounts: Sequence[Mount]) -> str:
-    """What the sandbox calls the program."""
+    """The program's path in the sandbox."""
     program: Path | None = planned.program
     if program is None:
         return planned.command

@@ -1,6 +1,5 @@
-"""Plans the sandbox of ``gloveport exec``, and begins to start it: before there is an event loop, and what imports it.
-
-That takes a fifth of the whole start, beside which the sandbox starts.
+"""Plans the sandbox of ``gloveport exec``, and starts it before the event loop is imported. That import takes a fifth
+of the whole start, during which the sandbox starts.
 """
 
 import functools
@@ -27,12 +26,12 @@ _SYSTEMS_PATH: Final = "/usr/bin:/bin"
 
 
 class BegunSandbox(Struct, frozen=True, kw_only=True):
-    """The fork server of it, on its way.
+    """The sandbox's fork server, while it starts.
 
     Attributes:
         reach: What can be reached from there.
-        plans: Those of the workspace.
-        plan: The one that it is started by.
+        plans: The plans of the workspace.
+        plan: The plan that it is started with.
     """
 
     reach: Reach
@@ -42,16 +41,16 @@ class BegunSandbox(Struct, frozen=True, kw_only=True):
 
 
 class ForegroundPlan(Struct, frozen=True, kw_only=True):
-    """What one program of a person's own is to run in.
+    """The planned context of one program that a person runs.
 
     Attributes:
-        config: What is said of the workspace, for this program alone.
+        config: The workspace's configuration, for this program alone.
         root: The workspace.
-        workdir: Where in it the program begins.
-        command: What the program is called here.
-        program: Where it lies, where the sandbox has to be shown that.
+        workdir: The program's working directory in it.
+        command: The program's name here.
+        program: Its path, if the sandbox has to be shown it.
         environ: Our environment.
-        begun: Its sandbox; None where it can't be planned yet: its certificate or its packages are not there.
+        begun: Its sandbox; None if it can't be planned yet, since its certificate or packages are missing.
     """
 
     config: Config
@@ -63,7 +62,7 @@ class ForegroundPlan(Struct, frozen=True, kw_only=True):
     begun: BegunSandbox | None
 
     def prepare_plans(self, host: Host, reach: Reach) -> WorkspacePlans:
-        """The plans of the workspace, for what can be reached."""
+        """The plans of the workspace, for this reach."""
         return _prepare(host, reach, self.config, self.root, self.command, self.environ)
 
 
@@ -76,18 +75,17 @@ def plan_foreground(
     believed: Sequence[Path] = (),
     environment: str | None = None,
 ) -> ForegroundPlan:
-    """Plan it, and begin what can be begun.
-
-    The workspace is the one that was named, or the configured one where we are in it, or else the working directory.
+    """Plan it, and start as much as possible. The workspace is the named one, or the configured one if we are inside
+    it, or else the working directory.
 
     Args:
         host: Where it runs.
         config: What the operator has configured.
         workspace: The directory that was named.
-        command: What the program is called here.
+        command: The program's name here.
         environ: Our environment.
-        believed: The files that the configuration was read from, which the workspace may not hold.
-        environment: Whose packages and programs it is to have; None for the workspace's.
+        believed: The files that the configuration was read from, which must not lie in the workspace.
+        environment: The environment with its packages and programs; None for the workspace's.
 
     Raises:
         ConfigError: The directory can't be a workspace, or the program can't be shown in a sandbox.
@@ -116,7 +114,7 @@ def plan_foreground(
 
 
 def _with_directory(config: Config, workspace: str | None, cwd: Path) -> tuple[Config, Path, str]:
-    """The configuration with the workspace, that, and where in it the program begins."""
+    """The configuration with the workspace, the workspace, and the program's working directory in it."""
     here, root = cwd.resolve(), config.workspace.root
     if workspace is None and (root is None or not here.is_relative_to(root.resolve())):
         workspace = str(here)
@@ -135,14 +133,14 @@ def _prepare(
 
 
 def program_settings(config: Config, command: str) -> ExecProgram:
-    """What the configuration says of a program that is called so."""
+    """The configured settings of a program of this name."""
     return config.exec.programs.get(Path(command).name, ExecProgram())
 
 
 def _find_owners(
     config: Config, command: str, environ: Mapping[str, str], shown: Sequence[Path]
 ) -> tuple[Path | None, Path | None]:
-    """The program of the owner's that is meant where sandboxes have none of that name, and what is to be shown for it.
+    """The owner's program of this name, if sandboxes have none, and the paths to show for it.
 
     Raises:
         ConfigError: It can't be shown.

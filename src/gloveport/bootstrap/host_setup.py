@@ -1,4 +1,4 @@
-"""Finds this host, as configured: sandbox backend, cgroups, interpreters."""
+"""Detects this host, as configured: sandbox backend, cgroups, interpreters."""
 
 import contextlib
 import os
@@ -32,10 +32,10 @@ else:
 
 
 class Host(Struct, frozen=True, kw_only=True):
-    """What programs are run with on this host.
+    """What this host runs programs with.
 
     Attributes:
-        init: Runs the init process of every sandbox, and the programs in Python.
+        init: The interpreter of every sandbox's init process, and of programs in Python.
         runtimes: The languages that can be run.
         missing: Why the others can't.
     """
@@ -48,7 +48,7 @@ class Host(Struct, frozen=True, kw_only=True):
 
 
 class Interpreters(Struct, frozen=True, kw_only=True):
-    """Those of a host: see ``Host``."""
+    """The interpreters of a host: see ``Host``."""
 
     init: python.Python
     runtimes: Mapping[Language, Runtime]
@@ -56,7 +56,8 @@ class Interpreters(Struct, frozen=True, kw_only=True):
 
 
 def find_interpreters(config: Config, environ: Mapping[str, str]) -> Interpreters:
-    """Ask them what they are; may be called in a thread. ``environ`` says where the state directory is.
+    """Ask the interpreters for their versions and paths; may be called in a thread. ``environ`` says where the state
+    directory is.
 
     Raises:
         ConfigError: None runs the init process of sandboxes.
@@ -73,13 +74,13 @@ def open_host(
     started: ReaperProcess | None = None,
     meanwhile: Callable[[], object] = bool,
 ) -> Iterator[Host]:
-    """Find it, as configured; on leaving, nothing is left of what it has started.
+    """Detect the host, as configured; on leaving, all that this has started is dead.
 
     Args:
         config: What the operator has configured.
         environ: Says where the state directory is.
-        started: The reaper, where that was started before.
-        meanwhile: Is called while the reaper starts and the interpreters are asked: something to import.
+        started: The reaper, if it was started before.
+        meanwhile: Called while the reaper starts and the interpreters are asked: imports something.
 
     Raises:
         ConfigError: The configuration names something that is not there.
@@ -93,12 +94,12 @@ def open_host(
 def open_lone_host(
     config: Config, started: ReaperProcess, front: int, find_init: Callable[[], python.Python]
 ) -> Iterator[Host]:
-    """As ``open_host``, where no programs but a person's own are run.
+    """As ``open_host``, for a person's own programs only.
 
     Args:
         config: What the operator has configured.
         started: The reaper.
-        front: Our parent, which is the first process of the same command.
+        front: Our parent, the first process of the same command.
         find_init: Waits for the interpreter of init processes.
 
     Raises:
@@ -112,7 +113,7 @@ def open_lone_host(
 def open_launcher(
     config: Config, started: ReaperProcess | None = None, front: int | None = None
 ) -> Iterator[tuple[Launcher, cgroup.CgroupTree | None]]:
-    """What starts sandboxes, and where their cgroups are made. The reaper begins to start, if it was not ``started``.
+    """The launcher of sandboxes, and the place of their cgroups. The reaper begins to start, if it was not ``started``.
 
     ``front``: see ``delegation.detect``.
 
@@ -126,7 +127,7 @@ def open_launcher(
 
 
 def find_beside(meanwhile: Callable[[], object], config: Config, environ: Mapping[str, str]) -> Interpreters:
-    """Ask the interpreters in a thread, and call something else in this one. Arguments and errors as ``open_host``."""
+    """Ask the interpreters in a thread, and call ``meanwhile`` in this one. Arguments and errors as ``open_host``."""
     with ThreadPoolExecutor(1) as executor:
         asked = executor.submit(find_interpreters, config, environ)
         meanwhile()
@@ -134,13 +135,13 @@ def find_beside(meanwhile: Callable[[], object], config: Config, environ: Mappin
 
 
 def make_host(config: Config, launcher: Launcher, tree: cgroup.CgroupTree | None, found: Interpreters) -> Host:
-    """The host of what ``open_launcher`` and ``find_beside`` give. Errors as ``open_host``."""
+    """Make the host from the results of ``open_launcher`` and ``find_beside``. Errors as ``open_host``."""
     backend = bubblewrap(config, launcher, tree)
     return Host(backend=backend, system=system_of(found.init, tree), **asdict(found))
 
 
 def cgroups(config: Config, launcher: Launcher, front: int | None = None) -> cgroup.CgroupTree | None:
-    """Where sandboxes get their groups; None where there is no such place. ``launcher`` removes it.
+    """The place of the sandboxes' cgroups; None if there is none. ``launcher`` removes it.
 
     ``front``: see ``delegation.detect``.
 
@@ -172,7 +173,7 @@ def bubblewrap(config: Config, launcher: Launcher, tree: cgroup.CgroupTree | Non
 
 
 def _refuse_uids_of_accounts(uids: range) -> None:
-    """What runs as the uid of a sandbox is ended before the sandbox gets it: it must not be a person's."""
+    """Refuse uids of accounts: all processes of a sandbox's uid are killed before the sandbox gets it."""
     for account in pwd.getpwall():
         if account.pw_uid in uids:
             raise ConfigError(
@@ -182,7 +183,7 @@ def _refuse_uids_of_accounts(uids: range) -> None:
 
 
 def system_of(init: python.Python, tree: cgroup.CgroupTree | None) -> System:
-    """What every sandbox takes from this host. ``init`` runs the init process of each."""
+    """What every sandbox takes from this host. ``init`` is the interpreter of init processes."""
     packages = init.data
     return host.read_system(init.executable, init.binds, packages.mounts, packages.env, counts_memory=tree is not None)
 
@@ -191,7 +192,7 @@ def init_of(config: Config) -> python.Python:
     """The interpreter that runs the init process of every sandbox, and the programs in Python.
 
     Raises:
-        ConfigError: There is none that does.
+        ConfigError: There is none.
     """
     return python.find(_path_text(config.runtimes.python))
 
@@ -212,7 +213,7 @@ def with_packages(init: python.Python, environ: Mapping[str, str]) -> python.Pyt
 
 @contextlib.contextmanager
 def keep_packages(init: python.Python) -> Iterator[None]:
-    """Until it is left, that tree is in use: ``gloveport env gc`` leaves it."""
+    """Mark that tree as in use within the context: ``gloveport env gc`` spares it."""
     with contextlib.ExitStack() as stack:
         for tree in (Path(mount.source) for mount in init.data.mounts if mount.target == data.PLACE):
             stack.enter_context(environment_store.EnvironmentStore(tree.parents[1]).keep_installed(tree.name))
@@ -220,12 +221,12 @@ def keep_packages(init: python.Python) -> Iterator[None]:
 
 
 def store_of(environ: Mapping[str, str]) -> "environment_store.EnvironmentStore":
-    """Where environments are kept."""
+    """The store of environments."""
     return environment_store.EnvironmentStore(state_directory(environ) / "environments")
 
 
 def runtimes_of(config: Config, init: python.Python) -> tuple[dict[Language, Runtime], dict[Language, str]]:
-    """The languages that this host can run, and why it can't run the others."""
+    """The runtimes of this host, and why the other languages can't be run."""
     paths = {
         "typescript": config.runtimes.deno,
         "javascript": config.runtimes.deno,

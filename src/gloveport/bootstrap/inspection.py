@@ -1,4 +1,4 @@
-"""Inspects this host for ``gloveport doctor``: what is enforced, and what of the configuration can be had."""
+"""Inspects this host for ``gloveport doctor``: what is enforced, and which configured parts are available."""
 
 import contextlib
 import functools
@@ -47,7 +47,7 @@ _GREETINGS: Mapping[Language, str] = {
 
 
 async def inspect(config: Config, environ: Mapping[str, str]) -> list[Check]:
-    """What this host enforces and lacks, layer by layer, each tried for real. A fault found is a check, no error."""
+    """What this host enforces and lacks, layer by layer, each really tried. A fault becomes a check, not an error."""
     checks: list[Check] = []
     with contextlib.ExitStack() as stack, _failure_as_check(checks):
         launcher = stack.enter_context(Launcher.open())
@@ -73,7 +73,7 @@ async def inspect(config: Config, environ: Mapping[str, str]) -> list[Check]:
 
 
 async def inspect_host(host: Host, config: Config, network: Network) -> list[Check]:
-    """As ``inspect``, of what a server was built on that starts: nothing is found anew, and no helper started twice."""
+    """As ``inspect``, for the host of a starting server: nothing is detected again, and no helper started twice."""
     checks = _cgroup_checks(host.backend.tree)
     with _failure_as_check(checks):
         checks.append(await anyio.to_thread.run_sync(probe.bubblewrap_version, host.backend))
@@ -83,7 +83,7 @@ async def inspect_host(host: Host, config: Config, network: Network) -> list[Che
 
 @contextlib.contextmanager
 def _failure_as_check(checks: list[Check]) -> Iterator[None]:
-    """Add a check for what can't be had at all."""
+    """Turn an error into a check of a missing part."""
     try:
         yield
     except (SandboxError, ConfigError) as error:
@@ -94,17 +94,17 @@ def _failure_as_check(checks: list[Check]) -> Iterator[None]:
 
 
 async def _try_layers(host: Host, config: Config, network: Network, checks: list[Check]) -> None:
-    """Add what sandboxes and languages are found to be."""
+    """Add the checks of sandboxes and languages."""
     plan = functools.partial(make_plan, grant=whole_grant(config), system=host.system, network=network)
     walls = await probe.walls(host.backend, plan(Program(name="probe")))
     checks += walls
     checks += _descriptor_checks(config, host.system.most_open_files)
-    if all(check.state != "missing" for check in walls):  # else each of these says the same again
+    if all(check.state != "missing" for check in walls):  # else each of these would report the same fault
         checks += await _checks_inside(config, host, plan)
 
 
 async def inspect_secrets(config: Config, environ: Mapping[str, str]) -> list[Check]:
-    """Whether the secrets of what is active can be had now, by fetching them. What they are is not kept."""
+    """Whether the secrets of active APIs, servers and models can be fetched now. Their values are not kept."""
     sources = Sources(environ)
     wanted: dict[str, set[tuple[Secret, _Resolve]]] = {}
     for name, api in config.api.items():
@@ -141,7 +141,7 @@ async def _check_secrets(name: str, secrets: Collection[tuple[Secret, _Resolve]]
 
 
 def inspect_servers(config: Config, environ: Mapping[str, str]) -> list[Check]:
-    """Whether the commands of the active servers are there. None is started."""
+    """Whether the commands of the active servers exist. None is started."""
     checks = []
     for name, server in config.servers.items():
         if server.active and server.command:
@@ -154,7 +154,7 @@ def inspect_servers(config: Config, environ: Mapping[str, str]) -> list[Check]:
 
 
 def inspect_proxy(config: Config, environ: Mapping[str, str]) -> list[Check]:
-    """Whether a variable names a proxy that the configuration does not. Nothing of a password in it is shown."""
+    """Whether a variable names a proxy that is not configured. A password in it is not shown."""
     named = next((name for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy") if environ.get(name)), None)
     asks_itself = bool(config.sampling.provider) or any(one.active and one.url for one in config.servers.values())
     if named is None or config.proxy.url is not None or not (asks_itself or leads_out(config.way_out)):
@@ -167,7 +167,7 @@ def inspect_proxy(config: Config, environ: Mapping[str, str]) -> list[Check]:
 
 
 def require(checks: Sequence[Check]) -> None:
-    """Refuse to serve on a host that lacks a layer. A language that can't be run is refused when it is asked for.
+    """Refuse to serve on a host that lacks a layer. A language that can't be run is refused per request.
 
     Raises:
         SandboxError: Names every layer that is missing and what repairs it.
@@ -183,14 +183,14 @@ def require(checks: Sequence[Check]) -> None:
 
 
 def warn_of_cold_start(checks: Sequence[Check]) -> None:
-    """Log why no sandbox is forked ahead of its program, where that is so."""
+    """Log why no sandbox is forked ahead of its program, if none is."""
     for check in checks:
         if check.name == probe.FORK_SERVER and check.state != "enforced":
             _log.warning("%s; repair: %s", check.detail, check.repair)
 
 
 async def _checks_inside(config: Config, host: Host, plan: Callable[[Program], Plan]) -> list[Check]:
-    """What sandboxes can do, where one could be built: each is tried in one of its own, all at the same time."""
+    """Checks in sandboxes, if one could be built: each in its own sandbox, all at the same time."""
     has_workspace = config.workspace.root is not None and "workspace" in config.workspace.toolsets
     tried: list[Awaitable[Check]] = []
     if has_workspace or config.pool.forked:
@@ -218,7 +218,7 @@ async def _checks_inside(config: Config, host: Host, plan: Callable[[Program], P
 
 
 async def _check_language(language: Language, config: Config, host: Host, plan: Callable[[Program], Plan]) -> Check:
-    """Try it with a program that prints a line."""
+    """Try a language with a program that prints a line."""
     if language in host.missing:
         return make_check(language, "missing", host.missing[language])
     program = host.runtimes[language].prepare(_GREETINGS[language], whole_grant(config))
@@ -230,7 +230,7 @@ async def _check_language(language: Language, config: Config, host: Host, plan: 
 
 
 async def _data_check(config: Config, host: Host, plan: Callable[[Program], Plan]) -> Check:
-    """What programs have of the extra ``data``, its native code tried with the first package. Never a refusal."""
+    """Which data packages programs have, with the first one's native code tried. Never a refusal."""
     data, grant = host.init.data, whole_grant(config)
     state: Literal["enforced", "weaker"] = "weaker" if data.repair else "enforced"
     if data.modules:
@@ -266,7 +266,7 @@ def _disk_check(tree: cgroup.CgroupTree) -> Check:
 
 
 def _descriptor_checks(config: Config, most: int) -> list[Check]:
-    """Whether programs get as many descriptors as the configuration says."""
+    """Whether programs get as many descriptors as configured."""
     wanted = {"policy.limits": config.policy.limits, "workspace.limits": config.workspace.limits}
     detail = [
         f"{name}.open_files is {limits.open_files}" for name, limits in wanted.items() if limits.open_files > most

@@ -1,4 +1,4 @@
-"""What the operator's policy allows, and what programs can reach under it: all that a sandbox is planned from."""
+"""The operator's whole grant, and what programs can reach under it: the inputs of a sandbox's plan."""
 
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def whole_grant(config: Config) -> Grant:
-    """All that the operator's policy allows anybody."""
+    """The grant of all that the operator's policy allows anybody."""
     policy = config.policy
     return Grant(
         languages=policy.languages,
@@ -32,7 +32,7 @@ def reach_of(config: Config, gateway: "Gateway | None", *, skills: bool = False)
 
     Args:
         config: What the operator has configured.
-        gateway: Has the certificate that they trust; None only where nothing leads out.
+        gateway: Has the certificate that they trust; None only if nothing can be reached.
         skills: Whether there are any.
     """
     certificate = gateway.authority.certificate if gateway is not None and leads_out(config.way_out) else ""

@@ -1,7 +1,7 @@
-"""Where commands of a workspace get packages: from the indexes and registries that their owner's tools ask.
+"""Points the package tools of a workspace's commands to the indexes and registries that their owner's tools use.
 
-Addresses alone are taken over, of hosts that an API grants, and as the least of all that the tools read: what a project
-or a command says counts before it. A credential is added on the way, by the API (``egress``).
+Only addresses are taken over, of hosts that an API grants, and with the lowest precedence: settings of a project or a
+command override them. Credentials are added by the API on the way (``egress``).
 """
 
 import json
@@ -27,19 +27,19 @@ else:
 
 _GO_VARIABLES: Final = ("GOPROXY", "GOPRIVATE", "GONOPROXY", "GONOSUMDB", "GOSUMDB")
 _GO_PROXY: Final = "https://proxy.golang.org"
-"""Where go asks that was told nothing."""
+"""Go's default proxy."""
 
 _CARGO_NAME: Final = late_pattern(r"[A-Za-z0-9_-]{1,64}")
 _MOST_BYTES: Final = 1 << 18
 
 
 class OwnerRegistries(Struct, frozen=True, kw_only=True):
-    """What commands are told.
+    """Settings for commands.
 
     Attributes:
-        files: Of their ``/etc``, with their texts.
-        variables: Of their environment.
-        gitconfig: What is added to git's configuration of the system.
+        files: Files of their ``/etc``, with their texts.
+        variables: Environment variables.
+        gitconfig: Additions to git's system configuration.
     """
 
     files: Mapping[str, str] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class OwnerRegistries(Struct, frozen=True, kw_only=True):
 
 
 def find_owner_registries(environ: Mapping[str, str], granted: Collection[str]) -> OwnerRegistries:
-    """What the tools of the owner ask, as far as it is among the hosts that are granted.
+    """The registries of the owner's tools whose hosts are granted.
 
     Args:
         environ: The owner's environment.
@@ -93,7 +93,7 @@ def find_owner_registries(environ: Mapping[str, str], granted: Collection[str]) 
 
 
 def _cargo_tables(environ: Mapping[str, str], is_granted: Callable[[str], bool]) -> Iterator[str]:
-    """What cargo is to ask instead of its public registry, and further registries by their names."""
+    """Cargo's replacement of its public registry, and further registries by name."""
     home = environ.get("CARGO_HOME") or (environ.get("HOME") and f"{environ['HOME']}/.cargo")
     try:
         told = tomllib.loads(_read(Path(home, "config.toml"))) if home else {}
@@ -119,7 +119,7 @@ def _cargo_tables(environ: Mapping[str, str], is_granted: Callable[[str], bool])
 
 
 def _go_variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """By the file that ``go env -w`` writes, and by the environment, which counts before it."""
+    """Go's settings, from the file that ``go env -w`` writes, overridden by the environment."""
     home = environ.get("XDG_CONFIG_HOME") or (environ.get("HOME") and f"{environ['HOME']}/.config")
     for line in _read(Path(home, "go/env")).splitlines() if home else ():
         name, _, value = line.partition("=")
@@ -131,7 +131,7 @@ def _go_variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _rewritten(environ: Mapping[str, str], is_granted: Callable[[str], bool]) -> Iterator[str]:
-    """What git is to ask in the place of other addresses (``url.….insteadOf``), ssh among them."""
+    """Git's address rewrites (``url.….insteadOf``), those of ssh addresses too."""
     try:
         values = config_text.read_values(_read(Path(environ.get("HOME", "/nonexistent"), ".gitconfig")))
     except ValueError:

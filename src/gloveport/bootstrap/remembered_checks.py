@@ -1,9 +1,9 @@
-"""Remembers that a host was found sound, so that a server which starts again need not look before its first call.
+"""Caches successful checks of a host, so that a restarted server need not repeat them before its first call.
 
-Nothing becomes weaker by it: each sandbox finds for itself what is in force, and is refused where something is not.
-What is remembered says only that nothing need be looked for first. It is kept for one boot, one kernel, one bubblewrap,
-one version and whatever of a configuration sandboxes are built from, in a file that nobody but its owner can have
-written. Clients have configurations and workspaces of their own: some of each are remembered.
+This weakens nothing: each sandbox checks for itself which walls are in force, and is refused if one is not. The cache
+only says that no check is needed first. Its key is the boot, the kernel, bubblewrap, our version and the configuration
+that sandboxes are built from; its file can only have been written by its owner. Clients have configurations and
+workspaces of their own: several of each are remembered.
 """
 
 import hashlib
@@ -32,11 +32,11 @@ _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 def recall_checks(host: Host, config: Config, environ: Mapping[str, str]) -> Sequence[Check] | None:
-    """What was found of this very host under such a configuration; None where nothing that can be believed was.
+    """The checks of this very host under such a configuration; None without trustworthy ones.
 
     Args:
-        host: As it was found.
-        config: As it was loaded: of a workspace it does not matter which one it is.
+        host: The detected host.
+        config: The loaded configuration: which directory is the workspace does not matter.
         environ: Our environment.
     """
     try:
@@ -46,7 +46,7 @@ def recall_checks(host: Host, config: Config, environ: Mapping[str, str]) -> Seq
 
 
 def remember_checks(host: Host, config: Config, environ: Mapping[str, str], checks: Sequence[Check]) -> None:
-    """Keep what was found, where nothing is missing. What can't be kept is looked for again."""
+    """Keep the checks, if nothing is missing. If they can't be kept, they are made again."""
     directory = state_directory(environ)
     if any(check.state == "missing" for check in checks) or not is_ours(directory):
         return
@@ -58,7 +58,7 @@ def remember_checks(host: Host, config: Config, environ: Mapping[str, str], chec
 
 
 def _read(environ: Mapping[str, str]) -> Mapping[str, object]:
-    """What was found, by key, the newest last; nothing where it can't be believed."""
+    """The kept checks by key, the newest last; empty if the file can't be trusted."""
     try:
         descriptor = os.open(state_directory(environ) / _FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -74,7 +74,7 @@ def _read(environ: Mapping[str, str]) -> Mapping[str, object]:
 
 
 def _key(host: Host, config: Config) -> str:
-    """Digest of all that what was found depends on."""
+    """Digest of all that the checks depend on."""
     facts = [
         _BOOT.read_text().strip(),
         *os.uname(),
@@ -97,14 +97,14 @@ def _key(host: Host, config: Config) -> str:
 
 
 def _spell(value: object) -> object:
-    """A value that is no JSON, so that the same is spelled the same in each process."""
+    """JSON for a non-JSON value: equal values are spelled alike in each process."""
     if isinstance(value, set | frozenset):
         return sorted(map(str, value))
     return value.model_dump() if isinstance(value, Value) else str(value)
 
 
 def _identity(path: Path) -> list[object]:
-    """What tells one version of a file from another."""
+    """Identifies one version of a file."""
     try:
         status = path.stat()
     except OSError:

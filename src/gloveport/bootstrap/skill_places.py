@@ -1,4 +1,4 @@
-"""Where the skills of a configuration are."""
+"""Opens the skill library of a configuration."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from gloveport.skills.skill_library import SkillLibrary, make_library
 
 
 def open_library(config: Config, environ: Mapping[str, str]) -> SkillLibrary:
-    """The library of the owner's skills, and of those that the configured workspace brings.
+    """The library of the owner's skills, and of those in the configured workspace.
 
     Raises:
         ConfigError: This user has no home directory.

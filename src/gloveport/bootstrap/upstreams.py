@@ -1,4 +1,4 @@
-"""Makes the hub of one server. Apart from ``app``, since whoever has no servers need not wait for the MCP library."""
+"""Makes the hub of one server. Separate from ``app``: without servers nobody waits for the MCP library."""
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping

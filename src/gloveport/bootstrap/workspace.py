@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 def with_view(config: Config, system: System, environ: Mapping[str, str], believed: Sequence[Path] = ()) -> Config:
-    """The configuration under which programs of ``execute_code`` see the workspace, where they may.
+    """The configuration with the workspace as a mount for programs of ``execute_code``, if they may see it.
 
     Args:
         config: As ``workspace_options.with_workspace`` gives it.
@@ -63,7 +63,7 @@ def with_view(config: Config, system: System, environ: Mapping[str, str], believ
 
 @contextlib.contextmanager
 def _open_out(engine: Engine, config: Config) -> Iterator[None]:
-    """Let files that programs leave be put into the workspace, where it is configured and they see it.
+    """Let files that programs leave be put into the workspace, if that is configured and they see it.
 
     Raises:
         ConfigError: They don't see it.
@@ -97,14 +97,14 @@ async def open_workspace(
     transport: Transport,
     believed: Sequence[Path] = (),
 ) -> AsyncIterator[WorkspaceService | None]:
-    """What the tools of the configured workspace share; None where there is none, or its tools are not offered.
+    """The service behind the tools of the configured workspace; None if there is none, or its tools are not offered.
 
     Args:
-        engine: What runs the commands.
-        config: What is said of the workspace, and what it may not hold.
+        engine: Runs the commands.
+        config: Configures the workspace, and names what it must not contain.
         environ: Where ``GLOVEPORT_STATE`` and ``PATH`` are looked up.
         transport: How clients are served.
-        believed: The files that the configuration was read from, which it may not hold either.
+        believed: The files that the configuration was read from, which it must not contain either.
 
     Raises:
         ConfigError: It is no directory that can be one.
@@ -134,7 +134,7 @@ async def _open_tools(
         yield None
         return
     refuse_as_workspace(root, config, environ, believed)
-    # Over stdio a client is there as long as the server is, however long it says nothing.
+    # Over stdio the client exists as long as the server, however long it is silent.
     grace = config.workspace.orphan_seconds if transport == "http" else math.inf
     plans = prepare_plans(engine.system, engine.reach.way_out, config, root, environ)
     async with (
@@ -173,7 +173,7 @@ def find_view(config: Config) -> Mount | None:
 
 
 def _report_recovery(engine: Engine, root: Path, recovery: Recovery) -> None:
-    """Write down, and tell the owner, what was found of a change that was interrupted, and what came of it.
+    """Record and report to the owner the recovery of an interrupted change.
 
     Raises:
         AuditError: It can't be written down.

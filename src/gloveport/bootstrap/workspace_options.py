@@ -1,4 +1,4 @@
-"""What the command line says of the workspace."""
+"""Applies the command line's options for the workspace to the configuration."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +10,7 @@ from gloveport.model.reading import WrongShapeError, read_value
 
 
 def with_workspace(config: Config, told: Mapping[str, object]) -> Config:
-    """The configuration with what the command line says of the workspace: ``root`` and ``toolsets``, where it does.
+    """The configuration with the command line's ``root`` and ``toolsets`` of the workspace, where given.
 
     Raises:
         ConfigError: There is no such directory, it can't be a workspace, or there is no such toolset.
@@ -33,7 +33,7 @@ def _read_toolsets(names: list[str]) -> tuple[str, ...]:
 
 
 def _real(root: str) -> Path:
-    if not root:  # to a Path it is the working directory, and was more likely an unset variable of a shell
+    if not root:  # Path("") is the working directory, but this was more likely an unset shell variable
         raise ConfigError('--workspace "": names no directory', hint='for the working directory write "."')
     try:
         return Path(root).resolve(strict=True)

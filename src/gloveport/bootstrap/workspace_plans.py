@@ -34,7 +34,7 @@ else:
     run_environment = late_module("gloveport.engine.run_environment")
 
 ELSEWHERE: Final = "/workspace"
-"""Where programs see a workspace whose own path is taken in a sandbox."""
+"""Where programs see a workspace if its own path is taken in sandboxes."""
 
 _CACHE: Final = "/cache"
 _HOME: Final = "/agent"
@@ -51,7 +51,7 @@ _CACHES: Final = {
 _MAVEN: Final = "MAVEN_OPTS"
 _PILLOW: Final = frozenset({"PIL", "pillow.libs"})
 _PATCH_TEXT: Final = Mount(source=str(Path(patch_text.__file__).parent.resolve()), target=f"{data.PLACE}/patch_text")
-"""What the command ``apply_patch`` is made of."""
+"""The files of the command ``apply_patch``."""
 
 _UNTRACED: Final = {"LSAN_OPTIONS": "detect_leaks=0"}
 """A program with AddressSanitizer looks for leaks at its end by tracing itself, and fails where it may not."""
@@ -62,7 +62,7 @@ _CARGO_LINK: Final = Symlink(path="/.cargo", target="/etc/cargo")
 _OS_RELEASE: Final = "/usr/lib/os-release"
 _OS_RELEASE_LINK: Final = Symlink(path="/etc/os-release", target=_OS_RELEASE)
 
-# The least of all that git reads, so whatever the repository says counts. The workspace belongs to whom it belongs.
+# Git's lowest precedence: settings of the repository override it. The workspace may have any owner.
 _GITCONFIG: Final = """\
 [user]
 	name = "{name}"
@@ -80,11 +80,11 @@ class WorkspacePlans(Struct, frozen=True, kw_only=True):
     """Plans the sandboxes of one workspace.
 
     Attributes:
-        config: What is said of it.
+        config: Its configuration.
         root: The directory.
-        state: Directory of ours for what belongs to it.
-        cache: The caches that its commands share; None where they have none.
-        home: The home directory that stays; None where there is none.
+        state: Our state directory for it.
+        cache: The caches that its commands share; None if they have none.
+        home: The persistent home directory; None if there is none.
         environ: The owner's environment.
     """
 
@@ -98,12 +98,12 @@ class WorkspacePlans(Struct, frozen=True, kw_only=True):
     environ: Mapping[str, str]
 
     def plan(self, environment: "RunEnvironment | None" = None) -> Plan:
-        """Of those that have an environment's packages and programs besides.
+        """The plan of its sandboxes, with an environment's packages and programs.
 
-        Programs see the directory under its own path, where that is free in a sandbox.
+        Programs see the directory under its own path, if that is free in a sandbox.
 
         Raises:
-            SandboxError: There is no such sandbox.
+            SandboxError: No such sandbox can be planned.
         """
         made = _plan(self, environment)
         return made if self.home is None else _with_home(made, self.home)
@@ -111,7 +111,7 @@ class WorkspacePlans(Struct, frozen=True, kw_only=True):
     def start_server(
         self, backend: Bubblewrap, tasks: "TaskGroup", plan: Plan, begun: BegunProcess | None = None
     ) -> "ForkServer":
-        """Begin to start what forks those of a plan; it runs in ``tasks``. ``begun``: as ``ForkServer`` has it."""
+        """Start the fork server of a plan; it runs in ``tasks``. ``begun``: see ``ForkServer``."""
         program, forks = Program(name="command"), self.config.pool.forks
         server = makers.ForkServer(backend=backend, plan=plan, program=program, forks=forks, begun=begun)
         tasks.start_soon(server.maintain)
@@ -121,16 +121,16 @@ class WorkspacePlans(Struct, frozen=True, kw_only=True):
 def prepare_plans(
     system: System, way_out: Network, config: Config, root: Path, environ: Mapping[str, str], lone: str | None = None
 ) -> WorkspacePlans:
-    """Make what they need in the state directory.
+    """Make the plans, and the directories in the state directory that they need.
 
     Args:
         system: What sandboxes take from this host.
-        way_out: What commands can reach.
-        config: What is said of the workspace.
-        root: Its directory.
+        way_out: The network of commands.
+        config: The workspace's configuration.
+        root: The workspace's directory.
         environ: Where ``GLOVEPORT_STATE`` is looked up.
-        lone: Name of the home directory of the one program that they are for, empty where it has none; None where
-            they are for commands.
+        lone: Name of the home directory of the one program that they are for, empty if it has none; None if they are
+            for commands.
 
     Raises:
         ConfigError: It can't be made.
@@ -138,7 +138,7 @@ def prepare_plans(
     settings = config.workspace
     name = hashlib.sha256(str(root).encode()).hexdigest()[:16]
     state = _directory(state_directory(environ) / "workspaces" / name)
-    has_ports = settings.ports and lone is None  # what runs alone its owner looks at as it is
+    has_ports = settings.ports and lone is None  # a person's own program has none
     return WorkspacePlans(
         system=system,
         network=way_out.model_copy(update={"connectors": _connectors() if has_ports else ()}),
@@ -153,7 +153,7 @@ def prepare_plans(
 
 def _plan(plans: WorkspacePlans, environment: "RunEnvironment | None") -> Plan:
     config, root, cache, environ, network = plans.config, plans.root, plans.cache, plans.environ, plans.network
-    # A project brings its own packages, and no command has ours on its path; our tools find theirs there.
+    # A project brings its own packages, and no command has ours on its path; our tools do find ours there.
     packages = (*_pillow(plans.system.packages), *_pypdf(), _PATCH_TEXT)
     system = plans.system.model_copy(update={"packages": packages, "env": {}})
     taken = [root, *(Path(mount.target) for mount in (*system.binds, *config.policy.mounts))]
@@ -163,7 +163,7 @@ def _plan(plans: WorkspacePlans, environment: "RunEnvironment | None") -> Plan:
     links = [Symlink(path=f"{run_environment.ENVIRONMENT_PYTHON}/{one}", target=system.python) for one in names]
     name, _, address = config.workspace.author.partition(" <")
     caching = {} if cache is None else {name: f"{_CACHE}/{place}" for name, place in _CACHES.items()}
-    if cache is not None:  # Maven has no variable for that alone
+    if cache is not None:  # Maven has no variable for its cache alone
         maven = f"{network.env.get(_MAVEN, '')} -Dmaven.repo.local={_CACHE}/maven".strip()
         network = network.model_copy(update={"env": {**network.env, _MAVEN: maven}})
     registries = find_owner_registries(environ, network.hosts)
@@ -198,12 +198,12 @@ def _plan(plans: WorkspacePlans, environment: "RunEnvironment | None") -> Plan:
 
     try:
         return plan(str(root))
-    except SandboxError:  # it lies where sandboxes have something of their own
+    except SandboxError:  # its path is taken in sandboxes
         return plan(ELSEWHERE)
 
 
 def _target(number: int, toolchain: Path) -> str:
-    """Where commands see a toolchain: where it lies, but for what would lie in their scratch directory."""
+    """Where commands see a toolchain: under its own path, unless that lies in their scratch directory."""
     if toolchain.is_relative_to(SCRATCH):
         return f"/opt/toolchains/{number}/{toolchain.name}"
     return str(toolchain)
@@ -216,17 +216,17 @@ def _inside(path: Path, targets: Mapping[Path, str]) -> str:
 
 
 def _connectors() -> tuple[int, ...]:
-    """Families of the sockets that reach what listens in a sandbox. A browser has six connections at a time."""
+    """Address families of the sockets that reach ports of a sandbox. A browser opens six connections at a time."""
     families = (socket.AF_INET,) * (MOST_CONNECTORS // 2)
     try:
         socket.socket(socket.AF_INET6, socket.SOCK_STREAM).close()
-    except OSError:  # a kernel without IPv6
+    except OSError:  # the kernel has no IPv6
         return families
     return families + (socket.AF_INET6,) * (MOST_CONNECTORS // 2)
 
 
 def _pillow(trees: Iterable[Mount]) -> Iterator[Mount]:
-    """What makes pictures smaller there, of the packages that programs have."""
+    """Pillow, which makes pictures smaller there, from the packages of programs."""
     for tree in trees:
         for name in sorted(_PILLOW):
             if (source := Path(tree.source, name)).exists():
@@ -234,14 +234,14 @@ def _pillow(trees: Iterable[Mount]) -> Iterator[Mount]:
 
 
 def _pypdf() -> Iterator[Mount]:
-    """What reads PDFs there; the server never imports it."""
+    """pypdf, which reads PDFs there; the server never imports it."""
     spec = importlib.util.find_spec("pypdf")
     for place in (spec and spec.submodule_search_locations) or ():
         yield Mount(source=str(Path(place).resolve()), target=f"{data.PLACE}/pypdf")
 
 
 def _with_home(plan: Plan, home: Path) -> Plan:
-    """The plan with a home directory that stays."""
+    """The plan with a persistent home directory."""
     return plan.model_copy(
         update={
             "writable": (*plan.writable, Mount(source=str(home), target=_HOME)),

@@ -1,4 +1,4 @@
-"""Opens the sandboxes of a workspace: where its commands run, and what our own tools read it in."""
+"""Opens the sandboxes of a workspace: those of its commands, and those in which our own tools read it."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -22,12 +22,12 @@ from gloveport.workspace_service.sandboxes import WorkspaceSandboxes
 
 @contextlib.asynccontextmanager
 async def open_sandboxes(engine: Engine, plans: WorkspacePlans, grace: float) -> AsyncIterator[WorkspaceSandboxes]:
-    """The workspace that is planned for.
+    """Open the sandboxes of the planned workspace.
 
     Args:
         engine: What runs the commands.
-        plans: Those of its sandboxes.
-        grace: Commands go on for so many seconds when nothing is heard of their clients.
+        plans: The plans of its sandboxes.
+        grace: Seconds for which commands continue when their client is silent.
 
     Raises:
         ConfigError: It is no directory that can be one, or the environment of its commands can't be had.

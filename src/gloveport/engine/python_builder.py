@@ -113,8 +113,8 @@ class PythonBuilder(Struct, frozen=True, kw_only=True):
         Args:
             build: Its sandboxes.
             pin: The wheel.
-            place: The target as the sandbox sees it: ``OUT`` in memory, or a path below the directory of a build with
-                one sandbox.
+            place: The target as the sandbox sees it: ``OUT`` in memory, or a path below the directory of a build of
+                this wheel alone.
         """
         host, found = self.uv.host, list[SealedTree]()
 

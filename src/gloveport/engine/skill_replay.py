@@ -28,7 +28,7 @@ def example_of(
 def find_deviation(example: Example, result: Result) -> str:
     """How a result differs from the example's, for a person; empty where it does not.
 
-    A program without requests has the same result each time. One with requests has a result of the same shape.
+    A program that used no rights has the same result each time. Any other has a result of the same shape.
     """
     if result.status != "ok":
         said = result.error.message if result.error is not None else ""
