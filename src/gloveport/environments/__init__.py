@@ -1,1 +1,1 @@
-"""Environments: locks, indexes, and built trees of packages. Mechanisms: what may be built is decided elsewhere."""
+"""Package environments: locks, indexes, and built trees. Mechanisms only: policy decides what may be built."""

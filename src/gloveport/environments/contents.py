@@ -1,6 +1,6 @@
-"""A store of contents: each is there once, under its digest, and nobody but this process writes it.
+"""A content-addressed store: each content is there once, under its digest, and only this process writes it.
 
-A content comes from a file that a sandbox has left, which may be an attack, and may still be open somewhere.
+A content is copied from a file that a sandbox has left: it may be an attack, and may still be open somewhere.
 """
 
 import functools
@@ -20,26 +20,26 @@ _EXECUTABLE: Final = ".x"
 
 
 def path_of(name: str, store: Path) -> str:
-    """Where a store has the content of a name."""
+    """The path of a content in a store, by its name."""
     return f"{store}/{name[:2]}/{name}"
 
 
 def keep_file(path: str, directory: int, entry: os.stat_result, store: Path) -> str:
-    """Have the content of a file in a store; its name there: its digest, and ``.x`` where it can be executed.
+    """Store the content of a file; returns its name there: its digest, and ``.x`` if the file is executable.
 
     Args:
-        path: Of the file, as a refusal names it.
+        path: The file's path, for refusals.
         directory: The open directory that it lies in.
-        entry: What it was when it was found.
+        entry: Its status when it was found.
         store: The store.
 
     Raises:
-        Denied: Another lies there by now, or it changes.
+        Denied: Another file lies there by now, or the file changes.
         OSError: It can't be read or written.
     """
     mode = 0o555 if entry.st_mode & 0o100 else 0o444
     content: bytes | None = None
-    if entry.st_size <= _CHUNK:  # as most are: read once, and what was read is what is digested and kept
+    if entry.st_size <= _CHUNK:  # as most are: read once; the same bytes are digested and kept
         content = b"".join(_read(path, directory, entry))
         digest = hashlib.sha256(content).hexdigest()
         chunks = functools.partial(iter, (content,))
@@ -56,7 +56,7 @@ def keep_file(path: str, directory: int, entry: os.stat_result, store: Path) -> 
 
 
 def _is_kept(kept: str, size: int, digest: str, content: bytes | None) -> bool:
-    """Whether the store has this content, and nobody has changed it there. To compare is quicker than to digest."""
+    """Whether the store has this content unchanged. Comparing is faster than digesting."""
     with suppress(OSError), open(kept, "rb", buffering=0) as file:  # noqa: PTH123 - as above
         if content is not None:
             return file.read(size + 1) == content
@@ -65,7 +65,7 @@ def _is_kept(kept: str, size: int, digest: str, content: bytes | None) -> bool:
 
 
 def _write_copy(path: str, chunks: Iterable[bytes], place: str, mode: int, digest: str) -> None:
-    """Write a file whose digest is known. The copy has that digest, or is not there."""
+    """Write a file whose digest is known. The copy has that digest, or it is not made."""
     part = f"{place}.{os.getpid()}.part"
     told = hashlib.sha256()
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -94,12 +94,12 @@ def _write_all(file: FileIO, data: bytes) -> None:
 
 
 def digest_in(name: str) -> str:
-    """The digest that the name of a content has."""
+    """The digest in the name of a content."""
     return name.removesuffix(_EXECUTABLE)
 
 
 def is_whole(name: str, store: Path) -> bool:
-    """Whether a store has the content of a name, and nobody has changed it there."""
+    """Whether a store has the content of this name unchanged."""
     told = hashlib.sha256()
     with suppress(OSError), open(path_of(name, store), "rb", buffering=0) as file:  # noqa: PTH123 - as above
         while chunk := file.read(_CHUNK):
@@ -112,7 +112,7 @@ def digest_entry(path: str, directory: int, entry: os.stat_result) -> str:
     """Digest of a file that was found in a directory.
 
     Raises:
-        Denied: Another lies there by now, or it grows.
+        Denied: Another file lies there by now, or the file grows.
     """
     told = hashlib.sha256()
     for chunk in _read(path, directory, entry):
@@ -141,5 +141,5 @@ def name_of(path: str) -> str:
 
 
 def refusal(path: str, why: str, hint: str = "leave out the package that brings it, and tell its makers") -> Denied:
-    """The refusal of a tree, for what is found at a path of it."""
+    """The refusal of a tree because of one of its paths."""
     return Denied("environment_refused", f"What was installed is refused: {path} {why}.", hint=hint)

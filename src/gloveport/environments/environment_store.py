@@ -1,4 +1,4 @@
-"""Environments on disk: locks by what was asked for, wheels and trees by what is in them.
+"""Environments on disk: locks by their requirements, wheels and trees by their contents.
 
     locks/WANTED.toml   what a set of requirements was resolved to; WANTED is a digest of all that it depends on. Of npm
                         it is JSON
@@ -66,20 +66,20 @@ class BuiltTree(Value):
     lock_sha256: str
     interpreter: str
     built: float
-    """Seconds since the epoch."""
+    """When it was built, in seconds since the epoch."""
 
     bytes: int
     packages: tuple[LockedPackage, ...]
     modules: tuple[str, ...]
     left_out: tuple[str, ...] = ()
     directory: str = ""
-    """Name of what is mounted of it; empty where that is its address."""
+    """Name of the directory that is mounted; empty if that is its address."""
     boot: str = ""
-    """The boot of the host that has written it, as long as that may not be on the disk; then empty."""
+    """The host's boot in which it was written; empty once it is known to be on the disk."""
 
 
 class EnvironmentStore(Struct, frozen=True):
-    """Environments below one directory of the state, which belongs to Gloveport alone."""
+    """The environments below one state directory, which only Gloveport may write."""
 
     root: Path
 
@@ -95,19 +95,19 @@ class EnvironmentStore(Struct, frozen=True):
 
     @property
     def wheels(self) -> WheelStore:
-        """Files from an index, and what was installed of them."""
+        """The store of wheels, and of their installed files."""
         return WheelStore(self.root)
 
     # -- Locks
 
     def load_lock(self, wanted: LockRequest) -> bytes | None:
-        """What they were resolved to, if they were."""
+        """The stored lock of these requirements, if there is one."""
         with contextlib.suppress(FileNotFoundError):
             return self._lock_path(wanted).read_bytes()[: MOST_LOCK_BYTES + 1]
         return None
 
     def save_lock(self, wanted: LockRequest, lock: Lock) -> None:
-        """Keep what they were resolved to."""
+        """Store the lock of these requirements."""
         replace_file(self._lock_path(wanted), lock.text.encode())
 
     def _lock_path(self, wanted: LockRequest) -> Path:
@@ -121,51 +121,51 @@ class EnvironmentStore(Struct, frozen=True):
 
     @staticmethod
     def address_of(lock_sha256: str, interpreter: str) -> str:
-        """Where the tree of a lock lies."""
+        """The address of the tree of a lock."""
         return make_address(lock_sha256, interpreter, os.uname().machine)
 
     def path_of(self, tree: BuiltTree) -> Path:
-        """What is mounted of it."""
+        """The directory of a tree that is mounted."""
         return self.root / "trees" / (tree.directory or tree.address)
 
     def list_trees(self) -> list[BuiltTree]:
-        """All of them, the last built first."""
+        """All trees, the latest first."""
         found = (self._read(path.stem) for path in (self.root / "trees").glob("*.json"))
         return sorted((one for one in found if one is not None), key=lambda one: -one.built)
 
     def note_use(self, tree: BuiltTree) -> None:
-        """Remember that it was used now."""
+        """Remember that the tree was used now."""
         with contextlib.suppress(OSError):
             os.utime(self._record_path(tree.address))
 
     def last_used(self, tree: BuiltTree) -> float:
-        """When it was used last, in seconds since the epoch."""
+        """When the tree was last used, in seconds since the epoch."""
         return self._record_path(tree.address).stat().st_mtime
 
     def seal(self, source: Path, lock: Lock, interpreter: str, bounds: TreeBounds, names: Iterable[str]) -> BuiltTree:
-        """Check what a sandbox has left at ``source``, and make the tree of a lock of it.
+        """Check the files that a sandbox has left at ``source``, and make the tree of a lock from them.
 
         Args:
-            source: What the sandbox has left.
-            lock: What it was installed from.
-            interpreter: What it is for.
-            bounds: How much it may hold.
-            names: What programs can import of it, besides modules of Python.
+            source: The directory that the sandbox has left.
+            lock: The lock that it was installed from.
+            interpreter: The interpreter that it is for.
+            bounds: The largest permitted tree.
+            names: Names that programs can import, besides Python modules.
 
         Raises:
-            Denied: There is something in it that no environment may hold.
+            Denied: It holds something that no environment may hold.
             OSError: It can't be written.
         """
         with self.hold("files"):
             return self._make_tree(keep_contents(source, self.root / "files", bounds), lock, interpreter, names)
 
     def join(self, parts: Iterable[SealedTree], lock: Lock, interpreter: str, bounds: TreeBounds) -> BuiltTree:
-        """Make the tree of a lock of what was installed of each of its wheels. The rest is as for ``seal``."""
+        """Make the tree of a lock from the installed files of each of its wheels. The rest is as for ``seal``."""
         joined = join_trees(parts, bounds)
         try:
             with self.hold("files"):
                 return self._make_tree(joined, lock, interpreter, ())
-        except FileNotFoundError as error:  # ``collect`` has been asked to leave nothing since they were looked at
+        except FileNotFoundError as error:  # since they were found, a ``collect`` may have removed them
             reason = "What was installed of a package has just been removed."
             raise Denied("environment_unavailable", reason, hint="try again") from error
 
@@ -186,20 +186,20 @@ class EnvironmentStore(Struct, frozen=True):
                 boot=_read_boot(),
                 directory=f"{address}-{secrets.token_hex(4)}",
             )
-            for left in (self.root / "trees").glob(f"{address}-*"):  # by a Gloveport that was killed just then
+            for left in (self.root / "trees").glob(f"{address}-*"):  # left by a Gloveport that was killed meanwhile
                 remove_directory(left)
             place = self.path_of(tree)
-            (work / "tree").chmod(0o755)  # or it can't be moved by whoever is not root
+            (work / "tree").chmod(0o755)  # else only root can move it
             (work / "tree").replace(place)
             place.chmod(0o555)
             self._write(tree, sealed)
         return tree
 
     def find_whole_tree(self, lock_sha256: str, interpreter: str) -> BuiltTree | None:
-        """The tree of a lock to run programs in, if it was built and is all there.
+        """The tree of a lock to run programs in, if it is built and complete.
 
-        To wait for the disk at each build would cost what others write meanwhile. So a name can outlive a power cut
-        that its content does not: a tree of an earlier boot is compared with its digests, once.
+        A sync at each build would also wait for everybody else's writes, so there is none. After a power cut a name can
+        therefore exist without its content: a tree of an earlier boot is compared with its digests, once.
         """
         tree = self.find_tree(lock_sha256, interpreter)
         if tree is None or tree.boot in {"", _read_boot()}:
@@ -212,7 +212,7 @@ class EnvironmentStore(Struct, frozen=True):
         return tree
 
     def verify(self, tree: BuiltTree) -> Iterator[str]:
-        """Yield what of a tree is not as it was built."""
+        """Yield the differences of a tree from what was built."""
         told = _read_object(self._record_path(tree.address).with_suffix(".files"))
         yield from verify_tree(self.path_of(tree), _texts(told.get("files")), _texts(told.get("links")))
 
@@ -223,10 +223,10 @@ class EnvironmentStore(Struct, frozen=True):
         remove_directory(self.path_of(tree))
 
     def collect(self, kept: Iterable[BuiltTree], unused_seconds: float) -> tuple[list[BuiltTree], int]:
-        """Remove the trees that are not kept and that nobody has used for so long, and what belongs to none.
+        """Remove trees that are not in ``kept`` and unused for so long, and contents that no tree uses.
 
         Returns:
-            Those that were removed, and how many bytes became free of files and wheels.
+            The removed trees, and how many bytes of files and wheels became free.
         """
         addresses = {one.address for one in kept}
         now = time.time()
@@ -242,7 +242,7 @@ class EnvironmentStore(Struct, frozen=True):
                 with self.hold(f"{path.name}.installed", wait=False) as unused:
                     if unused:
                         remove_directory(path)
-        with self.hold("files"):  # what is being sealed is not linked yet
+        with self.hold("files"):  # contents of a tree that is being sealed are not linked yet
             unpacked = self.wheels.collect(unused_seconds)
             freed = 0
             for path in [*(self.root / "files").glob("*/*"), *(self.root / "wheels").iterdir()]:
@@ -257,9 +257,9 @@ class EnvironmentStore(Struct, frozen=True):
 
     @contextlib.contextmanager
     def open_work(self) -> Iterator[Path]:
-        """A directory for what is being made; on leaving it is gone. What a killed Gloveport has left goes first."""
+        """A work directory; on leaving it is removed. Leftovers of a killed Gloveport are removed first."""
         with contextlib.ExitStack() as stack:
-            with self.hold("work"):  # between a directory and its lock nobody takes it for one that was left
+            with self.hold("work"):  # nobody takes a directory without a lock yet for a leftover
                 for path in (self.root / "work").glob("build-*"):
                     with contextlib.suppress(OSError), hold_lock(path / _HELD, wait=False) as ours:
                         if ours:
@@ -271,13 +271,13 @@ class EnvironmentStore(Struct, frozen=True):
 
     @contextlib.contextmanager
     def keep_installed(self, address: str) -> Iterator[None]:
-        """Until it is left, a tree of what is installed is in use, however long that began before: see ``collect``."""
+        """Mark a tree of installed packages as in use within the context, however long that is: see ``collect``."""
         with hold_lock(self.root / "work" / f"{address}.installed.lock", wait=False, kind=fcntl.LOCK_SH):
             yield
 
     @contextlib.contextmanager
     def hold(self, name: str, *, wait: bool = True) -> Iterator[bool]:
-        """Be the only one, of all processes of this host, who makes what is called so; whether that is us."""
+        """Lock this name among all processes of this host; tell whether we got it."""
         with hold_lock(self.root / "work" / f"{name}.lock", wait=wait) as ours:
             yield ours
 
@@ -304,12 +304,12 @@ def _read_object(path: Path) -> dict[str, object]:
 
 
 def _read_boot() -> str:
-    """What tells this boot of the host from every other."""
+    """The id of this boot of the host."""
     return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
 
 
 def remove_directory(path: Path) -> None:
-    """Remove a directory with all in it, also where its directories can't be written."""
+    """Remove a directory with all its contents, even if directories in it are read-only."""
     shutil.rmtree(path, ignore_errors=True)
     if not path.exists():
         return

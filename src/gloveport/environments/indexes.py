@@ -1,7 +1,7 @@
-"""Which indexes packages come from: those of the configuration, or else those that this user's uv and pip ask.
+"""Chooses the package indexes: the configured ones, or else those of this user's uv and pip.
 
-Only addresses are taken over. A password in one is left out, for no sandbox may see it, and the operator is told what
-to do: an ``[api.NAME]`` for its host, whose credential is added on the way.
+Only addresses are taken over. Passwords in them are dropped, since no sandbox may see one, and the operator is told to
+write an ``[api.NAME]`` for the host, whose credential is added on the way.
 """
 
 import os
@@ -21,27 +21,27 @@ else:
 
 PUBLIC: Final = "https://pypi.org/simple"
 _FILES_OF: Final = {"pypi.org": ("files.pythonhosted.org",), "test.pypi.org": ("test-files.pythonhosted.org",)}
-"""Hosts of the files that well-known indexes list."""
+"""The hosts of files that well-known indexes link to."""
 
 
 class Indexes(Value):
     """Where packages come from.
 
-    Of several indexes the first that has a name is asked for it, and no other: what an internal one has nobody can put
-    into a public one under a higher version.
+    Only the first index that has a name is asked for it: so nobody can shadow an internal package with a higher version
+    on a public index.
     """
 
     urls: tuple[str, ...]
-    """The first first."""
+    """In order of precedence."""
 
     origin: str
-    """What says so."""
+    """Where these settings come from."""
 
     warnings: tuple[str, ...] = ()
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Where builds go, as ``[api.NAME]`` has it."""
+        """The hosts that builds reach, as in ``[api.NAME]``."""
         found = []
         for url in self.urls:
             place = urlsplit(url)
@@ -53,12 +53,12 @@ class Indexes(Value):
 
     @property
     def directories(self) -> tuple[str, ...]:
-        """Directories of this host that are indexes."""
+        """Host directories that serve as indexes."""
         return tuple(urlsplit(url).path for url in self.urls if url.startswith("file:"))
 
 
 def find_indexes(configured: tuple[str, ...], environ: Mapping[str, str]) -> Indexes:
-    """The indexes to ask."""
+    """Find the indexes to use."""
     if configured:
         return Indexes(urls=configured, origin="packages.indexes")
     for find in (_of_uv, _of_pip):
@@ -77,7 +77,7 @@ def _without_passwords(urls: list[str], origin: str) -> tuple[tuple[str, ...], t
             host = f"{place.hostname}:{place.port}" if place.port else place.hostname
         except ValueError:
             continue
-        if place.scheme not in {"http", "https"} or not host:  # what a user's own directory holds is for that user
+        if place.scheme not in {"http", "https"} or not host:  # a user's own directory is for that user
             continue
         if place.username or place.password:
             warnings.append(
@@ -89,7 +89,7 @@ def _without_passwords(urls: list[str], origin: str) -> tuple[tuple[str, ...], t
 
 
 def _of_uv(environ: Mapping[str, str]) -> tuple[list[str], str]:
-    """By the variables of uv, else by its file for this user."""
+    """The indexes of uv's variables, else of its file for this user."""
     default = environ.get("UV_DEFAULT_INDEX") or environ.get("UV_INDEX_URL")
     more = (environ.get("UV_INDEX", "") + " " + environ.get("UV_EXTRA_INDEX_URL", "")).split()
     if default or more:
@@ -110,7 +110,7 @@ def _of_uv(environ: Mapping[str, str]) -> tuple[list[str], str]:
 
 
 def _of_pip(environ: Mapping[str, str]) -> tuple[list[str], str]:
-    """By the variables of pip, else by its files: of an extra index before its index, as uv has it."""
+    """The indexes of pip's variables, else of its files: extra indexes before the index, as in uv."""
     if environ.get("PIP_INDEX_URL") or environ.get("PIP_EXTRA_INDEX_URL"):
         return [
             *environ.get("PIP_EXTRA_INDEX_URL", "").split(),
@@ -131,7 +131,7 @@ def _of_pip(environ: Mapping[str, str]) -> tuple[list[str], str]:
 
 
 def _files_of_pip(environ: Mapping[str, str]) -> Iterator[Path]:
-    """Those that count, the strongest first."""
+    """The files of pip that apply, the highest precedence first."""
     named = environ.get("PIP_CONFIG_FILE")
     if named:
         yield from [] if named == os.devnull else [Path(named)]
@@ -144,7 +144,7 @@ def _files_of_pip(environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _strip_name(url: str) -> str:
-    """Without the name that uv lets stand before it: ``name=url``."""
+    """The URL without uv's optional name: ``name=url``."""
     name, equals, rest = url.partition("=")
     return rest if equals and "/" not in name else url
 

@@ -1,7 +1,7 @@
-"""Puts packages that are installed on this host together into one tree, so that sandboxes see them by one mount.
+"""Assembles packages that are installed on this host into one tree, so that sandboxes see them by one mount.
 
-The tree is made of links to the installed files, which take no room. Where none can be made (another file system,
-another's file, one that not everybody may read), a file is copied.
+The tree consists of hard links to the installed files, which take no room. Where a link is impossible (another file
+system, another owner, a file that not everybody may read), the file is copied.
 """
 
 import contextlib
@@ -23,12 +23,12 @@ else:
 
 
 def assemble_installed(store: EnvironmentStore, address: str, sources: Mapping[str, str]) -> Path:
-    """The directory of a tree, which is made where it is not there yet. Two at once make one, and a killed one none.
+    """The directory of a tree, made if it is missing. Two concurrent makers make one, a killed maker none.
 
     Args:
-        store: Where it is kept.
-        address: Digest of what is in it.
-        sources: What lies under which path of it: files and directories of this host. Links are followed.
+        store: Where trees are kept.
+        address: Digest of its contents.
+        sources: Files and directories of this host, by their path in the tree. Links are followed.
 
     Raises:
         OSError: Something can't be read or written, or somebody else can write to the store.
@@ -44,9 +44,9 @@ def assemble_installed(store: EnvironmentStore, address: str, sources: Mapping[s
             try:
                 (work / "tree").rename(place)
             except OSError:
-                if not place.exists():  # as it does where another process has been faster
+                if not place.exists():  # another process may have been faster
                     raise
-    os.utime(place)  # it is used: see ``EnvironmentStore.collect``
+    os.utime(place)  # mark it as used: see ``EnvironmentStore.collect``
     return place
 
 
@@ -58,14 +58,14 @@ def _make_tree(tree: Path, sources: Mapping[str, str]) -> None:
         if not target.parent.exists():
             _make_directory(target.parent)
         copies += _put(Path(source), target)
-    if copies:  # a name may outlive a power cut that its content does not
+    if copies:  # after a power cut a name may exist without its content
         descriptor = os.open(tree, os.O_RDONLY | os.O_CLOEXEC)
         ctypes.CDLL(None).syncfs(descriptor)
         os.close(descriptor)
 
 
 def _put(source: Path, target: Path) -> int:
-    """Put what lies at ``source``, and all below it, at ``target``; how many files were copied."""
+    """Link or copy ``source`` and all below it to ``target``; returns how many files were copied."""
     status = source.stat()
     if stat.S_ISDIR(status.st_mode):
         _make_directory(target)
@@ -76,7 +76,7 @@ def _put(source: Path, target: Path) -> int:
         with contextlib.suppress(OSError):
             target.hardlink_to(source.resolve() if source.is_symlink() else source)
             return 0
-    shutil.copy2(source, target)  # with its time, by which Python knows what it has compiled of it
+    shutil.copy2(source, target)  # with its time, by which Python checks compiled files
     target.chmod(0o755 if status.st_mode & stat.S_IXUSR else 0o644)
     return 1
 

@@ -1,4 +1,4 @@
-"""Holds lock files: what makes or removes something on disk is the only one of this host that does."""
+"""Holds lock files: serializes all processes of this host that make or remove something on disk."""
 
 import contextlib
 import fcntl
@@ -9,7 +9,9 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def hold_lock(path: Path, *, wait: bool, kind: int = fcntl.LOCK_EX) -> Iterator[bool]:
-    """Hold a lock file, alone or, with ``LOCK_SH``, together; whether it is ours, which it is where we wait."""
+    """Hold a lock file, exclusively or, with ``LOCK_SH``, shared; yields whether we hold it (always, if we
+    ``wait``).
+    """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         try:

@@ -1,4 +1,4 @@
-"""What is asked for when an environment is locked, and the name that its lock has for it."""
+"""The inputs of a lock, and the name of the lock that follows from them."""
 
 import hashlib
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Final
 from gloveport.model.value import Value
 
 _FORMAT: Final = "1"
-"""Part of each address: a tree that another Gloveport would build in another way has another."""
+"""Part of each address: changes when a tree would be built differently."""
 
 _ADDRESS_CHARACTERS: Final = 32
 
@@ -16,19 +16,19 @@ class LockRequest(Value):
     """All that a lock depends on."""
 
     build: tuple[str, ...] = ()
-    """What is built from source, each ``NAME==VERSION``."""
+    """Packages to build from source, each ``NAME==VERSION``."""
 
     package_lock: str = ""
-    """Path of a ``package-lock.json`` that says which versions may be had. Empty for none."""
+    """Path of a ``package-lock.json`` that restricts the versions; empty for none."""
 
     @property
     def specifiers(self) -> tuple[str, ...]:
-        """What is required."""
+        """The requirements."""
         raise NotImplementedError
 
     @property
     def digest(self) -> str:
-        """Name of its lock. What does not hold for it changes nothing of that."""
+        """Name of its lock. Fields left at their defaults do not change it."""
         return make_address(self.model_dump_json(exclude_defaults=True))
 
 
@@ -62,5 +62,5 @@ class NpmLockRequest(LockRequest):
 
 
 def make_address(*parts: str) -> str:
-    """Name of what is kept and depends on these alone."""
+    """Name of a stored object that depends only on these values."""
     return hashlib.sha256("\0".join((_FORMAT, *parts)).encode()).hexdigest()[:_ADDRESS_CHARACTERS]

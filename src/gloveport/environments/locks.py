@@ -1,7 +1,7 @@
-"""Reads locks in the format of PEP 751 (``pylock.toml``), whoever has written them: each is text from a sandbox.
+"""Reads locks in the format of PEP 751 (``pylock.toml``). All are untrusted: each is text from a sandbox.
 
-From a lock follow the files to fetch, each with its digest. How old they are is checked here once more, for the
-resolver that was told to leave out what is too young has read what an index sent it.
+A lock lists the files to fetch, each with its digest. Their age is checked here once more: the resolver was told to
+leave out young packages, but it has read data from an index.
 """
 
 import hashlib
@@ -40,23 +40,23 @@ class Wheel(CheckedValue):
     """One file of a lock."""
 
     url: str
-    """Its fragment and query are not part of it."""
+    """Without fragment and query."""
 
     file: str
-    """Its name, which says what it is for."""
+    """Its file name, which tells its compatibility."""
 
     sha256: str
     size: Annotated[int, Constraints(ge=0)] | None = None
 
 
 class Pin(LockedPackage):
-    """One package of a lock, and the file that is installed of it."""
+    """One package of a lock, and its file to install."""
 
     wheel: Wheel
 
     @property
     def requirement(self) -> str:
-        """As a line that ``pip install --require-hashes`` reads."""
+        """The line for ``pip install --require-hashes``."""
         return f"{self.name}=={self.version} --hash=sha256:{self.wheel.sha256}\n"
 
 
@@ -64,7 +64,7 @@ class BuiltWheel(LockedPackage):
     """A package of a lock that was built from its source distribution."""
 
     file: str
-    """Name of the wheel."""
+    """File name of the wheel."""
 
     wheel_sha256: str
     source_url: str
@@ -85,21 +85,21 @@ class Lock(Value):
 
 
 class PythonLock(Lock):
-    """One of packages of Python."""
+    """A lock of Python packages."""
 
     pins: tuple[Pin, ...]
     """Sorted by name."""
 
     built: tuple[BuiltWheel, ...] = ()
-    """What was built from source; its wheels lie in no index."""
+    """Packages built from source; no index has their wheels."""
 
     def requirements(self) -> str:
-        """As ``pip install --require-hashes`` reads them."""
+        """The lines for ``pip install --require-hashes``."""
         return "".join(one.requirement for one in self.pins)
 
 
 def add_built(text: str, built: Sequence[BuiltWheel]) -> str:
-    """The text of a lock, with what was built of it."""
+    """The text of a lock, with its built packages."""
     if not built:
         return text
     tables = ("".join(f"{key} = {json.dumps(said)}\n" for key, said in one.model_dump().items()) for one in built)
@@ -107,10 +107,10 @@ def add_built(text: str, built: Sequence[BuiltWheel]) -> str:
 
 
 def read_lock(data: bytes, version: tuple[int, int]) -> PythonLock:
-    """A lock, for an interpreter of this version on this host.
+    """Read a lock, for an interpreter of this version on this host.
 
     Raises:
-        Denied: It is none, or has a package without a wheel for it.
+        Denied: It is malformed, or has a package without a fitting wheel.
     """
     try:
         text = data.decode()
@@ -133,14 +133,14 @@ def read_lock(data: bytes, version: tuple[int, int]) -> PythonLock:
 
 
 def refuse_young(packages: Iterable[LockedPackage], cutoff: datetime | None) -> None:
-    """Refuse packages younger than the operator's cooldown, and those that nobody knows the age of.
+    """Refuse packages younger than the operator's cooldown, or of unknown age.
 
     Args:
         packages: Those of a lock.
-        cutoff: What was uploaded later is too young; None where nothing is.
+        cutoff: Packages uploaded later are too young; None if there is no cooldown.
 
     Raises:
-        Denied: There is one.
+        Denied: There is such a package.
     """
     for one in packages if cutoff is not None else ():
         if not one.uploaded:
@@ -160,7 +160,7 @@ def refuse_young(packages: Iterable[LockedPackage], cutoff: datetime | None) -> 
 
 
 def select_aged(lock: PythonLock, ageless: Sequence[str]) -> Iterator[LockedPackage]:
-    """The packages that have an age: all but those below these prefixes of URLs, directories of the operator's."""
+    """The packages that have an age: all except those below these URL prefixes, the operator's directories."""
     yield from (one for one in lock.pins if not one.wheel.url.startswith(tuple(ageless)))
 
 
@@ -187,7 +187,7 @@ def _read_pin(table: Any, tags: "dict[Tag, int]") -> Pin:  # noqa: ANN401 - what
 
 
 def _read_wheel(name: str, version: str, wheel: Any, tags: "dict[Tag, int]") -> tuple[Pin, int | None]:  # noqa: ANN401
-    """The file, and how well it fits: less is better, None is not at all."""
+    """The file, and its rank: lower is better, None does not fit."""
     said = wheel if isinstance(wheel, dict) else {}
     url, hashes, uploaded = said.get("url"), said.get("hashes"), said.get("upload-time")
     sha256 = hashes.get("sha256") if isinstance(hashes, dict) else None
@@ -215,7 +215,7 @@ def _read_wheel(name: str, version: str, wheel: Any, tags: "dict[Tag, int]") -> 
 
 
 def _with_age(pin: Pin, built: Mapping[str, BuiltWheel]) -> Pin:
-    """What was built is as old as its source."""
+    """A built package has the age of its source."""
     one = built.get(pin.name)
     if one is None or (one.version, one.wheel_sha256) != (pin.version, pin.wheel.sha256):
         return pin
@@ -223,7 +223,7 @@ def _with_age(pin: Pin, built: Mapping[str, BuiltWheel]) -> Pin:
 
 
 def _tags(version: tuple[int, int]) -> "dict[Tag, int]":
-    """What an interpreter of this version runs, the best first."""
+    """The wheel tags that an interpreter of this version supports, the best first."""
     interpreter = f"cp{version[0]}{version[1]}"
     every: Iterable[Tag] = (
         *wheel_tags.cpython_tags(version),
@@ -233,7 +233,7 @@ def _tags(version: tuple[int, int]) -> "dict[Tag, int]":
 
 
 def read_time(told: object) -> str:
-    """When a file was uploaded, in one spelling; empty where that is not said."""
+    """The upload time of a file, in canonical spelling; empty if it is unknown."""
     try:
         at = datetime.fromisoformat(told) if isinstance(told, str) else None
         return at.astimezone(UTC).isoformat(timespec="seconds") if at is not None and at.tzinfo is not None else ""

@@ -1,8 +1,8 @@
-"""Reads locks of npm packages: what Deno has resolved (``deno.lock``), and when each was uploaded; and the operator's
-``package-lock.json``, which says what that may be.
+"""Reads locks of npm packages: Deno's ``deno.lock``, with the upload time of each package; and the operator's
+``package-lock.json``, which restricts it.
 
-The first two were written in a sandbox, from what a registry has sent. A lock is JSON: ``{"lock", "uploaded"}``, of
-which the first is what Deno installs from, and refuses where a file has another digest than it says.
+Lock and upload times were written in a sandbox, from a registry's data. A lock is JSON: ``{"lock", "uploaded"}``, Deno
+installs from ``lock``, and refuses files with another digest.
 """
 
 import json
@@ -19,7 +19,7 @@ _ID: Final = late_pattern(
     r"(?P<name>(?:@[A-Za-z0-9~-][A-Za-z0-9._~-]{0,99}/)?[A-Za-z0-9~-][A-Za-z0-9._~-]{0,127})"
     r"@(?P<version>[0-9][0-9A-Za-z.+-]{0,99})(?:_[A-Za-z0-9@._~+/-]{1,2000})?"
 )
-"""Name and version, and behind them what peers it was resolved with."""
+"""Name and version, followed by the peers that it was resolved with."""
 
 _INTEGRITY: Final = late_pattern(r"sha512-[A-Za-z0-9+/]{86}==")
 _KEYS: Final = frozenset({"version", "specifiers", "npm", "workspace"})
@@ -27,37 +27,37 @@ _VERSION: Final = "5"
 
 
 class NpmLock(Lock):
-    """One of packages of npm."""
+    """A lock of npm packages."""
 
     deno_lock: str
     """The file that Deno installs from."""
 
     requirements: Mapping[str, str]
-    """What was asked for, as Deno spells it, by name."""
+    """The requirements by name, as Deno spells them."""
 
     direct: Mapping[str, str]
-    """Version of each package that was asked for, by name."""
+    """Version of each required package, by name."""
 
 
 class PackageLock(Value):
     """The ``package-lock.json`` of an operator."""
 
     packages: Mapping[str, Any]
-    """As it has them, but for the project's own."""
+    """Its packages, without the project itself."""
 
     integrity: Mapping[str, str]
     """The sha512 of each, by ``NAME@VERSION``."""
 
     def to_seed(self, requirements: Mapping[str, str]) -> str:
-        """The file from which Deno takes the versions of what is required, by name."""
+        """The file from which Deno takes the versions of these requirements, by name."""
         packages = {"": {"dependencies": dict(requirements)}, **self.packages}
         return json.dumps({"lockfileVersion": 3, "packages": packages})
 
     def refuse_others(self, lock: NpmLock) -> None:
-        """Refuse what it does not have.
+        """Refuse a lock with packages that are not in this one.
 
         Raises:
-            Denied: There is such a package in the other lock, or one with another digest.
+            Denied: The other lock has such a package, or one with another digest.
         """
         for name, entry in json.loads(lock.deno_lock)["npm"].items():
             found = _ID.fullmatch(name)
@@ -71,10 +71,10 @@ class PackageLock(Value):
 
 
 def read_package_lock(data: bytes) -> PackageLock:
-    """An operator's ``package-lock.json``.
+    """Read an operator's ``package-lock.json``.
 
     Raises:
-        Denied: It is none that npm 7 or later has written.
+        Denied: It was not written by npm 7 or later.
     """
     try:
         packages = dict(json.loads(data)["packages"])
@@ -91,10 +91,10 @@ def read_package_lock(data: bytes) -> PackageLock:
 
 
 def read_npm_lock(data: bytes) -> NpmLock:
-    """A lock of npm packages.
+    """Read a lock of npm packages.
 
     Raises:
-        Denied: It is none, or has a package without a digest.
+        Denied: It is malformed, or has a package without a digest.
     """
     try:
         text = data.decode()
@@ -135,7 +135,7 @@ def _read_package(name: str, entry: Any, uploaded: Mapping[str, Any]) -> LockedP
 
 
 def _read_specifier(specifier: str, resolved: object) -> tuple[str, str]:
-    """Name and version of a package that was asked for."""
+    """Name and version of a required package."""
     name = specifier.removeprefix("npm:")
     at = name.rfind("@")
     found = _ID.fullmatch(f"{name[:at] if at > 0 else name}@{resolved}")

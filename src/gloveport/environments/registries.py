@@ -1,6 +1,6 @@
-"""Which registries packages of npm come from: those of the configuration, or else those that this user's npm asks.
+"""Chooses the npm registries: the configured ones, or else those of this user's npm.
 
-As with indexes of Python (``indexes``), addresses alone are taken over, and no token.
+As for Python indexes (``indexes``), only addresses are taken over, and no tokens.
 """
 
 import re
@@ -18,7 +18,7 @@ _TOKEN: Final = late_pattern(r"//(?P<host>[^/:]+(?::\d+)?)/.*:(?:_authToken|_aut
 
 
 class Registries(Value):
-    """Where packages of npm come from. A scope that has one of its own is asked for there, and nowhere else."""
+    """Where packages of npm come from. Packages of a scope with its own registry are asked for only there."""
 
     url: str
     scopes: Mapping[str, str] = {}
@@ -26,7 +26,7 @@ class Registries(Value):
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Where builds go, as ``[api.NAME]`` has it."""
+        """The hosts that builds reach, as in ``[api.NAME]``."""
         found = []
         for url in (self.url, *self.scopes.values()):
             place = urlsplit(url)
@@ -35,17 +35,17 @@ class Registries(Value):
         return tuple(dict.fromkeys(found))
 
     def to_npmrc(self) -> str:
-        """As a file of npm has it."""
+        """The registries as an ``.npmrc``."""
         lines = [f"registry={self.url}/", *(f"{scope}:registry={url}/" for scope, url in self.scopes.items())]
         return "\n".join(lines) + "\n"
 
 
 def find_registries(url: str | None, scopes: Mapping[str, str], environ: Mapping[str, str]) -> Registries:
-    """The registries to ask.
+    """Find the registries to use.
 
     Args:
-        url: The configured one.
-        scopes: Those that are configured for scopes.
+        url: The configured registry.
+        scopes: The configured registries of scopes.
         environ: The environment of this process.
     """
     if url is not None or scopes:
@@ -71,7 +71,7 @@ def find_registries(url: str | None, scopes: Mapping[str, str], environ: Mapping
 
 
 def _files_of_npm(environ: Mapping[str, str]) -> Iterator[Path]:
-    """Those that count, the strongest first. One in the current directory is a project's."""
+    """The files of npm that apply, the highest precedence first. A file in the current directory is a project's."""
     user = environ.get("npm_config_userconfig") or environ.get("NPM_CONFIG_USERCONFIG")
     if user:
         yield Path(user)
@@ -92,7 +92,7 @@ def _read_npmrc(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _plain(url: str) -> str:
-    """The address, without a user or password; empty where it is none."""
+    """The address without user and password; empty if it is none."""
     try:
         place = urlsplit(url)
         host = f"{place.hostname}:{place.port}" if place.port else place.hostname

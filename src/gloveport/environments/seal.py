@@ -1,8 +1,8 @@
-"""Checks a tree of packages that a sandbox has installed, and seals it: what comes out is made by this process alone.
+"""Checks a package tree that a sandbox has installed, and seals it: copies it so that only this process has written it.
 
-Each file is looked at, digested, and copied into a store in which every content is once, so that many environments cost
-what their distinct files cost. Trees are made of links to it, from what one sandbox has installed or from what several
-have. Nothing that a sandbox could still write to is part of a sealed tree.
+Each file is checked, digested, and copied into a store that holds every content once, so many environments take the
+room of their distinct files. Trees consist of hard links into the store, from the output of one sandbox or several.
+Nothing that a sandbox could still write to is part of a sealed tree.
 """
 
 import os
@@ -27,7 +27,7 @@ else:
 
 _MOST_DEPTH: Final = 64
 _STARTED: Final = frozenset({"sitecustomize", "usercustomize"})
-"""What every Python imports at its start, if it is there."""
+"""Modules that every Python imports at its start, if they exist."""
 
 _UNUSUAL: Final = re.compile(r"[\x00-\x1f\x7f\\]")
 _OURS: Final = frozenset({"gloveport_tools", "gloveport_notebook"})
@@ -35,7 +35,7 @@ _EXTENSIONS: Final = (".py", ".pyc", ".so", ".abi3.so")
 
 
 TOO_MUCH: Final = "leave out the package that is so large, or raise packages.environment_bytes and environment_files"
-"""What to do about a tree that is refused for that."""
+"""The hint for a tree that is refused as too large."""
 
 
 class TreeBounds(Struct, kw_only=True):
@@ -46,12 +46,12 @@ class TreeBounds(Struct, kw_only=True):
 
 
 class SealedTree(Struct):
-    """What was sealed.
+    """A tree that was sealed.
 
     Attributes:
-        directories: Their paths, each after the one it lies in.
+        directories: Paths of directories, each after its parent.
         files: Name of each file's content in the store, by its path: its digest, and ``.x`` where it can be executed.
-        links: Where each link leads, by its path.
+        links: Target of each link, by its path.
         left_out: Paths that were not taken over.
     """
 
@@ -63,12 +63,12 @@ class SealedTree(Struct):
 
     @property
     def modules(self) -> list[str]:
-        """What can be imported, by first names."""
+        """The importable top-level names."""
         return sorted(_modules(self.files))
 
 
 def measure_tree(root: Path, bounds: TreeBounds) -> str:
-    """Why a tree that grows is too large already; empty while it is not. It looks no further than it has to."""
+    """Why a growing tree is already too large; empty while it is not. It stops as soon as it knows."""
     count = size = 0
     pending = [root]
     while pending:
@@ -87,10 +87,10 @@ def measure_tree(root: Path, bounds: TreeBounds) -> str:
 
 
 def keep_contents(source: Path, store: Path, bounds: TreeBounds) -> SealedTree:
-    """Take over what lies below ``source``, of which nothing writes any more.
+    """Copy the tree at ``source`` into the store; nothing writes to it any more.
 
     Args:
-        source: What a sandbox has left: every name and every file in it may be an attack.
+        source: The directory that a sandbox has left: every name and every file in it may be an attack.
         store: Directory of contents by digest.
         bounds: How much it may hold.
 
@@ -113,7 +113,7 @@ def keep_contents(source: Path, store: Path, bounds: TreeBounds) -> SealedTree:
             continue
         if not stat.S_ISREG(kind):
             raise refusal(path, "is no file")
-        if path.endswith(".pth"):  # lines that run at every start of Python, where it reads them
+        if path.endswith(".pth"):  # Python executes their lines at every start
             sealed.left_out.append(path)
             continue
         sealed.bytes += entry.st_size
@@ -123,10 +123,10 @@ def keep_contents(source: Path, store: Path, bounds: TreeBounds) -> SealedTree:
 
 
 def join_trees(trees: Iterable[SealedTree], bounds: TreeBounds) -> SealedTree:
-    """Put trees into one. Where two have a file, it is the later one's, as where one is installed after the other.
+    """Merge trees. If two have the same file, the later one's counts, as in successive installations.
 
     Raises:
-        Denied: They don't fit into one, or are more than it may hold.
+        Denied: They conflict, or are too large together.
     """
     joined, directories = SealedTree(), dict[str, None]()
     for one in trees:
@@ -148,10 +148,10 @@ def join_trees(trees: Iterable[SealedTree], bounds: TreeBounds) -> SealedTree:
 
 
 def link_tree(sealed: SealedTree, target: Path, store: Path) -> None:
-    """Make ``target``, a directory that is not there yet, of contents of a store on the same file system.
+    """Make the new directory ``target`` from contents of a store on the same file system.
 
     Raises:
-        OSError: It can't be written, or a content is gone.
+        OSError: It can't be written, or a content is missing.
     """
     target.mkdir(mode=0o755)
     directories = [target, *(target / path for path in sealed.directories)]
@@ -163,7 +163,7 @@ def link_tree(sealed: SealedTree, target: Path, store: Path) -> None:
             os.link(kept, place)
         except FileNotFoundError:
             raise
-        except OSError:  # so many have it that the file system gives it no further name
+        except OSError:  # the file system allows no further links to it
             shutil.copy(kept, place)
     for path, link in sealed.links.items():
         (target / path).symlink_to(link)
@@ -172,12 +172,12 @@ def link_tree(sealed: SealedTree, target: Path, store: Path) -> None:
 
 
 def is_whole(sealed: SealedTree, store: Path) -> bool:
-    """Whether a store has all contents of a tree, and nobody has changed one there."""
+    """Whether a store has all contents of a tree unchanged."""
     return all(contents.is_whole(name, store) for name in {*sealed.files.values()})
 
 
 def refuse_shadows(modules: list[str]) -> None:
-    """Refuse what would be imported in place of the standard library's or of ours, or at every start.
+    """Refuse modules that would shadow the standard library or ours, or be imported at every start.
 
     Raises:
         Denied: There is one.
@@ -189,7 +189,7 @@ def refuse_shadows(modules: list[str]) -> None:
 
 
 def verify_tree(root: Path, files: Mapping[str, str], links: Mapping[str, str]) -> Iterator[str]:
-    """Yield what of a sealed tree is not as it was sealed."""
+    """Yield the differences of a tree from its sealed state."""
     seen = set()
     for path, directory, entry in _walk(root):
         if stat.S_ISDIR(entry.st_mode):
@@ -206,7 +206,7 @@ def verify_tree(root: Path, files: Mapping[str, str], links: Mapping[str, str]) 
 
 
 def _walk(root: Path) -> Iterator[tuple[str, int, os.stat_result]]:
-    """Each path below, a descriptor of the directory that it lies in, and what it is; no link is followed."""
+    """Each path below, a descriptor of its parent directory, and its status; no link is followed."""
     for parent, names, files, directory in os.fwalk(root, follow_symlinks=False):
         below = parent[len(str(root)) + 1 :]
         if below.count("/") >= _MOST_DEPTH:
@@ -235,13 +235,13 @@ def _refuse_link(path: str, link: str) -> None:
     """Refuse a link that may lead out of the tree."""
     above, parts = len(PurePosixPath(path).parent.parts), PurePosixPath(link).parts
     ups = next((number for number, part in enumerate(parts) if part != ".."), len(parts))
-    # Behind a name, ".." would lead to wherever that leads, which may be another link.
+    # After a name, ".." would start from that name's target, which may be another link.
     if link.startswith("/") or ups > above or ".." in parts[ups:]:
         raise refusal(path, f"leads out of the tree: {link!a}")
 
 
 def _modules(files: Mapping[str, str]) -> set[str]:
-    """What can be imported of ``python``: its packages and its modules, by their first names."""
+    """The importable top-level names below ``python``: packages and modules."""
     found = set()
     for path in files:
         place, _, rest = path.partition("/")

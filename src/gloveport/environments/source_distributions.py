@@ -1,6 +1,6 @@
-"""Source distributions: which file of an index is one, what it needs to be built, and what was built of it.
+"""Source distributions: finds one on an index page, reads its build requirements, and checks the built wheel.
 
-Pages of an index and ``pyproject.toml`` are text from a sandbox, written by whoever wants to.
+Index pages and ``pyproject.toml`` are untrusted text from a sandbox.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ from gloveport.policy.npm_requests import MOST_REQUIREMENTS, MetadataError
 from gloveport.policy.package_requests import normalize_requirement
 
 _LEGACY: Final = ("setuptools>=40.8.0",)
-"""What PEP 517 has for those that say nothing."""
+"""The default of PEP 517."""
 
 _FILE: Final = re.compile(r"[A-Za-z0-9_.+-]{1,200}")
 _MOST_NAMES: Final = 100
@@ -36,8 +36,8 @@ def find_source(page: bytes, url: str, pinned: str) -> tuple[LockedPackage, Whee
     """The source distribution of a version on a project's page (PEP 503, PEP 691), and when it was uploaded.
 
     Args:
-        page: What the index has sent: JSON, from a directory HTML.
-        url: Where it lies.
+        page: The index's response: JSON, or HTML from a directory.
+        url: Its address.
         pinned: ``NAME==VERSION``.
 
     Returns:
@@ -55,7 +55,7 @@ def find_source(page: bytes, url: str, pinned: str) -> tuple[LockedPackage, Whee
             continue
         if named != wanted or not URL.fullmatch(place) or not SHA256.fullmatch(str(sha256)):
             continue
-        if place.startswith("file:") != on_disk:  # what lies on the disk has no cooldown
+        if place.startswith("file:") != on_disk:  # files on the disk have no cooldown
             continue
         package = LockedPackage(name=name, version=str(named[1]), uploaded=read_time(uploaded))
         suffix = ".zip" if str(file).endswith(".zip") else ".tar.gz"
@@ -64,10 +64,10 @@ def find_source(page: bytes, url: str, pinned: str) -> tuple[LockedPackage, Whee
 
 
 def read_build_requirements(pyproject: bytes | None) -> tuple[str, ...]:
-    """What has to be installed before a source distribution can be built.
+    """The requirements for building a source distribution.
 
     Raises:
-        Denied: It can't be read, or says where to get something.
+        Denied: It can't be read, or names a source for a requirement.
     """
     try:
         listed = tomllib.loads((pyproject or b"").decode()).get("build-system", {}).get("requires", _LEGACY)
@@ -83,12 +83,12 @@ def read_built(directory: Path, package: LockedPackage, most_bytes: int) -> Whee
     """The wheel that a build has left in a directory of its own.
 
     Args:
-        directory: Where nothing of the build runs any more. Each name in it may be an attack.
-        package: What was to be built.
-        most_bytes: How large it may be.
+        directory: The directory; no process of the build runs any more. Each name in it may be an attack.
+        package: The package to build.
+        most_bytes: The largest permitted wheel.
 
     Raises:
-        Denied: There is none, more than one, or one of another package or version.
+        Denied: There is no wheel, more than one, or one of another package or version.
     """
     names = _list_names(directory)
     try:
@@ -110,7 +110,7 @@ def read_built(directory: Path, package: LockedPackage, most_bytes: int) -> Whee
 
 
 def write_directory_index(place: Path, built: BuiltWheel) -> Path:
-    """Make a directory an index of one more wheel, the only one of its project; gives where that has to lie."""
+    """Add a wheel to a directory index, as the only one of its project; returns the path where it has to lie."""
     project = place / built.name
     project.mkdir(parents=True)
     told = f'<a href="{built.file}#sha256={built.wheel_sha256}">{built.file}</a>'
@@ -119,7 +119,7 @@ def write_directory_index(place: Path, built: BuiltWheel) -> Path:
 
 
 def _read_links(page: bytes) -> list[Mapping[str, Any]]:
-    """The files of a page of a directory, which the operator has written: this parser is slow where one means harm."""
+    """The links of an operator's directory page. Only for trusted pages: this parser is slow on hostile ones."""
     parser = _Anchors()
     parser.feed(page.decode("utf-8", "replace"))
     return parser.found
@@ -135,7 +135,7 @@ def _read_files(page: bytes) -> Iterator[Mapping[str, Any]]:
 
 
 class _Anchors(html.parser.HTMLParser):
-    """The files that a page of PEP 503 has, in the words of PEP 691."""
+    """Parses a page of PEP 503 into the fields of PEP 691."""
 
     def __init__(self) -> None:
         super().__init__()

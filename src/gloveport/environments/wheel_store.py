@@ -1,7 +1,8 @@
-"""Wheels on disk, and what was installed of each.
+"""Wheels on disk, and the installed files of each.
 
-A wheel is installed in a sandbox of its own, once: whoever takes that over has what comes out of that wheel, which is
-its own anyhow, and nothing of another. So environments that have the wheel later are made of what came out then.
+Each wheel is installed once, in a sandbox of its own: an attacker who takes that over controls only the files of that
+wheel, which are the attacker's anyhow, and none of another wheel. So later environments with the wheel reuse these
+files.
 """
 
 import hashlib
@@ -29,31 +30,31 @@ else:
     secrets = late_module("secrets")
 
 _FORMAT: Final = "1"
-"""Part of each name: what another Gloveport would install in another way has another."""
+"""Part of each name: changes when a wheel would be installed differently."""
 
 
 class WheelStore(Struct, frozen=True):
-    """Below the directory of an ``EnvironmentStore``."""
+    """The wheels below the directory of an ``EnvironmentStore``."""
 
     root: Path
 
     def has(self, wheel: Wheel) -> bool:
-        """Whether a wheel is here, and is what its digest says."""
+        """Whether a wheel is stored and matches its digest."""
         try:
             return _digest_of(self._path_of(wheel)) == wheel.sha256
         except FileNotFoundError:
             return False
 
     def size_of(self, wheel: Wheel) -> int:
-        """Bytes of a wheel that is here.
+        """Size of a stored wheel.
 
         Raises:
-            FileNotFoundError: It is not.
+            FileNotFoundError: It is not stored.
         """
         return self._path_of(wheel).stat().st_size
 
     def take(self, wheel: Wheel, place: Path) -> bool:
-        """Put a wheel that is here already at ``place``; whether it was, and is what its digest says."""
+        """Copy a stored wheel to ``place``; tell whether it was stored and matches its digest."""
         kept = self._path_of(wheel)
         try:
             shutil.copyfile(kept, place)
@@ -67,7 +68,7 @@ class WheelStore(Struct, frozen=True):
         return False
 
     def keep(self, wheel: Wheel, place: Path) -> bool:
-        """Keep a wheel that a sandbox has fetched; whether it is what its digest says."""
+        """Store a wheel that a sandbox has fetched; tell whether it matches its digest."""
         kept = self._path_of(wheel)
         part = kept.with_name(f"{kept.name}.{secrets.token_hex(4)}.part")
         try:
@@ -85,11 +86,11 @@ class WheelStore(Struct, frozen=True):
         return True
 
     def load_unpacked(self, wheel: Wheel, interpreter: str) -> SealedTree | None:
-        """What was installed of a wheel, if it was and all of it is there as it was.
+        """The installed files of a wheel, if they are stored, complete and unchanged.
 
         Args:
-            wheel: Which.
-            interpreter: What it was installed for.
+            wheel: The wheel.
+            interpreter: The interpreter that it was installed for.
         """
         record = self._record_of(wheel, interpreter)
         with suppress(OSError, msgspec.DecodeError):
@@ -100,7 +101,7 @@ class WheelStore(Struct, frozen=True):
         return None
 
     def keep_unpacked(self, wheel: Wheel, interpreter: str, source: Path, bounds: TreeBounds) -> SealedTree:
-        """Keep what a sandbox has installed of a wheel at ``source``, and of nothing else.
+        """Store the files at ``source`` that a sandbox has installed from this wheel, and from nothing else.
 
         Raises:
             Denied: There is something in it that no environment may hold.
@@ -112,7 +113,7 @@ class WheelStore(Struct, frozen=True):
         return found
 
     def collect(self, unused_seconds: float) -> set[str]:
-        """Forget what nobody has used for so long of what was installed; the names of all contents of the rest."""
+        """Remove installed files that were unused for so long; returns the names of all contents of the rest."""
         names = set[str]()
         for record in (self.root / "unpacked").iterdir():
             if time.time() - record.stat().st_mtime >= unused_seconds:
@@ -131,10 +132,10 @@ class WheelStore(Struct, frozen=True):
 
 
 def open_left(path: Path) -> BufferedReader:
-    """Open a file that a sandbox has left, through no link, and without a wait for whoever writes to a FIFO.
+    """Open a file that a sandbox has left, through no link, and without waiting for the writer of a FIFO.
 
     Raises:
-        OSError: There is none; a directory lies there.
+        OSError: There is no file; or a directory lies there.
     """
     return open(path, "rb", opener=_open_as_it_is)
 
