@@ -7,7 +7,6 @@ import pytest
 
 from gloveport.sandbox.cgroups import open_files
 from gloveport.sandbox.cgroups.open_files import LOCKS
-from gloveport.sandbox.cgroups.process_family import find_family
 
 MAKE = """
 import fcntl, os, struct, tempfile, time
@@ -28,10 +27,10 @@ def test_locks_are_found(start, kind):
     print(file=child.stdin, flush=True)
     assert child.stdout.readline() == "begun\n"
     deadline = time.monotonic() + 20
-    while not (more := open_files.hold_more(find_family([child.pid]), 299, LOCKS)) and time.monotonic() < deadline:
+    while not (more := open_files.hold_more([child.pid], 299, LOCKS)) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert more
-    assert not open_files.hold_more(find_family([child.pid]), 300, LOCKS)
+    assert not open_files.hold_more([child.pid], 300, LOCKS)
 
 
 def test_an_ordinary_program_holds_few(start):

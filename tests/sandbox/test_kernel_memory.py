@@ -58,6 +58,36 @@ assert ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0
 assert ctypes.CDLL(None).prctl(PR_SET_NAME, NAME, 0, 0, 0) == 0
 held = bytearray(b"x" * (64 << 20))
 """
+FIRST_ENDS = """
+import ctypes, os, threading, time
+held = bytearray(b"x" * (64 << 20))
+def go_on():
+    while not open(f"/proc/{os.getpid()}/stat").read().rpartition(")")[2].startswith(" Z"): pass
+    print("made", flush=True)
+    time.sleep(1000)
+threading.Thread(target=go_on).start()
+ctypes.CDLL(None).syscall(60, 0)
+"""
+NEXT_GOES_ON = """
+import ctypes, os, select, signal
+ctypes.CDLL(None).prctl(36, 1)  # orphans are given to it
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+lives, kept = os.pipe()
+if os.fork() == 0:
+    os.close(kept)
+    held = bytearray(b"x" * (64 << 20))
+    while not select.select([lives], [], [], 0)[0]:
+        if os.fork(): os._exit(0)
+    os._exit(0)
+"""
+SHARED = """
+import ctypes
+libc, stack = ctypes.CDLL(None), ctypes.create_string_buffer(1 << 16)
+held = bytearray(b"x" * (64 << 20))
+top = ctypes.c_void_p(ctypes.addressof(stack) + (1 << 15) & ~15)
+CLONE_VM, SIGCHLD = 0x100, 17
+assert libc.clone(libc.pause, top, CLONE_VM | SIGCHLD, None) > 0
+"""
 TABLES = """
 import mmap
 block = mmap.mmap(-1, 1 << 36, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ)
@@ -199,6 +229,29 @@ def test_what_processes_without_a_cgroup_share_counts_once_and_what_each_has_for
 def test_who_hides_from_other_processes_of_its_user_counts_without_a_cgroup(start, name):
     """Root looks into it all the same. And no name of a process keeps others from being counted."""
     child = start(f"NAME = {name!r}{HIDDEN}\n{TOLD}")
+    print(file=child.stdin, flush=True)
+    assert child.stdout.readline() == "made\n"
+    assert has_more_memory(64 * MIB, [child.pid])
+    assert not has_more_memory(128 * MIB, [child.pid])
+
+
+def test_who_goes_on_when_its_first_thread_has_ended_counts_without_a_cgroup(start):
+    child = start(FIRST_ENDS)
+    print(file=child.stdin, flush=True)
+    assert child.stdout.readline() == "made\n"
+    assert has_more_memory(64 * MIB, [child.pid])
+    assert not has_more_memory(128 * MIB, [child.pid])
+
+
+def test_who_makes_another_and_ends_again_and_again_counts_without_a_cgroup(start):
+    child = start(f"{NEXT_GOES_ON}\n{TOLD}")
+    print(file=child.stdin, flush=True)
+    assert child.stdout.readline() == "made\n"
+    assert any(has_more_memory(64 * MIB, [child.pid]) for _ in range(20))
+
+
+def test_memory_that_a_child_has_until_it_executes_a_program_counts_once(start):
+    child = start(f"{SHARED}\n{TOLD}")
     print(file=child.stdin, flush=True)
     assert child.stdout.readline() == "made\n"
     assert has_more_memory(64 * MIB, [child.pid])

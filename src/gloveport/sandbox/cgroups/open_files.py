@@ -13,12 +13,12 @@ import errno
 import itertools
 import os
 import select
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from io import FileIO
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from gloveport.sandbox.cgroups.process_family import find_family
+from gloveport.sandbox.cgroups.process_family import is_ending, iterate_generations, iterate_threads, share_descriptors
 
 MOST_LOCKS = 500_000
 """A run may hold so many, in about 100 MiB of the kernel's memory; an honest one was never seen to hold a thousand."""
@@ -45,12 +45,12 @@ WATCHES: Final = HeldObject(lambda target: target == "anon_inode:[eventpoll]", b
 
 def has_many_locks(roots: Collection[int]) -> bool:
     """Whether these processes and all below them hold more than ``MOST_LOCKS``."""
-    return hold_more(find_family(roots), MOST_LOCKS, LOCKS)
+    return hold_more(roots, MOST_LOCKS, LOCKS)
 
 
 def has_many_watches(roots: Collection[int]) -> bool:
     """Whether these processes and all below them hold more watches than a fair share of this user's."""
-    return hold_more(find_family(roots), int(_MOST_WATCHES.read_text()) // _WATCH_SHARES, WATCHES)
+    return hold_more(roots, int(_MOST_WATCHES.read_text()) // _WATCH_SHARES, WATCHES)
 
 
 def are_watches_exhausted() -> bool:
@@ -72,34 +72,51 @@ def read_kernel_bytes() -> int:
     return int(words[words.index("SUnreclaim:") + 1]) * 1024
 
 
-def hold_more(pids: Collection[int], most: int, kind: HeldObject) -> bool:
-    """Whether these processes hold more than so many. Who can't be looked at, or has too much to look at, does.
+def hold_more(roots: Collection[int], most: int, kind: HeldObject) -> bool:
+    """Whether these processes and all below them hold more than so many. Who can't be looked at, or has too much to
+    look at, does.
 
     A descriptor that is in flight between sockets can't be looked at either: it counts for many.
     """
-    held = 0
-    try:
-        for looked_at, (target, information) in enumerate(_iterate(pids)):
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                if kind.is_held_by(target):
-                    held += _count_lines(information, most, kind.line)
-                elif target.startswith("socket:"):
-                    held += _count_in_flight(information) * most // _IN_FLIGHT_SHARES
-            if held > most or looked_at >= _MOST_DESCRIPTORS:
+    return any(_hold_more((pid for pid, _ in processes), most, kind) for processes in iterate_generations(roots))
+
+
+def _hold_more(pids: Iterable[int], most: int, kind: HeldObject) -> bool:
+    held = looked_at = 0
+    for thread in _iterate_tables(pids):
+        try:
+            for link in Path(f"/proc/{thread}/fd").iterdir():
+                with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                    held += _count(link, most, kind)
+                looked_at += 1
+                if held > most or looked_at > _MOST_DESCRIPTORS:
+                    return True
+        except (FileNotFoundError, ProcessLookupError):  # it has ended, and others of its process may go on
+            continue
+        except PermissionError:
+            if not is_ending(thread):
                 return True
-    except PermissionError:
-        return True
     return False
 
 
-def _iterate(pids: Collection[int]) -> Iterator[tuple[str, Path]]:
-    """What each descriptor of each thread leads to, and its file below ``/proc``: threads need not share theirs."""
+def _iterate_tables(pids: Iterable[int]) -> Iterator[int]:
+    """A thread for each table of descriptors: threads need not share theirs."""
     for pid in pids:
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            for thread in Path(f"/proc/{pid}/task").iterdir():
-                for link in (thread / "fd").iterdir():
-                    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                        yield str(link.readlink()), thread / "fdinfo" / link.name
+        tables = list[int]()
+        for thread in iterate_threads(pid):
+            if not any(share_descriptors(thread, other) for other in tables):
+                tables.append(thread)
+                yield thread
+
+
+def _count(link: Path, most: int, kind: HeldObject) -> int:
+    """How many one descriptor holds."""
+    target, information = str(link.readlink()), link.parents[1] / "fdinfo" / link.name
+    if kind.is_held_by(target):
+        return _count_lines(information, most, kind.line)
+    if target.startswith("socket:"):
+        return _count_in_flight(information) * most // _IN_FLIGHT_SHARES
+    return 0
 
 
 def _count_lines(path: Path, most: int, kind: bytes) -> int:

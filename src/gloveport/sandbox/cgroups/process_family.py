@@ -1,22 +1,126 @@
-"""Finds the processes of a run by their parents, where no cgroup lists them."""
+"""Finds the processes of a run by their parents, where no cgroup lists them, and what they share."""
 
 import contextlib
+import ctypes
+import os
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
+from typing import Final
+
+_KCMP: Final = 312  # of x86-64, as the filter
+_KCMP_VM, _KCMP_FILES = 1, 2
+_PF_EXITING = 0x4
+_MOST_GENERATIONS = 16
+"""Who makes another and ends, again and again, is looked for so often behind those that were there."""
+
+_MOST_WALKED = 4096  # or nobody comes to an end who follows one that makes another without end
+
+_libc = ctypes.CDLL(None)
 
 
-def find_family(roots: Collection[int]) -> set[int]:
-    """These processes and all below them."""
-    children = defaultdict[int, list[int]](list)
-    for path in Path("/proc").glob("[0-9]*/stat"):
+def find_family(roots: Collection[int]) -> dict[int, int]:
+    """These processes and all below them, and the parent of each."""
+    parents, children = dict[int, int](), defaultdict[int, list[int]](list)
+    for pid in _list_numbers("/proc"):
         with contextlib.suppress(OSError):
-            # Each has a name of any bytes, which it chooses, before the last parenthesis.
-            children[int(path.read_bytes().rpartition(b")")[2].split()[1])].append(int(path.parent.name))
-    found, waiting = set[int](), [*roots]
+            parent = int(_read_stat(pid)[1])
+            parents[pid] = parent
+            children[parent].append(pid)
+    found, waiting = dict[int, int](), [*roots]
     while waiting:
         pid = waiting.pop()
         if pid not in found:
-            found.add(pid)
+            found[pid] = parents.get(pid, 0)
             waiting += children[pid]
     return found
+
+
+def iterate_generations(roots: Collection[int]) -> Iterator[Iterable[tuple[int, int]]]:
+    """These processes and all below them, with their parents; then those that were made meanwhile, and so on.
+
+    Each is to be looked at by itself, since not all of them are there at one time. The later ones are found while they
+    are gone through: a process that makes another and ends does so in less time than it takes to look through all.
+    """
+    seen = find_family(roots)
+    yield seen.items()
+    for _ in range(_MOST_GENERATIONS):
+        before = len(seen)
+        yield _iterate_newborn(roots, seen)
+        if len(seen) == before:
+            break
+
+
+def _iterate_newborn(roots: Collection[int], seen: dict[int, int]) -> Iterator[tuple[int, int]]:
+    walked, waiting = set[int](), [*roots]
+    while waiting and len(walked) < _MOST_WALKED:
+        parent = waiting.pop()
+        walked.add(parent)
+        for child in _read_children(parent):
+            if child not in walked:
+                waiting.append(child)
+            if child not in seen:
+                seen[child] = parent
+                yield child, parent
+
+
+def _read_children(pid: int) -> list[int]:
+    """None where the kernel does not say (``CONFIG_PROC_CHILDREN``)."""
+    children = list[int]()
+    for thread in _list_threads(pid):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            children += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_bytes().split())
+    return children
+
+
+def iterate_threads(pid: int) -> Iterator[int]:
+    """The threads of a process, and those that were made meanwhile. The first may have ended while others go on."""
+    seen = set[int]()
+    for _ in range(_MOST_GENERATIONS):
+        threads = [thread for thread in _list_threads(pid) if thread not in seen]
+        if not threads:
+            break
+        seen.update(threads)
+        yield from threads
+
+
+def _list_threads(pid: int) -> list[int]:
+    try:
+        return _list_numbers(f"/proc/{pid}/task")
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def _list_numbers(directory: str) -> list[int]:
+    # ``Path.glob`` raises ProcessLookupError of whoever ends meanwhile, anywhere on the host.
+    return [int(name) for name in os.listdir(directory) if name.isdecimal()]  # noqa: PTH208
+
+
+def is_ending(thread: int) -> bool:
+    """Whether a thread has ended or is about to. The kernel lets an ordinary user look into none that has given its
+    memory back already, as into one that hides; what such a thread holds is given back without anybody's doing.
+    """
+    try:
+        return bool(int(_read_stat(thread)[6]) & _PF_EXITING)
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def share_descriptors(one: int, other: int) -> bool:
+    """Whether two threads have one table of descriptors. False where the kernel does not say."""
+    return _is_same(one, other, _KCMP_FILES)
+
+
+def share_memory(one: int, other: int) -> bool:
+    """Whether two threads have the same memory, as processes after ``vfork``. False where the kernel does not say."""
+    return _is_same(one, other, _KCMP_VM)
+
+
+def _is_same(one: int, other: int, kind: int) -> bool:
+    same: int = _libc.syscall(_KCMP, one, other, kind, 0, 0)
+    return same == 0
+
+
+def _read_stat(thread: int) -> list[bytes]:
+    """What follows the name, which is of any bytes and of the process's choice, before the last parenthesis."""
+    return Path(f"/proc/{thread}/stat").read_bytes().rpartition(b")")[2].split()

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Collection
 from pathlib import Path
 
-from gloveport.sandbox.cgroups.process_family import find_family
+from gloveport.sandbox.cgroups.process_family import iterate_generations, iterate_threads, share_memory
 
 _KIB = 1024
 
@@ -20,28 +20,39 @@ def read_free_bytes() -> int:
 
 def has_more_memory(most: int, roots: Collection[int]) -> bool:
     """Whether these processes and all below them have more than so many bytes. Who tells nothing, has."""
-    total = 0
     try:
-        for pid in find_family(roots):
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                total += _read_memory(Path(f"/proc/{pid}"))
+        for processes in iterate_generations(roots):
+            # Between vfork and exec a child has all that its parent has, and nothing by itself.
+            if sum(_read_memory(pid) for pid, parent in processes if not share_memory(pid, parent)) > most:
+                return True
     except PermissionError:
         return True
-    return total > most
+    return False
 
 
-def _read_memory(process: Path) -> int:
+def _read_memory(pid: int) -> int:
     """Bytes of one process, and of its tables of pages. What processes share is divided among those that do.
 
-    Of one that can't be looked into all counts, as that may be known of anybody.
+    Any of its threads can tell, but for those that have ended. Of a process that can't be looked into all counts, as
+    that may be known of anybody.
     """
-    status = _read_sizes(process / "status")
-    try:
-        rollup = _read_sizes(process / "smaps_rollup")
-        own = rollup.get("Pss", 0) + rollup.get("SwapPss", 0)
-    except PermissionError:
-        own = status.get("RssAnon", 0) + status.get("RssShmem", 0) + status.get("VmSwap", 0)
-    return own + status.get("VmPTE", 0)  # a process that ends has none
+    for thread in iterate_threads(pid):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            try:
+                rollup = _read_sizes(Path(f"/proc/{thread}/smaps_rollup"))
+                return rollup.get("Pss", 0) + rollup.get("SwapPss", 0) + _read_status(thread).get("VmPTE", 0)
+            except PermissionError:
+                status = _read_status(thread)
+                if "VmPTE" in status:
+                    return sum(status.get(name, 0) for name in ("RssAnon", "RssShmem", "VmSwap", "VmPTE"))
+    return 0
+
+
+def _read_status(thread: int) -> dict[str, int]:
+    """Sizes in its status: none of one that has ended."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return _read_sizes(Path(f"/proc/{thread}/status"))
+    return {}
 
 
 def _read_sizes(path: Path) -> dict[str, int]:
