@@ -1,7 +1,7 @@
 """Checks the arguments of a call against the tool's schema, and explains faults so that a model can act.
 
-The check is a help and no defence: the tool's server checks for itself. So where a schema can't be checked in little
-time and without asking anybody, nothing is checked. The schema is another server's.
+The check is a help and no defence: the tool's server checks for itself. The schema is that server's, and hostile: one
+that takes long to check, or refers to another document, is not used at all.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ from gloveport.untrusted_text import one_line, quote
 
 _MOST_STEPS = 1_000_000
 _MOST_COPIED_BYTES = 1_000_000
-_STEPS_A_CHARACTER = 100  # that a regular expression looks at
+_STEPS_A_CHARACTER = 100  # of a string that regular expressions are matched against
 _PATTERN_BYTES = 1 << 18
 _CHECKS_KEPT = 512
 _FAULTS = 12
@@ -54,12 +54,12 @@ _log = logging.getLogger(__name__)
 
 
 def faults(definition: Definition, arguments: Mapping[str, JsonValue], data: bytes) -> list[str]:
-    """All that is wrong with the arguments of a call, a line each, and then the parameters; nothing if they are right.
+    """List every fault of a call's arguments, one line each, then the tool's parameters; empty if there is no fault.
 
     Args:
         definition: The tool.
-        arguments: By the server's names.
-        data: The arguments as JSON: to write them once more may hold up everybody for a quarter of a second.
+        arguments: By the names that the server gives them.
+        data: The arguments as JSON. Encoding them again could block the event loop for a quarter of a second.
     """
     schema, given, guesses = definition.input_schema, dict(arguments), _Guesses()
     found = [
@@ -80,18 +80,18 @@ def describe_parameters(definition: Definition) -> str:
 
 
 class _Guesses(Struct):
-    """What was most likely meant, for as many names as there is time to compare.
+    """Suggests the known name that a misspelt one most likely stands for, within a budget of comparisons.
 
-    Two that are made for it keep the comparison busy for a quarter of a millisecond, were they longer for several.
+    Two hostile names keep one comparison busy for a quarter of a millisecond; longer ones would take several.
 
     Attributes:
-        left: How many may still be compared in this check.
+        left: How many comparisons this check may still make.
     """
 
     left: int = _MOST_COMPARED
 
     def near(self, given: JsonValue, known: Iterable[str]) -> str:
-        """Guess which of these was meant; empty if none is like it, or nobody has looked."""
+        """Return the known name most like the given one; empty if none is alike, or the budget is used up."""
         if not isinstance(given, str) or not self.left:
             return ""
         short = (name for name in known if len(name) <= _LONGEST_COMPARED)
@@ -103,7 +103,7 @@ class _Guesses(Struct):
 
 @dataclass(frozen=True)
 class _Source:
-    """A schema by the digest of what it stands in, so that it is prepared once."""
+    """A schema, keyed by the digest of its tool, so that its validator is made once."""
 
     digest: str
     name: str = field(compare=False)
@@ -112,14 +112,14 @@ class _Source:
 
 @functools.lru_cache(maxsize=_CHECKS_KEPT)
 def _validator(source: _Source) -> tuple[jsonschema_rs.Validator, Size] | None:
-    """What checks against a schema, and the schema's size; None where it can't be checked, which is noted once."""
+    """Return the validator of a schema and the schema's size; None, logged once, where it can't be checked against."""
     limits = jsonschema_rs.RegexOptions(size_limit=_PATTERN_BYTES, dfa_size_limit=_PATTERN_BYTES)
     try:
         size = size_of(source.schema)
         validator = jsonschema_rs.validator_for(
             dict(source.schema), offline=True, pattern_options=limits, validate_formats=False
         )
-    except (TooLargeError, ValueError):  # so are the library's own errors: it is no schema, or refers to elsewhere
+    except (TooLargeError, ValueError):  # ValueError is the library's: no schema, or it refers to another document
         _log.info("arguments of the tool %s are not checked here: its schema can't be", source.name)
         return None
     return validator, size
@@ -143,7 +143,7 @@ def _errors(
 
 
 def _steps(size: Size, data: bytes) -> int:
-    """How many steps a check takes at most: each value may meet all of the schema, each character all patterns."""
+    """Bound the steps of a check: it may compare each value with the whole schema, each character with all patterns."""
     values = 1 + data.count(b",") + data.count(b":")
     return size.values * values + size.patterns * _STEPS_A_CHARACTER * len(data)
 
@@ -187,9 +187,9 @@ def _render_error(
 
 
 def _misspelt(schema: Mapping[str, JsonValue], given: Mapping[str, JsonValue], guesses: _Guesses) -> Iterator[str]:
-    """Arguments that are not forbidden, but look like another that was not given.
+    """Find unknown arguments that the schema allows, but whose names look like a known one that is missing.
 
-    The server would ignore them, and do something else than was asked for.
+    The server would ignore them, and do something other than the caller meant.
     """
     if "additionalProperties" in schema or "patternProperties" in schema:
         return
@@ -206,7 +206,7 @@ def _render_unknown_name(name: str, known: Sequence[str], guesses: _Guesses) -> 
 
 
 def _conversion(types: Sequence[str], got: JsonValue) -> str:
-    """The same value as it was likely meant, where that is plain."""
+    """Suggest how to write a value of the wrong type, where that is plain."""
     match got:
         case None:
             return "leave it out"
@@ -247,7 +247,7 @@ def _render_value(value: JsonValue) -> str:
 
 
 def _type(root: Mapping[str, JsonValue], schema: JsonValue) -> str:
-    """A schema as a type. Named types are no use here: what has a name is an object."""
+    """Write a schema as a type; named types would need their declarations, so they are not shown."""
     types = Types(set())
     spelt = typescript_stubs.spelt(shape_of(schema, "object", types, root=root))
     return spelt if len(spelt) <= _FAULT_CHARACTERS // 2 and not types.named else "another type"

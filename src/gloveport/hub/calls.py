@@ -1,6 +1,6 @@
 """Handles one call of a tool by a program: finds, checks, decides, counts, audits, calls, scrubs.
 
-Of what a program asks nothing is believed but its shape.
+Everything in a program's request is untrusted: only its shape is checked before it is used.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Clean(Protocol):
-    """Takes the secrets out of a text, but those that are in what was sent (``Vault.clean``)."""
+    """Removes secrets from a text, except those that ``sent`` holds itself (``Vault.clean``)."""
 
     def __call__(self, text: str, sent: bytes = b"") -> str: ...  # noqa: D102
 
@@ -61,8 +61,8 @@ class Calls(Struct, frozen=True, kw_only=True):
         """Call a tool: ``{server, tool, arguments}`` → ``{kind, value, blocks}``.
 
         Raises:
-            Denied: It is not allowed, or was not called rightly.
-            UpstreamError: There is no answer, or the tool says that it has failed.
+            Denied: The policy forbids the call, or its arguments are wrong.
+            UpstreamError: The server does not answer, or the tool reports a failure.
         """
         server, tool, arguments = self.name_call(asked)
         started = time.monotonic()
@@ -86,8 +86,8 @@ class Calls(Struct, frozen=True, kw_only=True):
         return value
 
     def scrub_error(self, error: Denied | UpstreamError, asked: Asked | None = None) -> Denied | UpstreamError:
-        """The same without secrets. A server may have put one into whatever it says, of its tools or in place of an
-        answer. What a refusal quotes of what was asked stays: else it would tell which guess is a secret.
+        """Return the error without secrets: a server may put one into its tools' descriptions and into its errors. What
+        a refusal quotes of the program's own request stays: a redaction would tell which guess is a secret.
         """
         message, hint = str(error.args[0]), error.hint
         clean_message, clean_hint = self.clean(message), self.clean(hint)
@@ -97,10 +97,10 @@ class Calls(Struct, frozen=True, kw_only=True):
         return type(error)(error.code, clean_message, hint=clean_hint)
 
     def name_call(self, asked: Asked) -> tuple[str, str, Mapping[str, JsonValue]]:
-        """Give the server's own name, the tool's name and the arguments, as far as they can be told.
+        """Read the server's own name, the tool's name and the arguments from a request.
 
         Raises:
-            Denied: What was asked has another shape.
+            Denied: The request has another shape.
         """
         server, tool, arguments = asked.get("server", ""), asked.get("tool"), asked.get("arguments", {})
         if not isinstance(server, str) or not isinstance(tool, str) or not isinstance(arguments, dict):
@@ -116,16 +116,16 @@ class Calls(Struct, frozen=True, kw_only=True):
         return (server if server in granted else self.hub.names.get(server, server)), tool, arguments
 
     async def definition(self, server: str, tool: str) -> Definition:
-        """A tool that this execution may know of.
+        """Find a tool that this execution may know of.
 
         Raises:
-            Denied: There is no such one, or it is held back.
-            UpstreamError: Its server can't be asked.
+            Denied: There is no such tool, or it is held back.
+            UpstreamError: Its server can't be reached.
         """
         toolbox = self.guard.grant.toolbox
         if server not in toolbox.servers:
             reason = f"There is no server {quote_sent(server)} that this program may use."
-            if not server:  # the tool was to name it, as mcp__SERVER__TOOL
+            if not server:  # the tool's name has no server in it, as mcp__SERVER__TOOL would have
                 reason = f"{quote_sent(tool)} names no server that this program may use."
             raise Denied("tool_not_granted", reason, hint=f"{servers_in_words(toolbox)} {FINAL}")
         found = await self.hub.find(server, tool)
@@ -144,7 +144,7 @@ class Calls(Struct, frozen=True, kw_only=True):
         return found
 
     async def _call(self, server: str, tool: str, arguments: Mapping[str, JsonValue]) -> JsonValue:
-        data = msgspec.json.encode(arguments)  # in half the time of others, and it holds up everybody
+        data = msgspec.json.encode(arguments)  # twice as fast as other encoders, and it blocks the event loop
         sent = len(data)
         definition, action = await self._prepare(server, tool, arguments, data)
         del data
@@ -152,13 +152,13 @@ class Calls(Struct, frozen=True, kw_only=True):
             await self._confirm(action, sent, ending)
             result, size = await self._perform(definition, arguments, sent, ending)
         clean = self._cleaner(definition, arguments)
-        if result.is_error:  # out here: what a server says goes into no log
+        if result.is_error:  # after the action has ended: the audit log holds no text of a server
             text = await compute(size, lambda: clean(error_text(result)))
             raise UpstreamError("tool_error", text, hint=describe_parameters(definition))
         return await compute(max(size, sent), result_of, result, definition, clean)
 
     def _cleaner(self, definition: Definition, arguments: Mapping[str, JsonValue]) -> Callable[[str], str]:
-        """Takes secrets out of what a tool says, but those that the program has itself sent to a server without any."""
+        """Make the scrubber of a tool's answer. Of a server without secrets it leaves what the program sent itself."""
         server = self.hub.states[definition.server].server
         if server.secret_env or server.auth:
             return self.clean
@@ -172,12 +172,12 @@ class Calls(Struct, frozen=True, kw_only=True):
     async def _prepare(
         self, server: str, tool: str, arguments: Mapping[str, JsonValue], data: bytes
     ) -> tuple[Definition, CallTool]:
-        """What is to be called, and the action that it would be. What is refused before that is written down too."""
+        """Find the tool and make the action to be decided. A refusal before that is audited too."""
         sent = len(data)
         try:
             self._require_budget(sent)
         except Denied as denial:
-            if self.ledger.begun <= self.guard.grant.limits.tool_calls + 1:  # to fill the log must not stop it
+            if self.ledger.begun <= self.guard.grant.limits.tool_calls + 1:  # nobody is to fill the log with refusals
                 self.guard.deny("call", denial, self._facts(server, tool))
             raise
         try:
@@ -208,10 +208,10 @@ class Calls(Struct, frozen=True, kw_only=True):
         return action.model_copy(update={"addresses": {**action.addresses, **found}})
 
     async def _confirm(self, action: CallTool, sent: int, ending: Ending) -> None:
-        """Decide again about what a person was asked before its hosts were looked up.
+        """Look up the hosts of a call that a person has approved, and decide it again with their addresses.
 
         Raises:
-            Denied: A rule forbids it, now that the addresses are known.
+            Denied: A rule forbids one of the addresses.
         """
         hosts = await compute(sent, hosts_to_confirm, self.guard.grant.toolbox, action)
         if not hosts:
@@ -230,15 +230,15 @@ class Calls(Struct, frozen=True, kw_only=True):
     async def _perform(
         self, definition: Definition, arguments: Mapping[str, JsonValue], sent: int, ending: Ending
     ) -> "tuple[wire.CallToolResult, int]":
-        """The result, and its size in bytes."""
+        """Call the tool; return the result and its size in bytes."""
         started = time.monotonic()
         try:
             result = await self.hub.call(definition, arguments, sent)
-        except UpstreamError as error:  # cleaned here too: it goes into the log
+        except UpstreamError as error:  # scrubbed here too, for the audit log
             raise self.scrub_error(error) from None
         finally:
             ending.fields["duration_ms"] = round((time.monotonic() - started) * 1000, 2)
-        body = result.model_dump_json(by_alias=True, exclude_none=True).encode()  # of what was bounded as it came
+        body = result.model_dump_json(by_alias=True, exclude_none=True).encode()  # small: bounded when it was received
         self.ledger.bytes += len(body)
         self.hub.account(definition.server, len(body))
         ending.fields |= {
@@ -283,7 +283,7 @@ def _too_many_bytes(guard: Guard) -> Denied:
 
 
 def _cut(text: str) -> str:
-    """What the answer to an agent has room for: a server may give its reasons at any length."""
+    """Shorten a server's error for the answer to an agent."""
     return text if len(text) <= _REASON_CHARACTERS else f"{text[:_REASON_CHARACTERS]}…"
 
 

@@ -1,9 +1,9 @@
 """Searches tools by words: ranks them as BM25 does, over the words of names, parameters and descriptions.
 
-SQLite finds the rows of a word. Its own ``bm25`` looks up the length of each, which takes twice as long as all of this.
-How often a tool says a word does not count here, so none gets to the top by saying it again and again.
+SQLite finds the rows of a word. The scores are computed here, in half the time of its own ``bm25``, which looks up the
+length of each row. How often a text repeats a word does not count, so no tool gets to the top by repetition.
 
-The words asked for are only ever words: none of the query language of the index gets through.
+A query is only ever words: none of SQLite's query language gets through.
 """
 
 import heapq
@@ -51,12 +51,12 @@ _BREAK = late_pattern(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[^\W\d_
 
 
 class Catalog:
-    """All tools of all servers, in memory. For any thread: to index what a server offers may take a second."""
+    """An index of all tools of all servers, in memory. Thread-safe: indexing one server's tools may take a second."""
 
     def __init__(self) -> None:
         self._index = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        weakref.finalize(self, self._index.close)  # since Python 3.13 one that is just dropped warns
-        self._turn = threading.Lock()  # held for as long as the index is at work, not while words are made
+        weakref.finalize(self, self._index.close)  # since Python 3.13 a connection that is not closed warns
+        self._turn = threading.Lock()  # held while the index is read or written, not while texts are split into words
         self._index.execute(_TABLE)
         self._tools: dict[int, Definition] = {}
         self._rows: dict[str, range] = {}
@@ -65,11 +65,11 @@ class Catalog:
         self._next = 0
 
     def replace(self, server: str, description: str, definitions: Sequence[Definition]) -> None:
-        """Take these as the tools of a server, in place of those before. Of two with one name the first counts.
+        """Replace the tools of a server by these. Of two with one name the first counts.
 
         Args:
-            server: Its name, by which its tools are found as well.
-            description: What it is for.
+            server: The server's name; a search for it finds the tools too.
+            description: What the operator says that the server is for.
             definitions: Its tools.
         """
         tools = dict(sorted({tool.name: tool for tool in reversed(definitions)}.items()))
@@ -105,13 +105,13 @@ class Catalog:
         """Find tools.
 
         Args:
-            query: Words, each of which may be in a tool, and the beginning of a last one. Without any word, every tool
-                is found, by server and name.
-            limit: How many are wanted.
-            visible: Whether a tool may be found; None where each may.
+            query: Words, any of which a tool may match; the last may be the beginning of a word. Without any word,
+                every tool is found, by server and name.
+            limit: How many tools to return.
+            visible: Whether a tool may be found; None for all.
 
         Returns:
-            The best ones, and how many there are.
+            The best matches, and the number of all matches.
         """
         with self._turn:
             scores = self._rank(_words(query[:_QUERY_CHARACTERS])[:_QUERY_WORDS])
@@ -122,11 +122,11 @@ class Catalog:
         return _best(found, tools, limit), len(found)
 
     def _rank(self, words: Sequence[str]) -> dict[int, float]:
-        """How well each row fits that has one of the words: more is better."""
+        """Score each row that has one of the words: higher is better."""
         if not words:
             return dict.fromkeys(self._tools, 0.0)
         worth = self._worth = self._worth or _Worth.of(self._lengths)
-        # In quotes, a word is a word, also AND and NEAR; what words are made of holds no quote.
+        # Quoted, AND and NEAR are words like others. No word holds a quote itself.
         telling = [word for word in words if word.lower() not in _SAYS_NOTHING] or words
         phrases = [f'"{word}"' for word in dict.fromkeys(telling)]
         phrases[-1] += " *"
@@ -151,11 +151,11 @@ class Catalog:
 
 
 class _Worth(NamedTuple):
-    """What a word counts that a tool says, by rows: less in a long text."""
+    """How much a matching word counts, by rows: less in a long text."""
 
     anywhere: Mapping[int, float]
     more_in_name: Mapping[int, float]
-    """What is added where the tool's name has it."""
+    """What is added where the tool's name has the word."""
 
     @classmethod
     def of(cls, lengths: Mapping[int, int]) -> "_Worth":
@@ -168,13 +168,13 @@ class _Worth(NamedTuple):
 
 def _best(scores: Mapping[int, float], tools: Mapping[int, Definition], limit: int) -> list[Definition]:
     least = min(heapq.nlargest(limit, scores.values()), default=0.0)
-    best = [row for row, score in scores.items() if score >= least]  # to order all takes as long as to find them
+    best = [row for row, score in scores.items() if score >= least]  # sorting all would take as long as the search
     best.sort(key=lambda row: (-scores[row], tools[row].server, row))  # rows of a server are in the order of names
     return [tools[row] for row in best[:limit]]
 
 
 def _words(text: str) -> list[str]:
-    """The words of a text, and the parts of those that are compounds: createIssue2 is found by issue, and whole."""
+    """Split a text into words, and compounds into their parts too: both issue and createIssue2 find createIssue2."""
     words: list[str] = []
     for word in _WORD.findall(text):
         parts = [word] if word.isalpha() and word.islower() else _BREAK.sub(" ", word).split()

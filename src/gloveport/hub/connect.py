@@ -1,6 +1,6 @@
-"""Connects to a configured server: by its process or its URL, with its secrets, which it alone gets.
+"""Connects to a configured server, by a process or a URL, with the server's secrets, which no other server gets.
 
-Secrets are resolved at each connect, so that one that was renewed counts.
+Secrets are resolved at each connect, so that a renewed one counts.
 """
 
 import contextlib
@@ -33,11 +33,11 @@ class Connector(Struct, frozen=True, kw_only=True):
     """Reaches servers.
 
     Attributes:
-        vault: Has the secrets, and learns the tokens.
-        logins: Where tokens are kept.
+        vault: Holds the secrets, and is told the tokens that are obtained.
+        logins: Stores the tokens of logins.
         environ: Our own environment, of which a server gets a few harmless variables.
-        proxy: Through which those with a URL are reached, where there may be one.
-        record: Writes to the audit log: no server is reached before it is written down.
+        proxy: The owner's proxy for servers with a URL, if there is one.
+        record: Writes to the audit log, before each connect.
     """
 
     vault: Vault
@@ -47,7 +47,7 @@ class Connector(Struct, frozen=True, kw_only=True):
     proxy: ForwardProxy | None = None
 
     def upstream(self, name: str, server: Server, tasks: TaskGroup, on_tools: OnTools) -> Upstream:
-        """Make the server of this name, not connected yet."""
+        """Make the object for the server of this name, not connected yet."""
         return Upstream(name, server, self.ways(name, server), tasks=tasks, on_tools=on_tools, clean=self.clean)
 
     def ways(self, name: str, server: Server) -> tuple[Connect, ...]:
@@ -72,7 +72,7 @@ class Connector(Struct, frozen=True, kw_only=True):
     async def _secret(self, name: str, variable: str, ref: Secret) -> str:
         try:
             return await self.vault.get_text(f"servers.{name}.{variable}", ref)
-        except ConfigError as error:  # where it is kept, and why it can't be had, is no program's business
+        except ConfigError as error:  # only our log says where the secret is stored and why it can't be read
             _log.warning("the server %s can't be started: %s: %s", name, variable, error)
             raise UpstreamError(
                 "secret_unavailable",

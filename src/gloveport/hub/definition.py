@@ -26,19 +26,19 @@ class Definition(Value, dict=True):
     input_schema: Mapping[str, JsonValue] = {}
     output_schema: Mapping[str, JsonValue] | None = None
     read_only: bool = False
-    """Whether the server says that it changes nothing."""
+    """Whether the server says that the tool changes nothing."""
     destructive: bool = True
-    """Whether the server does not say that it destroys nothing."""
+    """False only if the server says that the tool destroys nothing."""
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256, in hex, of all that the server says of it."""
+        """SHA-256, in hex, of the whole definition."""
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True, ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 def definition_of(server: str, tool: "wire.Tool") -> Definition:
-    """Make a definition of what a server has said of a tool, in one of its pages."""
+    """Make a definition of a tool as a server listed it."""
     hints = tool.annotations or wire.ToolAnnotations()
     read_only = hints.read_only_hint is True
     return Definition(

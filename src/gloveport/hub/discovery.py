@@ -1,8 +1,8 @@
-"""Answers what programs and agents may know of tools: search, tree, typed stubs. All of it is filtered by policy.
+"""Tells programs and agents which tools they may call: search, tree, typed stubs. The policy filters all of it.
 
-To tell of tools takes time by the size of what their servers say. So it is done in a thread, of all that one execution
-asks at the same time one answer after the other; an answer has a size, and an execution asks so often at most. What it
-is told counts as bytes that calls have brought.
+Rendering takes time by the size of what the servers have written. So it runs in a thread, one answer at a time for each
+execution. The size of an answer and the number of questions of an execution are bounded, and the bytes of the answers
+count as bytes of its calls.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -43,12 +43,12 @@ _SUMMARY_CHARACTERS = 160
 
 
 class SearchResult(Struct, frozen=True, kw_only=True):
-    """What a search has found.
+    """The result of a search.
 
     Attributes:
-        tools: The best first.
-        total: How many there were.
-        missing: Why it is not known what a server offers, by its name.
+        tools: The matches, the best first.
+        total: The number of all matches.
+        missing: By the name of a server whose tools are not known: why not.
     """
 
     tools: Sequence[Definition]
@@ -57,13 +57,13 @@ class SearchResult(Struct, frozen=True, kw_only=True):
 
 
 async def search(hub: Hub, toolbox: Toolbox, query: str, limit: int) -> SearchResult:
-    """Find tools by words. Servers of which nothing is known yet are asked first, for a short time.
+    """Find tools by words. Servers whose tools are not known yet are asked first, for a short time.
 
     Args:
-        hub: Where to look.
-        toolbox: What may be known.
+        hub: The servers.
+        toolbox: The rules for which tools may be found.
         query: Words; without any, every tool is found.
-        limit: How many are wanted.
+        limit: How many tools to return.
     """
     missing = await hub.discover([*toolbox.servers], DISCOVERY_SECONDS)
     tools, total = await to_thread.run_sync(_search_catalog, hub, toolbox, query, limit)
@@ -79,7 +79,7 @@ def _is_visible(toolbox: Toolbox, tool: Definition) -> bool:
 
 
 class Discovery(Struct, kw_only=True):
-    """What the programs of one execution may know of the tools."""
+    """Answers the questions of one execution's programs about tools."""
 
     hub: Hub
     calls: Calls
@@ -88,7 +88,7 @@ class Discovery(Struct, kw_only=True):
     _turn: anyio.Lock = field(default_factory=anyio.Lock)
 
     def handlers(self) -> Mapping[str, Handler]:
-        """Functions of the requests that can be made on the door, by name."""
+        """The handlers of requests on the door, by the name of the request."""
         return {
             "call": self.calls.call,
             "search": self._limit(self.search),
@@ -98,7 +98,7 @@ class Discovery(Struct, kw_only=True):
         }
 
     def _limit(self, handler: Handler) -> Handler:
-        """The same, as often as it may be asked, without secrets in whatever comes of it."""
+        """Wrap a handler: bound the number of requests, and scrub its errors."""
 
         async def handle(asked: Asked) -> JsonValue:
             self._require_budget()
@@ -119,7 +119,7 @@ class Discovery(Struct, kw_only=True):
             f"A run may ask {_MOST_ASKED} times for tools, and be told {most} bytes of tools and by them.",
             hint="Ask for less: a narrower query, fewer details.",
         )
-        if not self._refused:  # to fill the log must not stop it
+        if not self._refused:  # logged once: nobody is to fill the log with refusals
             self._refused = True
             self.calls.guard.deny("search", denial, {})
         raise denial
@@ -135,7 +135,7 @@ class Discovery(Struct, kw_only=True):
         return value
 
     async def search(self, asked: Asked) -> JsonValue:
-        """``{query, detail, limit}`` → ``{tools, total, missing}``, as many tools as have room."""
+        """``{query, detail, limit}`` → ``{tools, total, missing}``, with as many tools as fit into an answer."""
         query, detail, limit = asked.get("query", ""), asked.get("detail", "signatures"), asked.get("limit", 10)
         if not isinstance(query, str) or detail not in DETAILS or type(limit) is not int:
             raise Denied("malformed_search", f"A search has words, a detail of {', '.join(DETAILS)}, and a limit.")
@@ -149,7 +149,7 @@ class Discovery(Struct, kw_only=True):
         return await self._in_thread(answer)
 
     async def tree(self, asked: Asked) -> JsonValue:
-        """``{server?}`` → the servers, and of one the tools too."""
+        """``{server?}`` → all servers, or one with its tools."""
         own = self._own(asked)
         await self.hub.discover([*self._toolbox.servers] if own is None else [own], DISCOVERY_SECONDS)
 
@@ -165,7 +165,7 @@ class Discovery(Struct, kw_only=True):
         return await self._in_thread(branches)
 
     async def describe(self, asked: Asked) -> JsonValue:
-        """``{server, tool}`` → all that is known of it."""
+        """``{server, tool}`` → the tool in every detail."""
         server, tool, _ = self.calls.name_call(asked)
         found = await self.calls.definition(server, tool)
         return await self._in_thread(lambda: describe_tool(self.hub, found, "full"))
@@ -202,7 +202,7 @@ class Discovery(Struct, kw_only=True):
         return self.calls.guard.grant.toolbox
 
     def _own(self, asked: Asked) -> str | None:
-        """Own name of the server that is asked about; None for all of them."""
+        """Return the own name of the server that a request names; None if it names none."""
         server = asked.get("server")
         if server is None or server == "":
             return None
@@ -218,7 +218,7 @@ class Discovery(Struct, kw_only=True):
         )
 
     def _visible(self, server: str) -> dict[str, Definition]:
-        """The tools of a server that may be known, by the name that each has in programs."""
+        """The visible tools of a server, by their names in programs."""
         names, tools = self.hub.states[server].names, self.hub.states[server].tools
         return {
             exposed: tools[own]
@@ -237,7 +237,7 @@ class Discovery(Struct, kw_only=True):
 
 
 def list_tools(hub: Hub, tools: Iterable[Definition], detail: str) -> Iterator[dict[str, JsonValue]]:
-    """Describe as many of the tools as an answer has room for, in this detail."""
+    """Describe as many of the tools as fit into an answer, in this detail."""
     size = 0
     for tool in tools:
         one = describe_tool(hub, tool, detail)
@@ -270,7 +270,7 @@ def describe_tool(hub: Hub, tool: Definition, detail: str) -> dict[str, JsonValu
 
 
 def summary(tool: Definition) -> str:
-    """Give the first sentence of a description, or as much of it as there is room for."""
+    """Return the first sentence of a description, shortened if necessary."""
     text = " ".join((tool.description or tool.title).split())
     first = text.split(". ", 1)[0]
     return first if len(first) <= _SUMMARY_CHARACTERS else f"{first[:_SUMMARY_CHARACTERS]}…"

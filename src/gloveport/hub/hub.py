@@ -1,8 +1,8 @@
-"""All upstream servers of this one: what they offer, what of it has been accepted, and calls of their tools.
+"""The hub of all upstream servers: which tools they offer, which of these are accepted, and calls of them.
 
-Nothing is started before somebody asks for it. What a server says of a tool is taken as it was when it was accepted; a
-tool that is new or says something else is held back until a person has accepted it, and reported. A server that is
-dead, slow or lying delays nobody but those who wait for it.
+A server is started on its first use. Only definitions of tools that were accepted count; a tool that is new or has
+changed is held back and reported, until a person has accepted it. A dead, slow or lying server delays only those who
+wait for it.
 """
 
 import contextlib
@@ -50,10 +50,10 @@ class Hub:
 
     def __init__(self, states: Mapping[str, ServerState], pins: Pins, record: Record, clean: Clean) -> None:
         """Args:
-        states: By the servers' own names.
-        pins: What has been accepted of the servers' tools.
+        states: The servers, by their own names.
+        pins: The accepted tools.
         record: Writes to the audit log.
-        clean: A server may put a secret of its own into what it says of its tools, which is kept and shown.
+        clean: Removes secrets from a text. A server may put its own secret into a tool's description, which is stored.
         """
         self.states = states
         if states:  # before any thread asks for it
@@ -62,21 +62,21 @@ class Hub:
 
     @cached_property
     def catalog(self) -> "catalog.Catalog":
-        """All tools of all servers, to be searched."""
+        """The index of all tools of all servers."""
         return catalog.Catalog()
 
     @cached_property
     def names(self) -> Mapping[str, str]:
-        """Own name of each server by the name that it has in programs."""
+        """The own name of each server, by its name in programs."""
         return {state.exposed: name for name, state in self.states.items()}
 
     async def discover(self, servers: Sequence[str], seconds: float) -> dict[str, str]:
-        """Ask those servers of which nothing is known yet what they offer, all at once, within so many seconds.
+        """List the tools of these servers where they are not known yet, concurrently, within so many seconds.
 
-        One that somebody has waited for in vain, and that is still being connected, is not waited for again.
+        A server that is still connecting after an earlier search has waited for it in vain is not waited for again.
 
         Returns:
-            Why it is still not known what a server offers, by its name.
+            By the name of a server whose tools are still not known: why not.
         """
         for name in servers:
             await self._reload_accepted(name)
@@ -104,11 +104,11 @@ class Hub:
         return self.states[name].late and self.states[name].upstream.state == "connecting"
 
     async def find(self, server: str, tool: str) -> Definition | None:
-        """Find the tool of this name, as it is now. A server that is not connected is connected first.
+        """Find the current tool of this name. Connects to the server first where necessary.
 
         Raises:
-            Denied: It is held back.
-            UpstreamError: The server can't be asked.
+            Denied: The tool is held back.
+            UpstreamError: The server can't be reached.
         """
         state = self.states[server]
         await state.upstream.tools()
@@ -125,12 +125,12 @@ class Hub:
         """Call a tool.
 
         Args:
-            definition: As it was when the call was decided.
-            arguments: What it gets.
-            sent: Their size in bytes.
+            definition: The tool as it was when the call was decided.
+            arguments: The arguments.
+            sent: The size of the arguments in bytes.
 
         Raises:
-            Denied: It is held back by now, or too many calls have been made this minute.
+            Denied: The tool is held back by now, or the server's budget of this minute is used up.
             UpstreamError: There is no answer.
         """
         state = self.states[definition.server]
@@ -152,20 +152,20 @@ class Hub:
         return await state.upstream.call(definition.name, arguments, permit)
 
     def account(self, server: str, size: int) -> None:
-        """Note how many bytes a call has brought."""
+        """Charge the bytes of a result to the server's budget."""
         self.states[server].bytes.owe(size)
 
     def _require_present(self, definition: Definition) -> None:
-        """Refuse a tool that is not what it was when the call was decided: a person may have thought for an hour."""
+        """Refuse a tool that has changed since the call was decided: a person may have taken an hour to approve it."""
         present = self.states[definition.server].tools.get(definition.name)
         if present is None or present.digest != definition.digest:
             raise self._held_back_error(definition.server, definition.name)
 
     def load_pins(self, name: str) -> None:
-        """Load what was accepted of a server as its offer, until it says what it offers now.
+        """Load the accepted tools of a server, which count as its offer until it lists its tools.
 
-        One of which nothing has been accepted, or nothing from this program or place, has to say it first: else nobody
-        would ever be told what is held back.
+        A server without any accepted from this command or URL counts as unknown, so that a search asks it: else nobody
+        would ever be told which tools are held back.
         """
         state = self.states[name]
         try:
@@ -178,7 +178,7 @@ class Hub:
             self._show(state, name, accepted, names, {})
 
     async def _reload_accepted(self, name: str) -> None:
-        """Perhaps what was held back has been accepted by now, in another process. Reads nothing that is as it was."""
+        """Take in what another process has accepted meanwhile, if the file of the accepted tools has changed."""
         state = self.states[name]
         if state.held and state.upstream.offered is not None and self._stamp(name) != state.seen:
             await self.on_tools_listed(name, state.upstream.offered)
@@ -188,7 +188,7 @@ class Hub:
             status = self._pins.path(name).lstat()
         except OSError:
             return None
-        return status.st_ino, status.st_mtime_ns  # a file that is written takes the place of another
+        return status.st_ino, status.st_mtime_ns  # each write replaces the file, so its inode changes
 
     def _held_back_error(self, server: str, tool: str) -> Denied:
         why = self.states[server].held.get(tool, "no longer what was to be called")
@@ -199,8 +199,8 @@ class Hub:
         )
 
     async def on_tools_listed(self, name: str, offered: tuple[Definition, ...]) -> None:
-        """Take in what a server has just said it offers. What it offered before counts until that is done."""
-        with anyio.CancelScope(shield=True):  # or something would be accepted and not written down
+        """Take in the tools that a server has just listed. Until that is done, its former ones count."""
+        with anyio.CancelScope(shield=True):  # a cancel must not come between accepting tools and auditing that
             async with self.states[name].turn:
                 await self._publish_offer(name, offered)
 
@@ -218,7 +218,7 @@ class Hub:
             new = "new" if accepted else "offered by another command or URL than what was accepted"
             held = {tool.name: new for tool in offer.new} | {tool.name: "changed" for tool in offer.changed}
             digests = {tool.name: tool.digest for tool in (*offer.new, *offer.changed)}
-            if held and digests != state.reported:  # not the names alone: it may have changed once more
+            if held and digests != state.reported:  # digests and not names: a tool may have changed once more
                 await compute(_OFFER_BYTES, self._pins.hold, name, identity, offered)
                 self._record("server.tools_held_back", {"server": name, "tools": dict(held)})
                 _log.warning(
@@ -227,7 +227,7 @@ class Hub:
                     len(held),
                     name,
                 )
-        except BaseException as error:  # it can't be read or written: then nothing counts as accepted
+        except BaseException as error:  # the pins can't be read or written: then no tool counts as accepted
             unknown = {tool.name: "not known to be accepted" for tool in offered}
             self._show(state, name, (), await compute(_OFFER_BYTES, self._index, state, name, ()), unknown)
             if not isinstance(error, ConfigError):
@@ -239,7 +239,7 @@ class Hub:
         self._show(state, name, offer.known, names, held)
 
     def _scrub_offer(self, offered: Sequence[Definition]) -> tuple[Definition, ...]:
-        """The same without secrets; their digests are known then."""
+        """Remove secrets from the definitions, and compute their digests."""
         clean = tuple(map(self._without_secrets, offered))
         for tool in clean:
             _ = tool.digest
@@ -251,7 +251,7 @@ class Hub:
         return tool if clean == told else read_value(Definition, clean)
 
     def _index(self, state: ServerState, name: str, tools: Sequence[Definition]) -> dict[str, str]:
-        """Have these be found; returns the name of each by the name that it has in programs. For any thread."""
+        """Index the tools for searches; return their own names by their names in programs. Thread-safe."""
         self.catalog.replace(name, state.server.description, tools)
         return exposed_names(tool.name for tool in tools)
 
@@ -278,14 +278,14 @@ async def open_hub(
     record: Record,
     clean: Clean,
 ) -> AsyncIterator[Hub]:
-    """Open the hub to these servers; what was accepted of them before is known. On leaving, each is let go of.
+    """Open the hub to these servers, with their accepted tools loaded. Leaving the context disconnects all.
 
     Args:
-        servers: By name; those that are not active are passed over.
-        pins: What of them has been accepted.
+        servers: The servers by name; inactive ones are skipped.
+        pins: The accepted tools.
         connect: Makes the connection to a server.
         record: Writes to the audit log.
-        clean: Takes the secrets out of a text.
+        clean: Removes secrets from a text.
     """
     active = {name: server for name, server in servers.items() if server.active}
     states: dict[str, ServerState] = {}
@@ -304,7 +304,7 @@ async def open_hub(
         try:
             yield hub
         finally:
-            with anyio.move_on_after(_LEAVING_SECONDS, shield=True):  # some are told that we go
+            with anyio.move_on_after(_LEAVING_SECONDS, shield=True):  # time to end sessions that a server keeps
                 async with anyio.create_task_group() as leaving:
                     for state in states.values():
                         leaving.start_soon(state.upstream.close)

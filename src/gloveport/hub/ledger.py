@@ -1,4 +1,4 @@
-"""What a run's answer says of its calls of tools."""
+"""Records the calls of tools of a run, for its answer."""
 
 from typing import Final
 
@@ -10,12 +10,12 @@ _MOST_LISTED: Final = 50
 
 
 class Ledger(Struct, kw_only=True):
-    """What a run's answer says of its calls.
+    """The calls of tools of one run.
 
     Attributes:
-        begun: How many there were, the refused ones among them.
-        bytes: Size of the arguments and the results together.
-        listed: The first of those that are over.
+        begun: The number of calls, the refused ones included.
+        bytes: Bytes of all arguments and results together.
+        listed: The first calls that have ended.
     """
 
     begun: int = 0
@@ -23,6 +23,6 @@ class Ledger(Struct, kw_only=True):
     listed: list[ToolCall] = field(default_factory=list)
 
     def add(self, call: ToolCall) -> None:
-        """Note one that is over, or refused."""
+        """Note a call that has ended or was refused."""
         if len(self.listed) < _MOST_LISTED:
             self.listed.append(call)

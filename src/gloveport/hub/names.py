@@ -26,7 +26,7 @@ _UNDERSCORES = late_pattern(r"^_+")
 
 
 def exposed_names(originals: Iterable[str]) -> dict[str, str]:
-    """Map the name that each has in programs to the original, in the order of the originals. No two are the same."""
+    """Map unique names for programs to the originals, in the order of the originals."""
     every = sorted(set(originals))
     taken = {name for name in every if _expose_name(name) == name}
     exposed = {}
@@ -45,7 +45,7 @@ def exposed_names(originals: Iterable[str]) -> dict[str, str]:
 def split_legacy(name: str) -> tuple[tuple[str, str], ...]:
     """Split ``mcp__server__tool``: (server, tool), the shortest server first; nothing for another name.
 
-    Both may hold ``__``, so there may be several; who knows the servers, knows which it is.
+    Both names may hold ``__``, so there may be several splits; the known servers tell which is right.
     """
     if not name.startswith(_LEGACY_PREFIX) or len(name) > _LEGACY_CHARACTERS:
         return ()

@@ -1,4 +1,4 @@
-"""Where a sandbox finds the door to tools, skills and a language model. Pure."""
+"""Adds the door to tools, skills and a language model to the network of a sandbox. Pure."""
 
 from gloveport.model import GUEST
 from gloveport.model.hub import DOOR, Sampling, Toolbox
@@ -12,7 +12,7 @@ VARIABLE = "GLOVEPORT_HUB"
 
 
 def with_hub(network: Network, toolbox: Toolbox, sampling: Sampling, *, skills: bool = False) -> Network:
-    """Add a door to the tools, the skills and the language model to a network, where there are any."""
+    """Add the door to tools, skills and the language model to a network, if any of the three is offered."""
     if not toolbox.servers and not sampling.enabled and not skills:
         return network
     address = f"{DOOR[0]}:{DOOR[1]}"

@@ -1,8 +1,8 @@
-"""Pins what has been accepted of each server's tools, so that none changes its meaning behind the owner's back.
+"""Pins the accepted tools of each server, so that none changes its meaning behind the owner's back.
 
-The first that is ever seen of a server is accepted whole. From then on a tool that is new or says something else is
-held back until a person has accepted it, and whatever comes from another program or place under the server's name is
-new. One file per server, which other processes read and write too: a change is made under a lock, whole or not at all.
+The tools that a server lists first are all accepted. From then on a new or changed tool is held back until a person has
+accepted it; and under another command or URL all tools of a server are new. Other processes read and write the files
+too, one for each server: each is replaced atomically, under a lock.
 """
 
 import contextlib
@@ -38,72 +38,72 @@ _HINT = "look at it; once it is removed, all that the server offers next is acce
 
 
 class Offer(Value):
-    """What a server offers, beside what was accepted of it. In the order of the names."""
+    """The tools that a server offers, compared with the accepted ones. Each in the order of the names."""
 
     known: tuple[Definition, ...] = ()
-    """As they were accepted."""
+    """The unchanged ones."""
     new: tuple[Definition, ...] = ()
     changed: tuple[Definition, ...] = ()
-    """As they are offered."""
+    """The changed ones, as they are offered."""
     gone: tuple[Definition, ...] = ()
-    """As they were accepted. They stay so, for the case that they come back."""
+    """The missing ones, as they were accepted. They stay accepted, in case they come back."""
 
 
 class PinRecord(Value):
-    """What a file holds."""
+    """The content of the file of a server."""
 
     server: str
     identity: str
     accepted: tuple[Definition, ...]
     offered_identity: str = ""
     offered: tuple[Definition, ...] | None = None
-    """What was offered last and held back, in part at least; null when nothing is."""
+    """The last offer of which a tool was held back; null when none is."""
 
     def accepted_from(self, identity: str) -> tuple[Definition, ...]:
-        """What was accepted from this very program or place."""
+        """The tools that were accepted from this command or URL."""
         return self.accepted if self.identity == identity else ()
 
 
 class Pins:
     """The accepted tools of all servers.
 
-    An ``identity`` is an opaque text for the program or the place that a server is reached by.
+    An ``identity`` is an opaque text for the command or the URL that a server is reached by.
     """
 
     def __init__(self, directory: Path) -> None:
         """Args:
-        directory: Where the files are. Made when something is written.
+        directory: The directory of the files; made when the first is written.
         """
         self._directory = directory
 
     def path(self, server: str) -> Path:
-        """The file of a server, whether there is one or not. Its name tells nothing of the server's."""
+        """Return the path of a server's file, which may not exist. It does not show the server's name."""
         return self._directory / f"{hashlib.sha256(server.encode('utf-8', 'surrogatepass')).hexdigest()}.json"
 
     def load(self, server: str, identity: str) -> tuple[Definition, ...] | None:
-        """What has been accepted of a server; None when it has never been seen.
+        """Load the accepted tools of a server; None if it has never listed any.
 
         Raises:
-            ConfigError: The file can't be relied on.
+            ConfigError: The file is damaged or not private.
         """
         record = self._read(server)
         return None if record is None else record.accepted_from(identity)
 
     def accept_all(self, server: str, identity: str, offered: Sequence[Definition]) -> None:
-        """Accept the first that is seen of a server. Does nothing where something was accepted or held before.
+        """Accept the first offer of a server. Does nothing if the server has a file already.
 
         Raises:
-            ConfigError: The file can't be relied on, or not be written.
+            ConfigError: The file is damaged, not private, or can't be written.
         """
         with self._lock_directory():
             if self._read(server) is None:
                 self._write(PinRecord(server=server, identity=identity, accepted=_by_name(offered)))
 
     def hold(self, server: str, identity: str, offered: Sequence[Definition]) -> None:
-        """Keep what a server offers, for a person to look at.
+        """Store the offer of a server for a person to review.
 
         Raises:
-            ConfigError: The file can't be relied on, or not be written.
+            ConfigError: The file is damaged, not private, or can't be written.
         """
         with self._lock_directory():
             record = self._read(server) or PinRecord(server=server, identity=identity, accepted=())
@@ -111,10 +111,10 @@ class Pins:
             self._write(record.model_copy(update=update))
 
     def held_offer(self, server: str) -> Offer | None:
-        """What a server has offered and a person has not accepted yet; None when that is nothing.
+        """Load the offer that waits for a person's review; None if there is none.
 
         Raises:
-            ConfigError: The file can't be relied on.
+            ConfigError: The file is damaged or not private.
         """
         record = self._read(server)
         if record is None or record.offered is None:
@@ -125,13 +125,13 @@ class Pins:
         """Accept tools as a person has seen them.
 
         Args:
-            server: Whose they are.
-            shown: What the person was shown: ``held_offer``.
-            names: Which of the new and changed ones are accepted; None is all. Then those that are gone are forgotten.
+            server: The server's name.
+            shown: The ``held_offer`` that the person was shown.
+            names: Which of the new and changed tools to accept; None accepts all, and forgets the missing ones.
 
         Raises:
-            ConfigError: There is no such tool, one says more than a person reads, the server offers something else by
-                now, or the file can't be relied on or not be written. Nothing has been accepted then.
+            ConfigError: There is no such tool, a tool's text is longer than a person reads, the server's offer has
+                changed since, or the file is damaged, not private, or can't be written. Nothing was accepted then.
         """
         with self._lock_directory():
             record = self._read(server)
@@ -169,7 +169,7 @@ class Pins:
 
     @contextlib.contextmanager
     def _lock_directory(self) -> Iterator[None]:
-        """The directory, alone for this process until the end of a change."""
+        """Lock the directory against other processes for a change."""
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             with _open_private(self._directory, os.O_DIRECTORY) as directory:
@@ -183,7 +183,7 @@ class Pins:
 
 
 def compare(accepted: Sequence[Definition], offered: Sequence[Definition]) -> Offer:
-    """Tell apart what is offered by what was accepted. Of two with one name the first counts."""
+    """Compare the offered tools with the accepted ones. Of two with one name the first counts."""
     before, now = ({tool.name: tool for tool in _by_name(tools)} for tools in (accepted, offered))
     same = {name for name in now.keys() & before.keys() if now[name].digest == before[name].digest}
     return Offer(
@@ -205,7 +205,7 @@ def _accepting(
     if unknown := sorted(set(names or ()) - wanted.keys()):
         raise ConfigError(f"{unknown[0]!a} is not held back", hint="name a tool that is, or none for all")
     for tool in wanted.values():
-        if seen.get(tool.name) != tool.digest:  # nothing may slip in between the look and the yes
+        if seen.get(tool.name) != tool.digest:  # the person must have seen exactly this definition
             raise ConfigError(f"{tool.name!a} has changed since it was shown", hint="review it once more")
         if (size := sum(len(line) for aspect in _aspects(tool) for line in aspect)) > _MOST_REVIEWED:
             raise ConfigError(
@@ -225,10 +225,10 @@ def _accepting(
 
 
 def differences(before: Definition | None, after: Definition) -> list[str]:
-    """What is different in a tool, in printable lines: ``-`` before what was accepted, ``+`` before what is offered.
+    """Diff two definitions of a tool as printable lines: ``-`` before accepted ones, ``+`` before offered ones.
 
-    Everything different is shown, however long it is: what was left out would be accepted unseen. A backslash is
-    doubled, so that nothing looks like the escape that stands for a hidden character.
+    Every difference is shown, however long: what is left out would be accepted unseen. Backslashes are doubled, so that
+    no text looks like the escape of a hidden character.
     """
     lines: list[str] = []
     for title, old, new in zip(_ASPECTS, _aspects(before), _aspects(after), strict=True):
@@ -250,7 +250,7 @@ def _aspects(tool: Definition | None) -> list[list[str]]:
 
 
 def _wrap_lines(text: str) -> list[str]:
-    """Printable lines of a bounded width: nothing may stand beyond the edge of a screen."""
+    """Split a text into printable lines of a bounded width, so that none extends beyond the screen."""
     lines = (printable(line) for line in text.split("\n"))
     return [line[at : at + _WIDTH] for line in lines for at in range(0, len(line) or 1, _WIDTH)] if text else []
 
@@ -260,14 +260,14 @@ def _changes(old: list[str], new: list[str]) -> list[str]:
     tail = _alike(old[alike:][::-1], new[alike:][::-1])
     old, new = old[alike : len(old) - tail], new[alike : len(new) - tail]
     if max(len(old), len(new)) <= _MOST_COMPARED:
-        compared = islice(difflib.unified_diff(old, new, n=1, lineterm=""), 2, None)  # behind the names of files
-        return [line for line in compared if not line.startswith("@")]  # a line of a text has a mark before it
-    # To compare them would take the time of both lengths together.
+        compared = islice(difflib.unified_diff(old, new, n=1, lineterm=""), 2, None)  # without the names of files
+        return [line for line in compared if not line.startswith("@")]  # each line of a text begins with a mark
+    # difflib would take time by the product of the two lengths.
     return [*(f"-{line}" for line in old), *(f"+{line}" for line in new)]
 
 
 def _alike(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many lines at the beginning are the same."""
+    """Count the equal lines at the beginning of both."""
     differing = (number for number, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1])
     return next(differing, min(len(one), len(other)))
 
@@ -279,7 +279,7 @@ def _by_name(tools: Sequence[Definition]) -> tuple[Definition, ...]:
 
 @contextlib.contextmanager
 def _open_private(path: Path, flags: int) -> Iterator[int]:
-    """Open what nobody but this user, or root, could have put there, or could change."""
+    """Open a file or directory, and require that nobody but this user or root can have written it."""
     # O_NONBLOCK: a FIFO planted under the name must not hang anything.
     flags |= os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
     descriptor = os.open(path, flags)
@@ -295,6 +295,6 @@ def _open_private(path: Path, flags: int) -> Iterator[int]:
 
 
 def identity_of(server: Server) -> str:
-    """Identify a server whose tools are accepted: by the program or the place that it is reached by."""
+    """Identify a server by the command or the URL that it is reached by."""
     told = json.dumps([*server.command] or server.url)
     return hashlib.sha256(told.encode()).hexdigest()

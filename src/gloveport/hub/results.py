@@ -1,11 +1,11 @@
-"""Turns a tool's answer into the value that a program gets. Every text is scrubbed, whatever it stands in.
+"""Turns a tool's result into the value that a program gets. Every string in it is scrubbed.
 
-The value is the structured content; else the object or array that the only text is, as JSON; else the text of all
-blocks, where all are texts; else nothing, and the blocks tell. A text that is a number or ``null`` stays a text: else
-the type of a file's content would depend on what is in the file.
+The value is the structured content; else, of a single text that is a JSON object or array, that; else, if all blocks
+are texts, their texts; else nothing, and the program reads the blocks. A text like ``1`` or ``null`` stays a text: else
+the type of a file's content would depend on the content.
 
-Many servers can't answer with a plain value, and wrap it as ``{"result": …}``. It is unwrapped where the tool's output
-schema names this one member and no other, so the stubs know it too.
+Many servers can't answer with a plain value, and wrap it as ``{"result": …}``. It is unwrapped if the tool's output
+schema has this one member and no other, so that the stubs know about it too.
 """
 
 import json
@@ -40,13 +40,12 @@ def result_of(
     """The answer to the operation ``call``: ``{"kind", "value", "blocks"}``.
 
     Args:
-        result: Of a call that has not failed.
+        result: The result of a call that has not failed.
         definition: The tool that was called.
-        scrub: Takes the secrets out of a text. The base64 of images and the like goes through it too: forms of secrets
-            in base64 are among what it finds.
+        scrub: Removes the secrets from a text, in base64 too: so images and other binary data go through it as well.
 
     Raises:
-        UpstreamError: ``bad_answer``: nothing of it can be told.
+        UpstreamError: ``bad_answer``: the result has nothing that can be given to the program.
     """
     blocks = [
         scrub_value(block.model_dump(mode="json", by_alias=True, exclude_none=True), scrub) for block in result.content
@@ -63,7 +62,7 @@ def result_of(
 
 
 def error_text(result: "wire.CallToolResult") -> str:
-    """What a tool says of its failure, in as many words as it likes. Not scrubbed."""
+    """Return a tool's error message, not scrubbed and of any length."""
     texts = [block.text for block in result.content if isinstance(block, wire.TextContent)]
     if not texts and result.structured_content is not None and _is_json(result.structured_content):
         texts = [json.dumps(result.structured_content, ensure_ascii=False)]
@@ -71,7 +70,7 @@ def error_text(result: "wire.CallToolResult") -> str:
 
 
 def wrapped_schema(output_schema: Mapping[str, JsonValue] | None) -> JsonValue:
-    """The schema of what is wrapped as ``{"result": …}``; None where nothing is, or nothing is known."""
+    """Return the schema of a value that is wrapped as ``{"result": …}``; None if it is not wrapped or not known."""
     properties = output_schema.get("properties") if output_schema is not None else None
     return properties[_WRAPPED] if isinstance(properties, dict) and [*properties] == [_WRAPPED] else None
 
@@ -87,12 +86,12 @@ def _value(result: "wire.CallToolResult", wraps: bool, scrub: Callable[[str], st
         return "blocks", None
     document = _document(texts[0]) if len(texts) == 1 else None
     if document is not None:
-        return "json", scrub_value(document, scrub)  # again: escapes in JSON may have hidden a secret
+        return "json", scrub_value(document, scrub)  # once more: JSON escapes may have hidden a secret
     return "text", "\n".join(texts)
 
 
 def _document(text: str) -> JsonValue:
-    """The object or array that a text is; None if it is none, too deep, or has too many values to be read at once."""
+    """Parse a text that is a JSON object or array; None if it is neither, too deep, or has too many values."""
     if not text.lstrip().startswith(("{", "[")) or has_many_values(text.encode(errors="replace")):
         return None
     try:
@@ -103,7 +102,7 @@ def _document(text: str) -> JsonValue:
 
 
 def _is_json(value: object) -> bool:
-    """Whether it is JSON, and not too deep. Without recursion: the depth is the server's."""
+    """Whether a value is JSON, and not too deep. Without recursion: the server chooses the depth."""
     level: Sequence[object] = [value]
     for _ in range(MOST_DEPTH + 1):
         below: list[object] = []

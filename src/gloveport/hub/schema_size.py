@@ -1,6 +1,6 @@
-"""Measures a JSON Schema with its references followed: a bound on the work of checking a value against it.
+"""Measures a JSON Schema with its references expanded: a bound on the work of checking a value against it.
 
-A checker goes each way through a schema. A few lines that refer to each other can have more ways than there is time.
+A validator follows every path through a schema. A few definitions that refer to each other can have exponentially many.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,15 +22,15 @@ _UNBOUNDED: Final = frozenset(
 
 
 class TooLargeError(Exception):
-    """It is larger than anybody writes by hand, or refers to itself or to what is elsewhere."""
+    """The schema is larger than anybody writes by hand, or refers to itself or to another document."""
 
 
 class Size(NamedTuple):
-    """How large a schema is.
+    """The size of a schema.
 
     Attributes:
-        values: In it, each as often as ways lead to it.
-        patterns: Regular expressions in it.
+        values: The number of its values, each counted once for every path to it.
+        patterns: The number of its regular expressions.
     """
 
     values: int
@@ -38,13 +38,13 @@ class Size(NamedTuple):
 
 
 def size_of(schema: Mapping[str, JsonValue]) -> Size:
-    """How large a schema is, with its references followed.
+    """Measure a schema with its references expanded.
 
     Raises:
-        TooLargeError: It has more than 20,000, more than 64 patterns, or is deeper than 100; or it can't be told.
+        TooLargeError: It has more than 20,000 values or 64 patterns, or is deeper than 100; or it can't be measured.
     """
     if not isinstance(dialect := schema.get("$schema", ""), str) or "draft-03" in dialect or "draft-04" in dialect:
-        raise TooLargeError  # there, a plain id changes what references lead to
+        raise TooLargeError  # in these drafts ``id`` changes the base of references
     root: JsonValue = {**schema, "$id": None}
     if (patterns := sum(map(_patterns, _nodes(root)))) > _MOST_PATTERNS:
         raise TooLargeError
@@ -52,10 +52,10 @@ def size_of(schema: Mapping[str, JsonValue]) -> Size:
 
 
 def _count(node: JsonValue, root: JsonValue, known: dict[int, int], depth: int) -> int:
-    """The values at a place and below it. Those of a place are counted once, and known by its identity then."""
+    """Count the values of a node and below, with references expanded; remember counts by the node's ``id()``."""
     if not isinstance(node, dict | list):
         return 1
-    if depth >= _MOST_DEPTH or known.get(id(node)) == 0:  # which is being counted: it leads back to itself
+    if depth >= _MOST_DEPTH or known.get(id(node)) == 0:  # 0: the node is being counted, so it refers to itself
         raise TooLargeError
     if id(node) not in known:
         known[id(node)] = 0
@@ -72,7 +72,7 @@ def _below(node: dict[str, JsonValue] | list[JsonValue], root: JsonValue) -> Ite
         return
     if not node.keys().isdisjoint(_UNBOUNDED) or isinstance(node.get("$id"), str):
         raise TooLargeError
-    yield from node.values()  # definitions as well: an argument may have that name
+    yield from node.values()  # ``definitions`` too: a parameter may have that name
     if isinstance(reference := node.get("$ref"), str):
         target: object = target_of(root, reference)
         if not isinstance(target, dict):
@@ -81,10 +81,10 @@ def _below(node: dict[str, JsonValue] | list[JsonValue], root: JsonValue) -> Ite
 
 
 def _nodes(root: JsonValue) -> Iterator[JsonValue]:
-    """Every value, definitions among them.
+    """Iterate over all values, definitions included, without following references.
 
     Raises:
-        TooLargeError: There are too many, or they are too deep.
+        TooLargeError: There are too many values, or they are too deep.
     """
     level, seen = [root], 0
     for _ in range(_MOST_DEPTH):
@@ -103,7 +103,7 @@ def _nodes(root: JsonValue) -> Iterator[JsonValue]:
 
 
 def _patterns(node: JsonValue) -> int:
-    """How many regular expressions a place has; one that is long counts for as many as there may be."""
+    """Count the regular expressions of a node; a long one counts for as many as are allowed."""
     if not isinstance(node, dict):
         return 0
     by_pattern = node.get("patternProperties")

@@ -1,4 +1,4 @@
-"""One upstream server as the hub knows it: how it is reached, how often it may be called, and which tools it offers."""
+"""The state of one upstream server in the hub: its connection, its budgets, and its tools."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
@@ -19,17 +19,17 @@ ConnectionState: TypeAlias = Literal["idle", "connecting", "ready", "failed"]
 
 
 class ToolServer(Protocol):
-    """A server that is connected when it is wanted; ``hub.connection.upstream`` is one."""
+    """A server that is connected on its first use; ``hub.connection.upstream`` implements it."""
 
     offered: tuple[Definition, ...] | None
-    """What it has offered when it was last asked; None before that."""
+    """The tools that the server listed last; None before the first listing."""
 
     @property
     def state(self) -> ConnectionState:
-        """Whether it is connected."""
+        """The state of the connection."""
 
     async def tools(self) -> tuple[Definition, ...]:
-        """What it offers, after it was connected. Raises ``UpstreamError``."""
+        """List the tools; connects first where necessary. Raises ``UpstreamError``."""
 
     async def call(
         self, tool: str, arguments: Mapping[str, JsonValue], permit: Callable[[], None]
@@ -37,37 +37,37 @@ class ToolServer(Protocol):
         """Call a tool, once, unless ``permit`` raises when all waiting is over. Raises ``UpstreamError``."""
 
     async def close(self) -> None:
-        """Let go of it for good."""
+        """Disconnect for good."""
 
 
 OnTools: TypeAlias = Callable[[tuple[Definition, ...]], Awaitable[None]]
-"""Told what a server offers whenever it has said so."""
+"""Called with a server's tools whenever it has listed them."""
 
 Connect: TypeAlias = Callable[[str, Server, TaskGroup, OnTools], ToolServer]
 """Makes an upstream of a server's name and configuration; its tasks run in the group. Nothing is started yet."""
 
 Record: TypeAlias = Callable[[str, Mapping[str, JsonValue]], object]
-"""Writes down what has happened, of which kind, and facts about it."""
+"""Writes an event to the audit log: its kind, and facts about it."""
 
 Clean: TypeAlias = Callable[[str], str]
-"""Takes the secrets out of a text."""
+"""Removes secrets from a text."""
 
 
 class ServerState(Struct, kw_only=True):
-    """What is known of one server, and what it may still be asked.
+    """One server: its connection, its budgets of this minute, and its tools.
 
     Attributes:
         exposed: The server's name in programs.
-        times: How often it may be called just now.
-        bytes: How much its calls may send and bring just now.
-        tools: Those that are accepted, by their own names.
-        names: Own name of each by the name that it has in programs.
+        times: The budget of calls.
+        bytes: The budget of bytes that calls send and receive.
+        tools: The accepted tools, by their own names.
+        names: The tools' own names, by their names in programs.
         held: Why a tool is held back, by its own name.
-        reported: Digests of those that are held back and were reported.
-        known: Whether it is known what the server offers: it has said so, now or in an earlier life of ours.
-        late: Whether somebody has waited in vain for it to say so.
-        seen: The file of what was accepted, as it was when it was read last.
-        turn: Held while what it offers is taken in, one offer after the other.
+        reported: Digests of the held-back tools that were reported.
+        known: Whether the tools are known: listed by the server, or loaded as accepted in an earlier process.
+        late: Whether a search has waited in vain for the server to list its tools.
+        seen: Inode and time of the file of accepted tools when it was last read.
+        turn: Lock that is held while an offer is taken in.
     """
 
     server: Server

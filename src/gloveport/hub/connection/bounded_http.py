@@ -1,7 +1,7 @@
 """Bounds the HTTP answers of a server: sizes of bodies and events, numbers of values, deadlines.
 
-There is no compression, for a small body may unfold to a huge one; no cookie; and no broken answer is taken up again,
-which a server could have us do without end, long after the call.
+There is no compression, for a small body may decompress to a huge one, and no cookie. A broken event stream is not
+resumed: a server could have us resume it without end, long after the call.
 """
 
 import math
@@ -36,8 +36,8 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
     """Sends requests, and holds their answers to the bounds. The class above is httpx2's interface.
 
     Attributes:
-        most: Bytes of a body, or of an event.
-        seconds: From a request to the end of its answer, unless that has no end.
+        most: Most bytes of a body, or of an event.
+        seconds: From a request to the end of its answer, except for the stream of notifications, which has no end.
         after_failure: What the SDK's transport does when a message could not be sent.
         fail: Ends the connection.
         status: Of the last answer.
@@ -52,10 +52,10 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
     status: int = 0
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request. What comes too late is as if it had failed at the server: only its own call is concerned."""
+        """Send a request. A late answer becomes a status 504, which fails this call alone."""
         endless = request.method == "GET" or request.headers.get("mcp-method") == "subscriptions/listen"
         deadline = math.inf if endless else anyio.current_time() + self.seconds
-        # A timeout of httpx2's would be the end of the connection, and so of all other calls.
+        # A timeout of httpx2 would end the connection, and with it all other calls.
         patience = {"connect": _CONNECT_SECONDS, "read": None, "write": None, "pool": None}
         request.extensions = {**request.extensions, "timeout": patience}
         with anyio.CancelScope(deadline=deadline):
@@ -74,13 +74,13 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
             if request.method == "POST" and self.after_failure == "is stuck":
                 await self.end("server_gone", f"can't be reached any more ({type(error).__name__})", "")
             raise
-        except UpstreamError as error:  # of the owner's proxy: the next connection may have another, or a password
+        except UpstreamError as error:  # the owner's proxy failed; it may have another address or password next time
             self.fail(error)
             await anyio.sleep_forever()
             raise
 
     def _fault(self, request: httpx2.Request, response: httpx2.Response) -> tuple[str, str, str] | None:
-        """Code, sentence and hint, where there is nothing to be gone on with."""
+        """Return code, sentence and hint of a response after which the connection can't be used further."""
         status, coding = response.status_code, response.headers.get("content-encoding", "identity")
         if coding != "identity":
             return "bad_answer", "has sent a body in a coding that it was not asked for", ""
@@ -96,14 +96,14 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         headers = response.headers.copy()
         headers.pop("set-cookie", None)  # a jar would grow without bounds
-        headers["content-type"] = kind  # in another character set, what was counted and left out would be other text
+        headers["content-type"] = kind  # without a charset: decoded otherwise, the text would not be what was checked
         assert isinstance(response.stream, httpx2.AsyncByteStream)  # noqa: S101 - it comes from such a transport
         events = _Events(answers_all=self.after_failure == "is stuck") if kind == "text/event-stream" else None
         stream = _Body(self, response.stream, deadline, events)
         return httpx2.Response(response.status_code, headers=headers, stream=stream, extensions=response.extensions)
 
     async def end(self, code: str, what: str, hint: str) -> NoReturn:
-        """End the connection, and wait for that: nobody must take a part for the whole meanwhile."""
+        """End the connection, and wait until it has ended: nobody is to take a partial answer for a whole one."""
         self.fail(
             UpstreamError(code, f"The server {quote_sent(self.name)} {what}; the connection has ended.", hint=hint)
         )
@@ -117,7 +117,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
 @dataclass(eq=False)
 class _Body(httpx2.AsyncByteStream):
-    """What comes of one body within the bounds. The class above is httpx2's interface."""
+    """One response body, read within the bounds. The class above is httpx2's interface."""
 
     transport: BoundedTransport
     stream: httpx2.AsyncByteStream
@@ -130,7 +130,7 @@ class _Body(httpx2.AsyncByteStream):
             yield piece
 
     async def _whole(self) -> AsyncIterator[bytes]:
-        """Let it out when its values have been counted: whoever reads JSON waits for the end anyhow."""
+        """Yield the body at once, when its values have been counted: a reader of JSON waits for the end anyhow."""
         pieces, body = aiter(self.stream), bytearray()
         while (piece := await self._next(pieces)) is not None:
             body += piece
@@ -175,14 +175,14 @@ class _Body(httpx2.AsyncByteStream):
 
 
 class _Events(Struct, kw_only=True, eq=False):
-    """Leaves the fields out by which a stream is taken up again, mends what is no text, and counts.
+    """Filters server-sent events: drops the fields for resuming a stream, repairs broken text, and counts.
 
     Attributes:
-        answers_all: Whether an answer that can't be read becomes an error here. The SDK's older transport drops it.
-        size: Bytes of the event that is coming, so far.
-        values: Values in the largest event, in its complete lines. In each anew: no string in JSON goes over a line's
-            end, and what looks like one must not hide the lines behind it.
-        rest: A line that is not complete.
+        answers_all: Whether an unreadable answer becomes an error here. The SDK's older transport drops it.
+        size: Bytes of the largest event in the last chunk, the incomplete one included.
+        values: JSON values in the largest event, counted line by line: no JSON string goes over the end of a line, and
+            an open quote must not hide the lines after it.
+        rest: The beginning of an incomplete line.
     """
 
     answers_all: bool = False
@@ -190,12 +190,12 @@ class _Events(Struct, kw_only=True, eq=False):
     values: int = 0
     rest: bytes = b""
     _before: int = 0
-    """Bytes of the complete lines of the event that is coming."""
+    """Bytes of the complete lines of the incomplete event."""
     _values: int = 0
 
     def feed(self, piece: bytes) -> bytes:
-        """Take a chunk, and give what can be let out now."""
-        # A CR at the end may be half of a line's end.
+        """Take a chunk, and return the complete lines."""
+        # A CR at the end may be the first half of a CR LF.
         cut = max(piece.rfind(b"\n"), piece.rfind(b"\r", 0, -1)) + 1
         if not cut:
             self.rest += piece

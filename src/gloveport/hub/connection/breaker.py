@@ -1,4 +1,4 @@
-"""A circuit breaker: whoever fails again and again is left alone for a while, longer each time."""
+"""A circuit breaker: a server that fails repeatedly is not tried for a while, longer each time."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -12,11 +12,11 @@ _SHORTEST_SECONDS, _LONGEST_SECONDS = 1.0, 60.0
 
 
 class Breaker(Struct, kw_only=True):
-    """Closed, everybody may try. Open, nobody. Half-open, the next one may, and its outcome decides.
+    """Closed: every attempt is admitted. Open: none. Half-open: one is admitted, and its outcome decides.
 
     Attributes:
-        clock: Seconds, from any beginning.
-        failures: How many there were in a row.
+        clock: A clock in seconds.
+        failures: Number of failures in a row.
     """
 
     clock: Callable[[], float]
@@ -26,33 +26,33 @@ class Breaker(Struct, kw_only=True):
 
     @property
     def state(self) -> Literal["closed", "open", "half-open"]:
-        """Whether it is closed, open or half-open just now."""
+        """The state at this moment."""
         if self.failures < _FAILURES:
             return "closed"
         return "open" if self._trying or self.clock() < self._until else "half-open"
 
     @property
     def wait(self) -> float:
-        """Seconds until somebody may try again; 0 where that is now."""
+        """Seconds until the next attempt is admitted; 0 for now."""
         return max(0.0, self._until - self.clock()) if self.state == "open" else 0.0
 
     def admit(self) -> bool:
-        """Whether to try now. Who is let in tells the outcome: :meth:`succeed`, :meth:`fail` or :meth:`give_up`."""
+        """Whether to try now. Who is admitted reports the outcome: :meth:`succeed`, :meth:`fail` or :meth:`give_up`."""
         state = self.state
         self._trying |= state == "half-open"
         return state != "open"
 
     def succeed(self) -> None:
-        """Close."""
+        """Report a success: close."""
         self.failures, self._trying, self._until = 0, False, 0.0
 
     def fail(self) -> None:
-        """One more in a row; from the fifth on it opens for 1, 2, 4 and so on up to 60 seconds."""
+        """Report a failure. From the fifth in a row on, open for 1, 2, 4 and so on up to 60 seconds."""
         self.failures, self._trying = self.failures + 1, False
         if self.failures >= _FAILURES:
             doublings = min(self.failures - _FAILURES, 10)
             self._until = self.clock() + min(_LONGEST_SECONDS, _SHORTEST_SECONDS * 2**doublings)
 
     def give_up(self) -> None:
-        """There is no outcome."""
+        """Report that the attempt has no outcome."""
         self._trying = False

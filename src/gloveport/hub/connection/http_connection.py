@@ -1,6 +1,6 @@
-"""Connects to a server over HTTP, by the SDK's transports, with a client that lets nothing grow without bounds.
+"""Connects to a server over HTTP: the SDK's transports over an HTTP client that bounds everything it receives.
 
-Nothing of the environment counts. The SDK follows redirects within the origin alone: no credential leaves it.
+The client reads no environment variable. The SDK follows redirects within the origin alone, so no credential leaves it.
 """
 
 import contextlib
@@ -49,11 +49,11 @@ def ways_to_connect(
     """List the ways to connect, in the order in which to try them.
 
     Args:
-        name: What the operator calls it.
-        server: With a URL.
+        name: The operator's name of the server.
+        server: A server with a URL.
         auth: Puts credentials on requests.
-        verify: Whose certificates are believed.
-        proxy: The owner's, where there may be one.
+        verify: The trusted certificate authorities.
+        proxy: The owner's proxy, if there is one.
     """
     ways = {"http": (_streamable,), "sse": (_older,), "auto": (_streamable, _older)}[server.transport]
     transport = functools.partial(ForwardedTransport, verify, proxy)
@@ -81,7 +81,7 @@ async def _older(
     async with _client(name, server, auth, transport, most, after_failure="is stuck") as client:
 
         def make_client(
-            headers: dict[str, str] | None = None,  # noqa: ARG001 - it has its own of all these
+            headers: dict[str, str] | None = None,  # noqa: ARG001 - our client has its own
             timeout: httpx2.Timeout | None = None,  # noqa: ARG001
             auth: httpx2.Auth | None = None,  # noqa: ARG001
         ) -> httpx2.AsyncClient:
@@ -100,7 +100,7 @@ async def _client(
     most: int,
     after_failure: AfterFailure,
 ) -> AsyncIterator[httpx2.AsyncClient]:
-    """A client that ends the context with an ``UpstreamError`` when the server goes beyond its bounds."""
+    """Make a client that ends the context with an ``UpstreamError`` when the server exceeds a bound."""
     async with anyio.create_task_group() as tasks:
 
         async def fail(error: UpstreamError) -> None:

@@ -1,8 +1,8 @@
-"""One connection to a server, from the first attempt until nothing of it is left, and the requests over it.
+"""One connection to a server, from the first attempt until it is closed, and the requests over it.
 
-One task opens it, keeps it and closes it. Of the SDK's client no more is used than the handshake and the frames: it
-checks answers by the server's own schemas, whose regular expressions may never end, on our event loop, and it lists all
-tools for that without bounds.
+One task opens, keeps and closes it. Only the handshake and the framing of the SDK's client are used: its ``call_tool``
+lists all tools without bounds, and then checks answers on our event loop by the server's own schemas, whose regular
+expressions may never end.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ _LISTEN_SECONDS = 30.0
 
 _SAID_CHARS = 400
 
-# In this order, so that not both are made of every answer.
+# The common result first, so that only one of the two models is built for an answer.
 _ANSWER: TypeAdapter[wire.CallToolResult | wire.InputRequiredResult] = TypeAdapter(
     Annotated[wire.CallToolResult | wire.InputRequiredResult, Field(union_mode="left_to_right")]
 )
@@ -59,11 +59,11 @@ class ConnectionTarget(Struct, frozen=True, kw_only=True):
     """The server that a connection leads to, and its bounds.
 
     Attributes:
-        name: What the operator calls the server.
-        server: What the operator says of it.
+        name: The operator's name of the server.
+        server: The server's configuration.
         connects: The ways to connect, in the order in which to try them.
-        on_tools: Told what it offers, whenever it has said so.
-        clean: Takes secrets out of what it says of itself.
+        on_tools: Called with the tools whenever the server has listed them.
+        clean: Removes secrets from the server's own error messages.
     """
 
     name: str
@@ -73,7 +73,7 @@ class ConnectionTarget(Struct, frozen=True, kw_only=True):
     clean: Callable[[str], str]
 
     def error(self, code: str, what: str, hint: str = "") -> UpstreamError:
-        """Make the error of a fault of the server."""
+        """Make the error for a fault of this server."""
         return UpstreamError(code, f"The server {quote_sent(self.name)} {what}.", hint=hint)
 
     def quote_output(self, text: str) -> str:
@@ -86,10 +86,10 @@ class UpstreamConnection:
     """One connection to a server, and the task that keeps it."""
 
     def __init__(self, target: ConnectionTarget, modes: Sequence[str]) -> None:
-        """Nothing is started yet; its time to start begins.
+        """Start the clock of the startup time-out, and nothing else.
 
         Args:
-            target: What it leads to.
+            target: The server to connect to.
             modes: Handshakes to try.
         """
         self._target, self._modes = target, modes
@@ -98,32 +98,32 @@ class UpstreamConnection:
         self._wire: Wire | None = None
         self._changed, self._stop, self._let_go = anyio.Event(), anyio.Event(), False
         self.settled, self.over = anyio.Event(), anyio.Event()
-        """It is ready, or over; nothing of it is left."""
+        """Set when the connection is ready or has failed; set when it is closed."""
         self.mode: str | None = None
         """The handshake that succeeded."""
         self.fault: UpstreamError | None = None
-        """Why it is over; None when it was to end."""
+        """Why the connection has failed; None when it was closed on purpose."""
 
     @property
     def was_ready(self) -> bool:
-        """Whether it could be used, at some time."""
+        """Whether the connection has ever been usable."""
         return self._session is not None
 
     @property
     def usable(self) -> bool:
-        """Whether it can be used now."""
+        """Whether the connection can be used now."""
         return self.was_ready and not self._stop.is_set()
 
     async def ready(self) -> bool:
-        """Wait until it can be used. False: it no longer can, and nothing of it is left.
+        """Wait until the connection is usable. False: it was, but is closed by now.
 
         Raises:
-            UpstreamError: It never could; or it has had its time.
+            UpstreamError: It was never usable, or not within the startup time.
         """
         with anyio.CancelScope(deadline=self._scope.deadline):
             await self.settled.wait()
         if not self.settled.is_set():
-            raise self._late()  # nobody waits until a server that does not answer has been ended
+            raise self._late()  # without waiting until the silent server's process has been ended
         if not self.usable:
             await self.over.wait()
         if not self.was_ready:
@@ -133,14 +133,14 @@ class UpstreamConnection:
         return self.usable
 
     def let_go(self) -> None:
-        """Ask it to end, without waiting."""
+        """Ask the connection to close, without waiting."""
         self._let_go = True
         if not self.was_ready:
             self._scope.cancel()
         self._stop.set()
 
     async def run(self) -> None:
-        """Keep the connection, as its task: the SDK's client must be left by the task that entered it."""
+        """Open, keep and close the connection in this one task: the SDK's client must be left by who entered it."""
         try:
             with self._scope:
                 await self._connect()
@@ -154,7 +154,7 @@ class UpstreamConnection:
             self.over.set()
 
     async def request(self, tool: str, arguments: Mapping[str, JsonValue]) -> wire.CallToolResult:
-        """Call a tool, once. It has to be ready.
+        """Call a tool, once, over a ready connection.
 
         Raises:
             UpstreamError: As ``Upstream.call``.
@@ -190,7 +190,7 @@ class UpstreamConnection:
                 else:
                     return
             if first is not None and not _was_answered(first):
-                break  # to be reached by another way, it would have to be reached at all
+                break  # the server can't be reached at all, so not in another way either
         assert first is not None  # noqa: S101 - there is one way at least
         raise first
 
@@ -227,7 +227,7 @@ class UpstreamConnection:
         await self._target.on_tools(listing.tools)
 
     async def _attend(self, client: Client) -> None:
-        """Do what a connection needs until it is to end, or has."""
+        """Serve the notifications of a connection until it is closed."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._relist, client)
             tools = client.server_capabilities.tools
@@ -237,7 +237,7 @@ class UpstreamConnection:
             tasks.cancel_scope.cancel()
 
     async def _relist(self, client: Client) -> None:
-        """List the tools anew when the server says that they have changed, but seldom, however often it says so."""
+        """List the tools again when the server says that they have changed, with a pause however often it says so."""
         while True:
             await self._changed.wait()
             self._changed = anyio.Event()
@@ -250,17 +250,17 @@ class UpstreamConnection:
             await anyio.sleep(max(_RELIST_SECONDS, _RELIST_SHARE * (anyio.current_time() - began)))
 
     async def _listen(self, client: Client) -> None:
-        """Have the server say when its tools change; the wire hears it."""
+        """Subscribe to changes of the server's tools; ``Wire`` notices the notifications."""
         while True:
             with contextlib.suppress(MCPError, SubscriptionLost):
                 async with client.listen(tools_list_changed=True) as subscription:
                     async for _ in subscription:
                         pass
-                self._changed.set()  # it may have changed meanwhile
+                self._changed.set()  # the tools may have changed while there was no subscription
             await anyio.sleep(_LISTEN_SECONDS)
 
     async def _explain_refusal(self, error: MCPError) -> UpstreamError:
-        """What it means that there is an error in the place of an answer."""
+        """Make our error of a JSON-RPC error that came in place of an answer."""
         if error.code == wire.CONNECTION_CLOSED and self._stop.is_set():
             await self.over.wait()
             gone = self.fault or self._target.error("server_gone", "is not used any more")
@@ -284,7 +284,7 @@ class UpstreamConnection:
         return self._target.error("server_unavailable", what, hint)
 
     def _fault(self, error: BaseException) -> UpstreamError:
-        """Why it has ended, from what has come out of it."""
+        """Find out why the connection has ended, from the exception that ended it."""
         leaves = flatten_group(error)
         for leaf in leaves:
             if isinstance(leaf, UpstreamError):
@@ -298,10 +298,10 @@ class UpstreamConnection:
 
 
 def _was_answered(error: BaseException) -> bool:
-    """Whether somebody was there, but speaks otherwise."""
+    """Whether a server answered, but by another protocol."""
     return all(isinstance(leaf, MCPError) for leaf in flatten_group(error))
 
 
 def _has_ended(error: BaseException) -> bool:
-    """Whether it was there, and has ended by itself."""
+    """Whether the server was there, and has ended the connection itself."""
     return any(isinstance(leaf, UpstreamError) and leaf.code == "server_gone" for leaf in flatten_group(error))

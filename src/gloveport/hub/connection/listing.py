@@ -1,6 +1,6 @@
 """Lists all tools that a server offers, page by page, within bounds.
 
-The SDK's session is not told of them: it would keep what it is told, and check answers by it.
+The SDK's session never sees the listing: it would store the schemas, and check answers by them.
 """
 
 import logging
@@ -33,8 +33,8 @@ class OfferListing(Struct, frozen=True, kw_only=True):
     """The tools that a server offers, and what was left out.
 
     Attributes:
-        tools: In the server's order.
-        headers: Arguments that have to be repeated in headers, by the name of the tool.
+        tools: The accepted tools, in the server's order.
+        headers: Which arguments of a tool are repeated in HTTP headers, by the name of the tool.
     """
 
     tools: tuple[Definition, ...] = ()
@@ -42,18 +42,18 @@ class OfferListing(Struct, frozen=True, kw_only=True):
 
 
 async def list_tools(server: str, client: Client, most: int) -> OfferListing:
-    """Ask for all pages.
+    """Request all pages.
 
-    A tool is left out whose name is empty, long or not printable, or was there before; that is larger than 256 KiB; or
-    whose headers are not as the protocol wants them. All others together may have 2 MiB.
+    A tool is left out if its name is empty, long, not printable or a repetition; if it is larger than 256 KiB; or if
+    its headers break the protocol. All others together may have 2 MiB.
 
     Args:
-        server: What the operator calls it.
-        client: Connected with it.
-        most: Bytes of all pages together.
+        server: The operator's name of the server.
+        client: A client that is connected to the server.
+        most: Most bytes of all pages together.
 
     Raises:
-        UpstreamError: It is too much, or does not end, or is no list of tools.
+        UpstreamError: The listing is too large, does not end, or is no list of tools.
         MCPError: The server refuses.
     """
     if client.server_capabilities.tools is None:
@@ -105,7 +105,7 @@ async def _page(server: str, client: Client, cursor: str | None) -> wire.ListToo
 
 
 def _sizes(page: wire.ListToolsResult) -> list[int]:
-    """Bytes of each tool with its schemas."""
+    """Bytes of each tool, schemas included."""
     return [len(tool.model_dump_json(exclude_none=True)) for tool in page.tools]
 
 

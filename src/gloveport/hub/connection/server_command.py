@@ -1,4 +1,4 @@
-"""Makes the command line and the environment, from nothing, of a server that is started here."""
+"""Makes the working directory, the program's path and the environment of a server that is started as a process."""
 
 import os
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ _PASSED = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "
 
 
 def environment(server: Server, environ: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str]:
-    """Make the whole environment of the server's process: nine variables of ours, and what the operator gave it."""
+    """Make the environment of the server's process: nine of our variables, and those of the configuration."""
     passed = {name: environ[name] for name in _PASSED if name in environ}
     return passed | dict(server.env) | dict(secrets) | {NESTED: "1"}
 
@@ -27,10 +27,10 @@ def program(name: str, server: Server, env: Mapping[str, str]) -> str:
     """Find its program along the PATH of its environment.
 
     Raises:
-        UpstreamError: It is not there.
+        UpstreamError: There is no such program.
     """
     command = server.command[0]
-    # An entry that is not absolute would find what lies in the directory that we were started in.
+    # A relative entry would find programs in the directory that we were started in.
     places = [place for place in env.get("PATH", os.defpath).split(os.pathsep) if place.startswith("/")]
     wanted = str(Path(directory(server, env), command)) if "/" in command else command
     path = find_executable(wanted, os.pathsep.join(places))

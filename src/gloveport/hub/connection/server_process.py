@@ -1,4 +1,4 @@
-"""Starts and ends the process of a server, with all that it has started: it leads a process group of its own."""
+"""Starts a server's process as the leader of its own process group, and ends the whole group."""
 
 import contextlib
 import os
@@ -25,10 +25,10 @@ GRACE_SECONDS: Final = 2.0
 def start_process(
     name: str, server: Server, environ: Mapping[str, str], secrets: Mapping[str, str]
 ) -> "subprocess.Popen[bytes]":
-    """Start it, with pipes for its standard streams. Arguments as for ``stdio_connection.connect``.
+    """Start the process, with pipes for its standard streams. Arguments as for ``stdio_connection.connect``.
 
     Raises:
-        UpstreamError: ``server_unavailable``: it can't be started.
+        UpstreamError: ``server_unavailable``: the process can't be started.
     """
     env = environment(server, environ, secrets)
     path = program(name, server, env)
@@ -58,7 +58,7 @@ def start_process(
 
 
 def exit_status(process: "subprocess.Popen[bytes]") -> str:
-    """Tell how it has ended, where that is known; it is not reaped, so its number stays its own."""
+    """Describe how the process has ended, if it is known. The process is not reaped, so nobody else gets its pid."""
     found = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     if found is None:
         return ""
@@ -68,7 +68,7 @@ def exit_status(process: "subprocess.Popen[bytes]") -> str:
 
 
 async def end_process(process: "subprocess.Popen[bytes]", graces: tuple[float, float] | None = None) -> None:
-    """Close its input, give it time, ask it to end, give it time, then kill its whole group, and wait for that."""
+    """Close the process's input, wait, send SIGTERM, wait, then kill its whole group, and wait until it has ended."""
     if process.returncode is not None:
         return
     with anyio.CancelScope(shield=True):
@@ -76,7 +76,7 @@ async def end_process(process: "subprocess.Popen[bytes]", graces: tuple[float, f
         if graces and not await wait_ended(process, graces[0]):
             _signal(process, signal.SIGTERM)
             await wait_ended(process, graces[1])
-        _signal(process, signal.SIGKILL)  # and what it has left behind
+        _signal(process, signal.SIGKILL)  # also what the process has left running in its group
         await wait_ended(process, GRACE_SECONDS)
     process.poll()
     _close(process.stdout)
@@ -84,7 +84,7 @@ async def end_process(process: "subprocess.Popen[bytes]", graces: tuple[float, f
 
 
 def _signal(process: "subprocess.Popen[bytes]", number: int) -> None:
-    """To its group. It is not reaped: so its number, which is the group's, is its own, and nobody else can be hit."""
+    """Signal the process's group. The process is not reaped, so its pid, the group's id, can't be another's by now."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
 
@@ -96,7 +96,7 @@ def _close(pipe: IO[bytes] | None) -> None:
 
 
 async def wait_ended(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
-    """Wait for its end, so long at most; it is not reaped."""
+    """Wait for the end of the process, for so many seconds at most, without reaping it."""
     with FileIO(os.pidfd_open(process.pid)) as descriptor, anyio.move_on_after(seconds):
         await anyio.wait_readable(descriptor)
         return True

@@ -21,9 +21,9 @@ _log = logging.getLogger(__name__)
 
 
 class StandardError(Struct, eq=False):
-    """What a server says on its standard error: a little of it goes to the log, the end of it into what went wrong.
+    """The standard error of a server: a little of it goes to the log, its end into the error when the server fails.
 
-    It is read slowly, so that a flood costs next to nothing, but all of it, so that no server waits for us.
+    It is read slowly, so that a flood costs next to nothing, but to its end, so that no server blocks on a full pipe.
     """
 
     name: str
@@ -32,7 +32,7 @@ class StandardError(Struct, eq=False):
     _tail: bytes = b""
     _line: bytes = b""
     _skips: bool = False
-    """Until the line ends of which the beginning was reported already."""
+    """Whether to skip the rest of the current line, whose beginning was logged already."""
 
     async def read(self, descriptor: int) -> None:
         """Read until it is closed."""
@@ -50,12 +50,12 @@ class StandardError(Struct, eq=False):
 
     def _report(self, chunk: bytes) -> None:
         whole, feed, self._line = (self._line + chunk).rpartition(b"\n")
-        if feed and self._skips:  # the rest of a line that was reported: its beginning may be the end of a secret
+        if feed and self._skips:  # the rest of a logged line may begin in the middle of a secret
             whole, self._skips = whole.partition(b"\n")[2], False
         if len(self._line) > _TAIL_BYTES:
             whole, feed = (b"", b"") if self._skips else (whole + feed + self._line, b"\n")
             self._line, self._skips = b"", True
-        # As a whole first: a secret may go over several lines.
+        # The whole text before it is split: a secret may have several lines.
         lines = [line for line in self.clean(whole.decode(errors="replace")).split("\n") if line.strip()]
         for line in lines[:_LOGGED_LINES]:
             _log.info("server %s: %s", self.name, printable(line[:_LOGGED_CHARS]))
@@ -64,7 +64,7 @@ class StandardError(Struct, eq=False):
 
     @property
     def last_words(self) -> str:
-        """The end of what it said, for a sentence; empty where it said nothing."""
-        # Of the cleaned text far less than was kept: a secret that the cut went through must not be shown in part.
+        """The end of the server's output, to follow a sentence; empty if there was none."""
+        # Far less than was kept is shown: a secret that was cut at the kept text's beginning is not found.
         text = self.clean(self._tail.decode(errors="replace")).strip()[-_TAIL_CHARS:]
         return f" It said: {printable(text)}" if text else ""

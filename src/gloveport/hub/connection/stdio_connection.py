@@ -1,8 +1,8 @@
-"""Connects to a server over its standard streams: a process group of its own, and messages, one a line.
+"""Connects to a server over its standard streams: a process group of its own, and one message a line.
 
-The process gets no environment but what is listed here and what the operator gave it. No more than one message of the
-size that is allowed is ever held in memory. Whatever it does, it and what it started are gone, within seconds, when the
-context has been left; and it is killed when we are.
+The process gets only the environment variables of ``server_command`` and of the configuration. At most one message of
+the allowed size is held in memory. Whatever the process does, it and what it started have ended seconds after the
+context was left; and the kernel kills it when we die.
 """
 
 import asyncio
@@ -44,22 +44,22 @@ async def connect(
     secrets: Mapping[str, str],
     clean: Callable[[str], str],
 ) -> AsyncIterator[Streams]:
-    """Start the server, and speak with it until the context is left; then it is ended.
+    """Start the server; yield the streams to it; end it when the context is left.
 
     Args:
-        name: What the operator calls it.
-        server: With a command.
-        environ: The environment, of which it gets nine variables.
+        name: The operator's name of the server.
+        server: A server with a command.
+        environ: Our environment, of which the server gets nine variables.
         secrets: Values of the variables of ``server.secret_env``.
-        clean: Takes secrets out of what it says on its standard error, before anybody sees it.
+        clean: Removes secrets from the server's standard error, before it is shown to anybody.
 
     Raises:
-        UpstreamError: It can't be started; it has ended by itself; or it has sent a message that is too large.
+        UpstreamError: The server can't be started, has ended by itself, or has sent a message that is too large.
     """
     standard_error = StandardError(name, clean)
     has_spoken = anyio.Event()
     process = start_process(name, server, environ, secrets)
-    # From here to the end that takes care of it there is no await: a cancel between them would leave it alone.
+    # No await before the ``try``: a cancel there would leave the process running.
     try:
         sent = _Sent(_pipe(process.stdin))
         async with (
@@ -71,10 +71,10 @@ async def connect(
             yield received, sent
             tasks.cancel_scope.cancel()
     except* UpstreamError:
-        await end_process(process)  # what has broken the protocol, or has gone, gets no time to think
+        await end_process(process)  # without grace: the server has broken the protocol, or has ended already
         raise
     finally:
-        # What has not spoken yet may be installing itself, and leave half of that behind: it is told at once.
+        # A server that has sent nothing yet may be installing itself: SIGTERM at once, but more time to tidy up.
         graces = (GRACE_SECONDS, GRACE_SECONDS) if has_spoken.is_set() else (0, 2 * GRACE_SECONDS)
         await end_process(process, graces)
 
@@ -89,7 +89,7 @@ def _pipe(pipe: IO[bytes] | None) -> int:
 async def _open_reader(
     process: "subprocess.Popen[bytes]", name: str, standard_error: StandardError, most: int, has_spoken: anyio.Event
 ) -> "AsyncIterator[_Received]":
-    reader = asyncio.StreamReader(limit=_CHUNK_BYTES)  # it holds a few times that
+    reader = asyncio.StreamReader(limit=_CHUNK_BYTES)  # its buffer holds a few times as much
     loop = asyncio.get_running_loop()
     pipe, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), process.stdout)
     with contextlib.closing(pipe):
@@ -97,7 +97,7 @@ async def _open_reader(
 
 
 async def _await_end(received: "_Received", process: "subprocess.Popen[bytes]") -> None:
-    """Wait until there are no more messages; that is a fault, for only we end a connection.
+    """Wait until the server's output ends; that is a fault, for only we may end the connection.
 
     Raises:
         UpstreamError: Always.
@@ -116,12 +116,12 @@ async def _await_end(received: "_Received", process: "subprocess.Popen[bytes]") 
 
 
 class _Received(Struct, eq=False, kw_only=True):
-    """What the server says, message by message. It is read when it is asked for: each task between costs a call time.
+    """The messages of the server. ``receive`` itself reads the pipe: a task between the two would slow each call.
 
     Attributes:
-        most: Bytes of one message.
-        over: Nothing more comes.
-        fault: Why, where it has not ended by itself.
+        most: Most bytes of one message.
+        over: Set when nothing more is read.
+        fault: Why nothing more is read, if the server's output has not simply ended.
     """
 
     name: str
@@ -132,12 +132,12 @@ class _Received(Struct, eq=False, kw_only=True):
     over: anyio.Event = field(default_factory=anyio.Event)
     fault: UpstreamError | None = None
     _lines: deque[bytes] = field(default_factory=deque)
-    """Lines that have come whole."""
+    """Complete lines."""
     _line: bytearray = field(default_factory=bytearray)
-    """Of the one that has not."""
+    """The beginning of an incomplete line."""
 
     async def receive(self) -> SessionMessage | Exception:
-        """Give the next message. There is no end: when nothing more comes, the connection is ended from elsewhere."""
+        """Return the next message. When nothing more comes, it never returns: ``_await_end`` ends the connection."""
         while True:
             while not self._lines:
                 await self._read()
@@ -170,14 +170,14 @@ class _Received(Struct, eq=False, kw_only=True):
         self.fault = fault
         self.over.set()
         await anyio.sleep_forever()
-        raise AssertionError  # it never comes here
+        raise AssertionError  # sleep_forever never returns
 
     async def aclose(self) -> None:
         """Nothing to do: the context closes the pipe."""
 
 
 def _message(line: bytes, name: str) -> SessionMessage | Exception:
-    if has_many_values(line):  # to make them would stop everybody for seconds
+    if has_many_values(line):  # to parse them would block the event loop for seconds
         raise _too_large(name, f"{MOST_VALUES} values")
     return read_message(line)
 
@@ -191,19 +191,19 @@ def _too_large(name: str, most: str) -> UpstreamError:
 
 
 class _Sent(Struct, eq=False):
-    """What the server is told, one line a message. When it reads no more, nothing is said: its end is noticed."""
+    """Messages to the server, one a line. A server that has stopped reading is no error here: its end is noticed."""
 
     descriptor: int
     _turn: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
     _left: memoryview = field(default_factory=lambda: memoryview(b""))
-    """Of a line whose sender has gone meanwhile, perhaps: half a line would spoil the next one."""
+    """The rest of a line, written before the next even if its sender was cancelled: half a line would corrupt that."""
     _broken: bool = False
 
     async def send(self, item: SessionMessage, /) -> None:
         """Write a message as one line.
 
         Raises:
-            BrokenResourceError: Some time ago the server has ceased to read.
+            BrokenResourceError: The server stopped reading some time ago.
         """
         if self._broken:
             raise anyio.BrokenResourceError
@@ -224,4 +224,4 @@ class _Sent(Struct, eq=False):
                 await anyio.wait_writable(self.descriptor)
 
     async def aclose(self) -> None:
-        """Nothing to do: who ends the process closes its input."""
+        """Nothing to do: ``end_process`` closes the pipe."""

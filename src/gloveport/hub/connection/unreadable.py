@@ -1,7 +1,7 @@
-"""Repairs messages whose text is broken, or makes an error of them for whoever waits.
+"""Repairs messages whose text is broken, or turns them into an error for the call that waits.
 
-A server that cuts a text in the middle of a character is common; what it answers must not be passed over, or the call
-waits its whole time for nothing.
+Servers often cut a text in the middle of a character. Such an answer must not be dropped, or the call waits until its
+time-out for nothing.
 """
 
 import re
@@ -42,7 +42,7 @@ def read_message(line: bytes) -> SessionMessage | ValueError:
 
 
 def mend(data: bytes) -> bytes:
-    """Repair JSON whose texts are text: what is no UTF-8, and half a surrogate pair, becomes U+FFFD."""
+    """Repair the text of JSON: invalid UTF-8, and half a surrogate pair, becomes U+FFFD."""
     try:
         data.decode()
     except UnicodeDecodeError:
@@ -56,7 +56,7 @@ def bad_answer(number: RequestId, problem: str) -> JSONRPCError:
 
 
 def is_bad_answer(item: SessionMessage) -> bool:
-    """Tell whether an answer is such an error."""
+    """Whether an answer is an error of ``bad_answer``."""
     return isinstance(item.message, JSONRPCError) and item.message.error.code == BAD_ANSWER
 
 
@@ -65,7 +65,7 @@ def _whole(escape: re.Match[bytes]) -> bytes:
 
 
 def _find_request(line: bytes) -> tuple[RequestId | None, str]:
-    """Which request a message answers that is none, and what is wrong with it."""
+    """Find the request that an unreadable line answers, and what is wrong with the line."""
     try:
         message = pydantic_core.from_json(line)
     except ValueError:
@@ -78,7 +78,9 @@ def _find_request(line: bytes) -> tuple[RequestId | None, str]:
 
 
 def _id_near_an_end(line: bytes) -> RequestId | None:
-    """Of what no parser reads: the id before the result, else the last. A wrong one harms the server's own calls."""
+    """Find the id in what no parser reads: the one before the result, else the last. A wrong id harms only this
+    server's own calls.
+    """
     outcome = _OUTCOME.search(line, 0, _LOOKED_AT)
     before = _ID.search(line, 0, outcome.start() if outcome else _LOOKED_AT)
     found = [before] if before else [*_ID.finditer(line, max(0, len(line) - _LOOKED_AT))]

@@ -1,7 +1,7 @@
-"""One server: connects when somebody wants something of it, lists, calls, lets go.
+"""One server: connects on first use, lists its tools, calls them, disconnects.
 
-Whoever waits, waits for the one connection, and no longer than they have time. No call is made twice. A server that
-fails again and again is left alone for a while.
+All callers share one connection, and each waits for it no longer than its own time allows. No call is made twice. A
+server that fails repeatedly is not tried for a while.
 """
 
 import logging
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class Upstream:
-    """One server, connected from its first use on, and again when it was lost and is wanted."""
+    """One server, connected on its first use, and again on the next use after the connection was lost."""
 
     def __init__(
         self,
@@ -45,16 +45,16 @@ class Upstream:
         clean: Callable[[str], str] = str,
         clock: Callable[[], float] = anyio.current_time,
     ) -> None:
-        """Nothing is started yet.
+        """Start nothing yet.
 
         Args:
-            name: What the operator calls it.
-            server: What the operator says of it.
+            name: The operator's name of the server.
+            server: The server's configuration.
             connects: The ways to connect, in the order in which to try them.
-            tasks: Where the task of a connection runs. When it is cancelled, all of this ends, in bounded time.
-            on_tools: Told what the server offers when it has said so, and again when that has changed.
-            clean: Takes secrets out of what the server says instead of an answer.
-            clock: Seconds, for when to try again.
+            tasks: Runs the task of a connection. When the group is cancelled, the connection closes, in bounded time.
+            on_tools: Called with the tools when the server has listed them, and again when they have changed.
+            clean: Removes secrets from the server's error messages.
+            clock: A clock in seconds, for when to try again.
         """
         self._tasks, self._on_tools, self._clock = tasks, on_tools, clock
         self._target = ConnectionTarget(name=name, server=server, connects=connects, on_tools=self._offer, clean=clean)
@@ -65,11 +65,11 @@ class Upstream:
         self._logged = ""
         self._closed = False
         self.offered: tuple[Definition, ...] | None = None
-        """What the server has offered when it was last asked; None before that."""
+        """The tools that the server listed last; None before the first listing."""
 
     @property
     def state(self) -> State:
-        """Whether it is connected."""
+        """The state of the connection."""
         link = self._link
         if link is None or (link.over.is_set() and link.fault is None):
             return "idle"
@@ -79,14 +79,14 @@ class Upstream:
 
     @property
     def error(self) -> str:
-        """Why it has failed, in short, printable; empty where it has not."""
+        """Why the connection has failed, short and printable; empty if it has not."""
         return str(self._link.fault.args[0]) if self._link and self._link.fault else ""
 
     async def tools(self) -> tuple[Definition, ...]:
-        """List what the server offers. It is connected first where it is not.
+        """List the server's tools. Connects first where necessary.
 
         Raises:
-            UpstreamError: It can't be connected, or breaks the protocol.
+            UpstreamError: The server can't be connected to, or breaks the protocol.
         """
         await self._connect()
         return self.offered or ()
@@ -94,21 +94,21 @@ class Upstream:
     async def call(
         self, tool: str, arguments: Mapping[str, JsonValue], permit: Callable[[], None] = lambda: None
     ) -> wire.CallToolResult:
-        """Call a tool, once. To wait for one of the places counts as time of the call, to connect does not.
+        """Call a tool, once. Waiting for a free place counts towards the call's time-out, connecting does not.
 
         Args:
-            tool: Its name.
-            arguments: What it gets.
-            permit: Raises where it may not be called any more. Asked when all waiting is over: a server may have been
-                connected anew meanwhile, and offer something else.
+            tool: The tool's name.
+            arguments: The tool's arguments.
+            permit: Raises if the tool may not be called any more. Called after all waiting: the server may have been
+                connected again meanwhile, and offer another tool under this name.
 
         Returns:
-            What the tool has answered, be it that it has failed. It is not compared with the tool's schema.
+            The tool's result, or its own error. Neither is checked against the tool's schema.
 
         Raises:
             UpstreamError: There is no answer; ``code`` is ``server_unavailable`` (nothing was called),
-                ``tool_timeout``, ``server_gone``, ``answer_too_large`` (all three: it may have had an effect),
-                ``server_error``, ``bad_answer`` or ``input_required``; or one that the way to connect has given.
+                ``tool_timeout``, ``server_gone``, ``answer_too_large`` (the call may have had an effect),
+                ``server_error``, ``bad_answer`` or ``input_required``; or a code of the way to connect.
         """
         link = await self._connect()
         with anyio.move_on_after(self._target.server.call_seconds):
@@ -124,14 +124,14 @@ class Upstream:
         )
 
     async def close(self) -> None:
-        """Let go of the server for good. Calls that go on fail."""
+        """Disconnect for good. Running calls fail."""
         self._closed = True
         if self._link is not None:
             self._link.let_go()
             await self._link.over.wait()
 
     async def _connect(self) -> UpstreamConnection:
-        """A connection that is ready. Who comes while one is being made waits for that."""
+        """Return a ready connection; all callers wait for the same one."""
         while True:
             link = self._link
             if link is None or link.over.is_set():
@@ -155,7 +155,7 @@ class Upstream:
         return link
 
     async def _own(self, link: UpstreamConnection) -> None:
-        """Run a connection, and draw the conclusions."""
+        """Run a connection until it is closed; then report its outcome to the breaker and the log."""
         began = self._clock()
         await link.run()
         if link.mode is not None:
@@ -163,9 +163,9 @@ class Upstream:
         if link.fault is None or self._closed:
             self._breaker.give_up()
             return
-        if self._logged != (said := str(link.fault.args[0])):  # what goes on failing says it once
-            self._logged = said
-            _log.warning("%s", said)
+        if self._logged != (message := str(link.fault.args[0])):  # a repeated failure is logged once
+            self._logged = message
+            _log.warning("%s", message)
         if link.was_ready and self._clock() - began >= _PROVEN_SECONDS:
             self._breaker.succeed()
         self._breaker.fail()
@@ -173,7 +173,7 @@ class Upstream:
     async def _offer(self, tools: tuple[Definition, ...]) -> None:
         if tools != self.offered:
             await self._on_tools(tools)
-            self.offered = tools  # only now: where that has failed, it is told again
+            self.offered = tools  # only now: if ``on_tools`` failed, the next listing calls it again
 
     async def _request(
         self, link: UpstreamConnection, tool: str, arguments: Mapping[str, JsonValue]
@@ -181,7 +181,7 @@ class Upstream:
         try:
             result = await link.request(tool, arguments)
         except UpstreamError:
-            if link.usable:  # whatever it has answered, it is there
+            if link.usable:  # an error is an answer too: the server is there
                 self._breaker.succeed()
             raise
         self._breaker.succeed()

@@ -1,10 +1,9 @@
-"""Filters what passes between the SDK's client and a server: what was asked for, and nothing else.
+"""Filters the messages between the SDK's client and a server: only requested ones reach the SDK.
 
-The SDK makes a task of each notification and each request that a server sends, and waits for a peer that does not
-read. A server can send them without end. So no notification gets further than here but those that end or begin a
-subscription, no answer but to a question that is still open, a server's own requests are refused on the spot, and who
-sends much that was not asked for is read slowly. In the place of an answer that would take the SDK long to check, a
-value at a time on our event loop, there is an error.
+The SDK starts a task for each notification and each request of a server, which may send them without end, and blocks
+on a peer that does not read. So of notifications only those that begin or end a subscription get through, and of
+answers only those to an open request; a server's own requests are refused here; and a server that sends much else is
+read slowly. An answer with so many values that the SDK would block our event loop to check it becomes an error.
 """
 
 import logging
@@ -56,14 +55,14 @@ _log = logging.getLogger(__name__)
 
 
 class Reading(Protocol):
-    """The stream that messages come from. An exception stands for something that was no message."""
+    """The stream of messages from a server. An exception stands for data that was no message."""
 
     async def receive(self) -> SessionMessage | Exception: ...  # noqa: D102
     async def aclose(self) -> None: ...  # noqa: D102
 
 
 class Writing(Protocol):
-    """The stream that messages go to."""
+    """The stream of messages to a server."""
 
     async def send(self, item: SessionMessage, /) -> None: ...  # noqa: D102
     async def aclose(self) -> None: ...  # noqa: D102
@@ -77,10 +76,10 @@ class Wire(Struct, kw_only=True, eq=False):
     """Both directions of one connection.
 
     Attributes:
-        name: The server's.
-        on_change: Called when it says that its tools have changed.
-        on_end: Called when nothing more comes, or can be sent; perhaps again.
-        headers: By the name of the tool.
+        name: The server's name.
+        on_change: Called when the server says that its tools have changed.
+        on_end: Called, perhaps repeatedly, when nothing more can be received or sent.
+        headers: Which arguments are repeated in HTTP headers, by the name of the tool.
     """
 
     name: str
@@ -90,7 +89,7 @@ class Wire(Struct, kw_only=True, eq=False):
     on_end: Callable[[], None]
     headers: Mapping[str, Headers] = field(default_factory=dict)
     _open: dict[RequestId, str] = field(default_factory=dict)
-    """Methods of the requests that have not been answered."""
+    """Methods of the open requests, by their ids."""
     _noise: int = 0
 
     async def send(self, item: SessionMessage, /) -> None:
@@ -107,11 +106,11 @@ class Wire(Struct, kw_only=True, eq=False):
         try:
             await self.writing.send(item)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            self.on_end()  # a transport may cease to send and still read
+            self.on_end()  # a transport may fail to send while it still receives
             raise
 
     async def receive(self) -> SessionMessage:
-        """Give the next message that was asked for."""
+        """Return the next message that passes the filter."""
         try:
             while True:
                 item = await self.reading.receive()
@@ -143,7 +142,7 @@ class Wire(Struct, kw_only=True, eq=False):
                 return None
 
     async def _refuse(self, request: JSONRPCRequest) -> None:
-        """Nothing of ours is a server's to ask for: no model, no person, no files. It may know whether we are there."""
+        """Answer a server's request: a ping gets its result, all else (a model, a person, files) is refused."""
         answer: JSONRPCResponse | JSONRPCError
         if request.method == "ping":
             answer = JSONRPCResponse(jsonrpc="2.0", id=request.id, result={})
@@ -153,7 +152,7 @@ class Wire(Struct, kw_only=True, eq=False):
         await self._send_if_it_can(SessionMessage(answer))
 
     async def _send_if_it_can(self, item: SessionMessage) -> None:
-        """A server that does not read holds nobody up."""
+        """Send, or give up after a moment: a server that does not read blocks nobody."""
         with anyio.move_on_after(_COURTESY_SECONDS):
             await self.writing.send(item)
 
@@ -193,9 +192,7 @@ class Wire(Struct, kw_only=True, eq=False):
 
 
 def _hide_quotation(item: SessionMessage, number: RequestId) -> SessionMessage:
-    """The same, but where the SDK could not read an answer, and quotes a part of it that was cut before a secret in it
-    could be found.
-    """
+    """Replace the SDK's error for an unreadable answer: it quotes the answer cut short, where no secret is found."""
     answer = item.message
     if (
         isinstance(answer, JSONRPCError)
@@ -207,7 +204,7 @@ def _hide_quotation(item: SessionMessage, number: RequestId) -> SessionMessage:
 
 
 async def _checkable(item: SessionMessage, method: str) -> SessionMessage:
-    """The same answer, or an error where to check it would take long."""
+    """Return the answer, or an error if it has too many values to be checked on the event loop."""
     answer = item.message
     if not isinstance(answer, JSONRPCResponse):
         return item

@@ -1,7 +1,7 @@
 """Puts the owner's credentials into requests to a server that is reached by URL, and to it alone.
 
-A secret is resolved for each request, so that one that was renewed counts at once; and once more when the server has
-refused it. Whatever is sent is known to the scrubber before.
+Secrets are resolved for each request, so that a renewed one counts at once, and again when the server has refused one.
+The scrubber knows each credential before it is sent.
 """
 
 import base64
@@ -56,19 +56,19 @@ async def auth_of(
     tls: ssl.SSLContext,
     proxy: ForwardProxy | None = None,
 ) -> httpx2.Auth | None:
-    """Make what puts a server's credentials into requests to it; None where it has none. Once for each connect.
+    """Make the httpx2 auth of a server, once for each connect; None if the server has no credentials.
 
     Args:
-        name: The server's.
-        server: Has a URL.
-        vault: Has the secrets, and learns the tokens.
-        logins: Where tokens are kept.
-        tls: Whom to believe.
-        proxy: Through which tokens are asked for, where there may be one.
+        name: The server's name.
+        server: A server with a URL.
+        vault: Holds the secrets, and is told the tokens.
+        logins: Stores the tokens of logins.
+        tls: The trusted certificate authorities.
+        proxy: The owner's proxy for requests of tokens, if there is one.
 
     Raises:
-        UpstreamError: A credential can't be had: ``login_required``, ``oauth_failed``, ``secret_unavailable``; or it
-            would leave in clear text: ``plain_http``.
+        UpstreamError: A credential is not available: ``login_required``, ``oauth_failed``, ``secret_unavailable``; or
+            it would be sent in clear text: ``plain_http``.
     """
     if not server.auth:
         return None
@@ -92,18 +92,18 @@ class _Credentials(httpx2.Auth):
         self._sources = sources
 
     async def check(self) -> None:
-        """Fetch every credential once: what can't be had is said now, not in the words of a broken connection."""
+        """Fetch every credential once: a missing one is reported now, and not as a failed connection."""
         await self._headers(["" for _ in self._sources])
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        if _origin(request.url) != self._origin:  # whoever has led us there
+        if _origin(request.url) != self._origin:  # by a redirect, or by the server's own messages
             raise UpstreamError("misdirected", f"The server {self._name} leads to another, which gets no credentials.")
         sent = await self._headers(["" for _ in self._sources])
         _put(request, sent)
         response = yield request
         challenge = response.headers.get("www-authenticate", "")
         if response.status_code == 403 and "insufficient_scope" in challenge:
-            wanted = _SCOPES.search(challenge)  # whole or not at all: of what is cut nobody can tell what it was
+            wanted = _SCOPES.search(challenge)  # all scopes or none: a name that is cut would mislead
             _log.warning("server %s wants a login with other scopes: %s", self._name, wanted[0] if wanted else "…")
         if response.status_code != 401:
             return
@@ -127,7 +127,7 @@ class _Credentials(httpx2.Auth):
 
 
 class _Keeper(Struct, frozen=True, kw_only=True):
-    """Knows where a server's credentials come from."""
+    """Makes the sources of a server's credentials."""
 
     name: str
     server: Server
@@ -137,7 +137,7 @@ class _Keeper(Struct, frozen=True, kw_only=True):
     proxy: ForwardProxy | None
 
     def sources(self) -> tuple[_Source, ...]:
-        """One for each, in their order. Each has a name of its own, under which it is scrubbed."""
+        """One source for each credential, in the configured order. The scrubber knows each by a name of its own."""
         seen, sources = Counter[str](), []
         for auth in self.server.auth:
             seen[auth.kind] += 1
@@ -195,7 +195,7 @@ class _Keeper(Struct, frozen=True, kw_only=True):
 
     def _stored_login(self, label: str, auth: OAuthLogin) -> StoredLogin:
         async def request(login: Login, fields: Mapping[str, str]) -> Token | Refusal:
-            if not is_issuer(auth, login.issuer):  # it was made before the owner named another
+            if not is_issuer(auth, login.issuer):  # the owner has configured another issuer since the login
                 raise login_required(self.name, "the login is to another authorization server than the owner's")
             secret = await self.vault.get(f"{label}.client", auth.client_secret) if auth.client_secret else ""
             return await self._request(login.token_endpoint, client_of_login(login, secret), fields)
@@ -222,7 +222,7 @@ def _put(request: httpx2.Request, headers: list[tuple[str, str]]) -> None:
     for name, value in headers:
         if name.startswith(_PARAMETER):
             request.url = request.url.copy_set_param(name.removeprefix(_PARAMETER), value)
-    # As text, they would have to be ASCII.
+    # Bytes: httpx2 would require text to be ASCII.
     put = [(name.encode(), value.encode()) for name, value in headers if not name.startswith(_PARAMETER)]
     taken = {name for name, _ in put}
     request.headers = httpx2.Headers([*((n, v) for n, v in request.headers.raw if n.lower() not in taken), *put])

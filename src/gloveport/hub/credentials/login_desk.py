@@ -1,4 +1,4 @@
-"""Logs a person in to servers and out: runs the flow, keeps its tokens, and has them revoked."""
+"""Logs a person in to servers and out: runs the login flow, stores the tokens, and revokes them."""
 
 import contextlib
 import logging
@@ -30,12 +30,12 @@ class LoginDesk(Struct, frozen=True, kw_only=True):
     """Logs a person in to servers, and out.
 
     Attributes:
-        logins: Where tokens are kept.
-        sources: Where the secrets of clients come from.
-        tls: Whom to believe.
-        proxy: The owner's, where there may be one.
+        logins: Stores the tokens.
+        sources: Resolves the secrets of OAuth clients.
+        tls: The trusted certificate authorities.
+        proxy: The owner's proxy, if there is one.
         show: Shows the person the URL to open.
-        seconds: How long they may take.
+        seconds: How long the person may take.
     """
 
     logins: Logins
@@ -46,11 +46,11 @@ class LoginDesk(Struct, frozen=True, kw_only=True):
     seconds: float = 300.0
 
     async def login(self, name: str, server: Server) -> Login:
-        """Log in to a server, and keep what comes of it.
+        """Log in to a server, and store the tokens.
 
         Raises:
-            ConfigError: The configuration has no such login for it; or the tokens can't be kept.
-            UpstreamError: It came to nothing: ``login_failed``, ``login_refused``, ``login_timeout``,
+            ConfigError: The configuration has no login to this server; or the tokens can't be stored.
+            UpstreamError: The login failed: ``login_failed``, ``login_refused``, ``login_timeout``,
                 ``issuer_changed``, ``issuer_refused``.
         """
         auth = oauth_of(name, server)
@@ -80,17 +80,17 @@ class LoginDesk(Struct, frozen=True, kw_only=True):
         return made
 
     async def logout(self, name: str, server: Server) -> Outcome:
-        """Keep the tokens of a server no longer, and have them ended where the authorization server offers that.
+        """Remove the tokens of a server, and revoke them where the authorization server offers that.
 
         Raises:
-            ConfigError: The configuration has no such login for it; or the tokens can't be removed.
+            ConfigError: The configuration has no login to this server; or the tokens can't be removed.
         """
         auth = oauth_of(name, server)
         storage = self.logins.of(name, server.url, auth.tokens)
         async with storage.hold_lock():
             try:
                 login = await storage.load()
-            except ConfigError:  # whatever it is: it goes
+            except ConfigError:  # an unreadable login is removed too
                 login = None
                 await storage.forget()
                 return "forgotten"
@@ -115,10 +115,10 @@ class LoginDesk(Struct, frozen=True, kw_only=True):
 
 
 def oauth_of(name: str, server: Server) -> OAuthLogin:
-    """Find how a person logs in to a server.
+    """Return the configured login of a server.
 
     Raises:
-        ConfigError: They don't.
+        ConfigError: The server has none.
     """
     for auth in server.auth:
         if isinstance(auth, OAuthLogin):
@@ -130,7 +130,7 @@ def oauth_of(name: str, server: Server) -> OAuthLogin:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the SDK's log to itself meanwhile: it quotes what servers send, as it is."""
+    """Silence the SDK's log for the time of the context: it quotes servers without escaping."""
     logger = logging.getLogger(_SDK)
     before, logger.disabled = logger.disabled, True
     try:

@@ -1,9 +1,8 @@
 """Logs a person in to a server: OAuth 2.1, authorization code with PKCE, by the SDK's own provider.
 
-The server says where the authorization server is, so it is believed in nothing: no request leaves in clear text, no
-answer is large, none is repeated but in a short printable line, and a server that names another authorization server
-than at the login before, or than the owner has registered with, gets no further. Nothing of this runs in the server's
-process.
+The server names the authorization server, so neither is trusted: no request leaves in clear text, answers are bounded,
+and shown only as a short printable line. A server that names another authorization server than at the last login, or
+than the owner has registered with, is refused. None of this runs in our server's process, but in the command line's.
 """
 
 import ssl
@@ -46,7 +45,7 @@ _KNOCK = {
 
 
 class LoginFlow(Struct, eq=False, kw_only=True):
-    """One login: what the SDK's provider asks for on its way. To it, this is an empty storage."""
+    """One login: the storage and the handlers that the SDK's provider calls. The storage is always empty."""
 
     name: str
     server: Server
@@ -98,7 +97,7 @@ class LoginFlow(Struct, eq=False, kw_only=True):
         return self._login(provider.context, self.tokens)
 
     def _clean(self, text: str) -> str:
-        """What the far side said, without the secret that it was sent. Before it is cut: half of one is not found."""
+        """Remove the client's secret from what a server said, before it is cut: half a secret would not be found."""
         known = self.secret if len(self.secret.strip()) >= MIN_SECRET_CHARS else ""
         return scrub_text(Needles.of({f"servers.{self.name}": known}), text) if known else text
 
@@ -113,14 +112,14 @@ class LoginFlow(Struct, eq=False, kw_only=True):
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         """The client that the owner has registered, if any."""
         if not self.auth.client_id:
-            return None  # then it registers, each time anew: who comes back does so to another port
+            return None  # the SDK then registers a client for each login: the redirect goes to another port each time
         return OAuthClientInformationFull(client_id=self.auth.client_id, client_secret=self.secret or None)
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         """Nothing to keep: a client that registers itself does so for one login."""
 
     async def _knock(self, provider: OAuthClientProvider) -> int:
-        """Ask the server for something, so that it asks for a login; the status of its last answer."""
+        """Send the server a request, so that it asks for a login; return the status of its last answer."""
         status = 0
         client = httpx2.AsyncClient(
             auth=provider,
@@ -149,7 +148,7 @@ class LoginFlow(Struct, eq=False, kw_only=True):
         self._require(str(request.url))
 
     def _require(self, target: str) -> None:
-        """Only a server on this very host may lead to others on it, without encryption."""
+        """Require HTTPS; only a server on this host may lead to others on this host without it."""
         url, server = httpx2.URL(target), httpx2.URL(self.server.url)
         if url.scheme != "https" and not (server.scheme == "http" and is_confidential(url.scheme, url.host)):
             raise _login_error(f"leads to {one_line(target, _MOST_WORDS)}, without encryption", hint=_THEIRS)
@@ -172,7 +171,7 @@ class LoginFlow(Struct, eq=False, kw_only=True):
         for endpoint in (metadata.authorization_endpoint, metadata.token_endpoint, metadata.revocation_endpoint):
             if endpoint is not None:
                 self._require(str(endpoint))
-        if not is_issuer(self.auth, str(metadata.issuer)):  # before it is sent: the token request has the secret
+        if not is_issuer(self.auth, str(metadata.issuer)):  # checked before the token request, which has the secret
             raise UpstreamError(
                 "issuer_refused",
                 f"The server {self.name} names another authorization server than its client is registered with: "
@@ -189,7 +188,7 @@ class LoginFlow(Struct, eq=False, kw_only=True):
             )
 
     def _name_client(self, context: OAuthContext) -> None:
-        """Choose how a client with a secret of its owner's names itself: as the authorization server has it."""
+        """Choose how a client with a configured secret authenticates: by what the authorization server supports."""
         if context.client_info is not None and self.auth.client_id:
             known = (
                 context.oauth_metadata and context.oauth_metadata.token_endpoint_auth_methods_supported
@@ -218,7 +217,7 @@ class LoginFlow(Struct, eq=False, kw_only=True):
                 "expires": None if tokens.expires_in is None else now + lifetime(tokens.expires_in),
             }
             return read_value(Login, told)
-        except ValueError:  # whose text would quote the tokens
+        except ValueError:  # its text would quote the tokens
             raise _login_error("leads to tokens that can't be sent", hint=_THEIRS) from None
 
 

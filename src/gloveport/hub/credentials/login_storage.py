@@ -1,8 +1,8 @@
 """Stores the tokens of logins: in a file that only its owner can read, or in the keyring.
 
-Several processes may share a login. Who exchanges its tokens holds its lock, and reads it anew before: to send a
-refresh token twice looks like theft to a server, which then ends the login. It belongs to a server's name and URL
-together, so that a changed URL gets nobody's tokens.
+Several processes may share a login. Who exchanges its tokens holds its lock, and loads it again first: to an
+authorization server a refresh token that comes twice looks stolen, and it ends the login. A login belongs to a server's
+name and URL together, so that a changed URL gets no tokens.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ class Login(Value):
     """What the tokens are for (RFC 8707)."""
     client_id: str
     client_secret: str = ""
-    """Of a client that registered itself; one that the owner has registered keeps its secret elsewhere."""
+    """The secret of a client that the flow registered; that of a client of the owner's is in the configuration."""
     client_auth: Literal["none", "client_secret_basic", "client_secret_post"]
     """How the client names itself to the token endpoint."""
     access_token: Annotated[str, Constraints(pattern=r"^[\x21-\x7e]+$")]
@@ -62,31 +62,31 @@ class Storage(Protocol):
     """Storage of one login."""
 
     def hold_lock(self) -> AbstractAsyncContextManager[None]:
-        """Hold the lock: nobody else exchanges its tokens meanwhile.
+        """Hold the lock: nobody else exchanges the tokens of this login meanwhile.
 
         Raises:
-            ConfigError: Somebody does so for too long.
+            ConfigError: Another process has held it for too long.
         """
 
     async def load(self) -> Login | None:
-        """Load what is kept; None for nothing.
+        """Load the login; None if there is none.
 
         Raises:
-            ConfigError: It is damaged, or others than this user could have read or written it.
+            ConfigError: The login is damaged, or others than this user could have read or written it.
         """
 
     async def save(self, login: Login) -> None:
-        """Keep a login in the place of the former one.
+        """Store a login, in place of the former one.
 
         Raises:
-            ConfigError: It can't be kept.
+            ConfigError: The login can't be stored.
         """
 
     async def forget(self) -> None:
-        """Remove what is kept.
+        """Remove the login.
 
         Raises:
-            ConfigError: It can't be removed.
+            ConfigError: The login can't be removed.
         """
 
 
@@ -94,8 +94,8 @@ class Logins(Struct, frozen=True, kw_only=True):
     """Storage of the logins to all servers.
 
     Attributes:
-        directory: Of the files; made when one is written.
-        environ: Our own environment, of which the keyring gets what it needs.
+        directory: The directory of the files; made when the first is written.
+        environ: Our own environment, of which the keyring's process gets what it needs.
     """
 
     directory: Path
@@ -153,7 +153,7 @@ class _Keyring(Struct, frozen=True):
                 text = await secret_commands.ask_keyring(_SERVICE, self.key, self.environ)
         except TimeoutError:
             raise ConfigError("the keyring does not answer", hint="unlock it") from None
-        except ConfigError:  # nothing is there, or it is locked: nobody tells which
+        except ConfigError:  # no entry, or a locked keyring: the two can't be told apart
             return None
         return _login("the keyring's entry", text.encode())
 
@@ -202,13 +202,13 @@ def _read(path: Path) -> Login | None:
 
 
 def _write(parent: Path, name: str, content: bytes) -> None:
-    """Write a file whole or not at all, so that it lasts: a refresh token that is lost is a login that is lost."""
+    """Replace a file atomically and durably: with the refresh token the login would be lost."""
     with _open_directory(parent), _explain_errors(parent / name):
         replace_file(parent / name, content)
 
 
 async def _lock(descriptor: int) -> None:
-    """Wait for the lock without a thread, which could not be called off."""
+    """Wait for the lock by polling: a thread that waits for it could not be cancelled."""
     with anyio.move_on_after(_LOCK_SECONDS):
         while True:
             try:
@@ -222,7 +222,7 @@ async def _lock(descriptor: int) -> None:
 
 @contextlib.contextmanager
 def _open_directory(directory: Path) -> Iterator[int]:
-    """A descriptor of the directory, which is this user's alone."""
+    """Open the directory, which nobody but this user may read or write."""
     with _explain_errors(directory):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -253,5 +253,5 @@ def _require_own(path: Path, status: os.stat_result) -> None:
 def _login(where: str, content: bytes) -> Login:
     try:
         return read_json(Login, content)
-    except ValueError:  # whose text would quote the tokens
+    except ValueError:  # its text would quote the tokens
         raise ConfigError(f"{where} is damaged", hint=_OWNER_ONLY) from None

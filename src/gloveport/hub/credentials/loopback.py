@@ -1,7 +1,7 @@
-"""Receives the browser after a login (RFC 8252, 7.3): on a port of 127.0.0.1, one answer.
+"""Receives the browser's redirect after a login (RFC 8252, 7.3), on a port of 127.0.0.1.
 
-Anybody on this host, and any web page, may knock there. What does not carry the state of the login that waits is not
-its answer, and is turned away; the first that does ends the waiting.
+Anybody on this host, and any web page, can send requests to this port. A request without the state of the waiting login
+is refused; the first one with it ends the waiting.
 """
 
 import contextlib
@@ -39,11 +39,11 @@ content-length: {length}\r
 
 
 class Callback(Struct, eq=False):
-    """The one answer of the browser that a login waits for.
+    """The one redirect that a login waits for.
 
     Attributes:
-        uri: Where the browser is to come back to.
-        state: What its answer has to carry; until it is set nothing is an answer.
+        uri: The redirect URI.
+        state: The ``state`` that the redirect has to carry; until it is set every request is refused.
     """
 
     uri: str
@@ -69,7 +69,7 @@ class Callback(Struct, eq=False):
         return AuthorizationCodeResult(code=query["code"], state=query["state"], iss=query.get("iss"))
 
     def is_answer(self, query: Mapping[str, str]) -> bool:
-        """Tell whether a browser has brought what is waited for."""
+        """Whether these parameters are the redirect that is waited for."""
         state = query.get("state", "").encode()
         return bool(self.state) and secrets.compare_digest(state, self.state.encode())
 
@@ -117,7 +117,7 @@ def _page(status: str, text: str) -> bytes:
 
 
 def _query(line: bytes) -> dict[str, str]:
-    """The parameters of a request; none where it is another one, or has one twice: nobody knows which counts."""
+    """Read the parameters of a request; none if it has another path, or a parameter twice, which would be ambiguous."""
     match line.split(b" "):
         case [b"GET", target, b"HTTP/1.1" | b"HTTP/1.0"]:
             path, _, query = target.decode("ascii", "replace").partition("?")

@@ -1,4 +1,4 @@
-"""Posts to the token and revocation endpoints of a server's authorization server, over TLS of the owner's choice."""
+"""Posts to the token and revocation endpoints of a server's authorization server, over TLS by the owner's settings."""
 
 import ssl
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ class OAuthEndpoint(Struct, frozen=True, kw_only=True):
     """A token endpoint, or a revocation endpoint.
 
     Attributes:
-        owner: Whose it is, in messages.
-        tls: Whom to believe.
-        proxy: The owner's, where there may be one.
+        owner: Whose endpoint it is, for error messages.
+        tls: The trusted certificate authorities.
+        proxy: The owner's proxy, if there is one.
     """
 
     owner: str
@@ -29,10 +29,11 @@ class OAuthEndpoint(Struct, frozen=True, kw_only=True):
     proxy: ForwardProxy | None
 
     async def post(self, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
-        """Post a body; status and bounded body come back. The caller limits the time.
+        """Post a body; return the status and the bounded body of the answer. The caller limits the time.
 
         Raises:
-            UpstreamError: ``oauth_failed``: it can't be reached, or answers too much; or as ``ForwardedTransport``.
+            UpstreamError: ``oauth_failed``: the endpoint can't be reached, or its answer is too large; or as
+                ``ForwardedTransport``.
         """
         try:
             return await self._post(body, {**headers, **_HEADERS})

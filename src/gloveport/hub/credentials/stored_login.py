@@ -1,8 +1,8 @@
 """Renews the tokens of logins that a person has made, and keeps them.
 
 Why not the SDK's own provider: it holds one lock from each request until the head of its answer, so that calls of one
-server would wait for each other; tokens that it has loaded it takes for fresh; and their refresh token it sends to the
-server instead of to who gave it. The login itself is the SDK's (``login_flow``).
+server would wait for each other; it takes loaded tokens for fresh ones; and it sends their refresh token to the server
+instead of to the authorization server that issued it. The login itself is the SDK's (``login_flow``).
 """
 
 import logging
@@ -29,9 +29,9 @@ class StoredLogin(Struct, frozen=True, kw_only=True):
     """The tokens of a login that a person has made.
 
     Attributes:
-        name: The server's.
-        request: Asks the token endpoint of a login for what the fields say. Raises ``UpstreamError``.
-        remember: Takes the secrets of a login out of all that programs see. Raises ``UpstreamError``.
+        name: The server's name.
+        request: Sends these form fields to the token endpoint of a login. Raises ``UpstreamError``.
+        remember: Has the secrets of a login scrubbed from now on. Raises ``UpstreamError``.
     """
 
     name: str
@@ -40,11 +40,11 @@ class StoredLogin(Struct, frozen=True, kw_only=True):
     remember: Callable[[Login], None]
 
     async def obtain(self, refused: str) -> Token:
-        """Give the token that is kept, or renew it where it is refused or about to expire.
+        """Return the stored token, renewed where it was refused or is about to expire.
 
         Raises:
-            ConfigError: What is kept can't be relied on.
-            UpstreamError: A person has to log in, or the authorization server gives none.
+            ConfigError: The stored login is damaged or not private.
+            UpstreamError: A person has to log in, or the authorization server issues no token.
         """
         async with self.storage.hold_lock():
             login = await self.storage.load()  # another process may have exchanged it
@@ -74,7 +74,7 @@ class StoredLogin(Struct, frozen=True, kw_only=True):
             if answer.access:
                 update |= {"access_token": answer.access, "obtained": answer.obtained, "expires": answer.expires}
             login = login.model_copy(update=update)
-            await self._keep(login)  # whatever else is wrong with the answer, the former refresh token may be void
+            await self._keep(login)  # even if the answer is otherwise wrong: the former refresh token may be void
         require_access(self.name, answer)
         return login
 
@@ -87,7 +87,7 @@ class StoredLogin(Struct, frozen=True, kw_only=True):
 
 
 def unavailable(name: str) -> UpstreamError:
-    """Make the error of a credential that can't be had. Where it is kept, and why not, is for our log alone."""
+    """Make the error of an unavailable credential. Where it is stored, and what went wrong, is for our log alone."""
     return UpstreamError(
         "secret_unavailable",
         f"The credential for the server {name} can't be had.",
@@ -105,12 +105,12 @@ def login_required(name: str, reason: str) -> UpstreamError:
 
 
 def is_issuer(auth: OAuthLogin, issuer: str) -> bool:
-    """Tell whether an authorization server may know the client's secret: it is the one that the owner has named."""
+    """Whether an authorization server is the one that the owner has configured; any is where there is no secret."""
     return issuers_match(auth.issuer, issuer) if auth.issuer else auth.client_secret is None
 
 
 def client_of_login(login: Login, secret: str) -> Client:
-    """Give the client that a login was made as: as the SDK's flow, which was answered, has named it."""
+    """Return the OAuth client of a login, with the authentication that the SDK's flow succeeded with."""
     return Client(id=login.client_id, secret=login.client_secret or secret, auth=login.client_auth, repeats_id=True)
 
 

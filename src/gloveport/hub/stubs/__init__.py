@@ -1,1 +1,1 @@
-"""Writes tools as typed declarations, from what servers say of them: all of it is hostile text."""
+"""Writes tools as typed declarations, from the servers' own definitions, which are hostile text."""

@@ -1,4 +1,4 @@
-"""The interface of a tool: what it takes and what a program gets, as shapes whose named types it shares."""
+"""The interface of a tool: parameters and result as shapes, with the named types that both share."""
 
 from typing import Self
 
@@ -15,14 +15,14 @@ _UNDECLARED = "The server does not declare what the result looks like."
 
 
 class Interface(Struct, frozen=True, kw_only=True):
-    """One tool.
+    """The interface of one tool.
 
     Attributes:
-        exposed: Its name in programs.
-        text: What it says of itself, in printable lines.
-        parameters: By the server's names; those that are required come first.
-        open: Whether it takes arguments besides, or has more parameters than are listed.
-        result: What a call returns.
+        exposed: The tool's name in programs.
+        text: The tool's description, in printable lines.
+        parameters: The parameters, under the server's names, the required ones first.
+        open: Whether the tool takes further arguments, or has more parameters than are listed.
+        result: The shape of the result.
     """
 
     exposed: str
@@ -33,7 +33,7 @@ class Interface(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, definition: Definition, exposed: str, types: Types) -> Self:
-        """Read what a server says of a tool."""
+        """Make the interface of a definition."""
         schema, output = definition.input_schema, definition.output_schema
         anything = schema.get("additionalProperties", schema.get("properties") != {}) is not False
         record = record_of(schema, exposed, types) or RecordShape("", "", (), open=anything)
@@ -54,7 +54,7 @@ class Interface(Struct, frozen=True, kw_only=True):
 
 
 def prose(text: str) -> list[str]:
-    """Printable lines of a server's text, as many as a declaration has room for."""
+    """Split a server's text into printable lines, as many as fit into a declaration."""
     cut = text if len(text) <= _TEXT_CHARACTERS else f"{text[: _TEXT_CHARACTERS - 1]}…"
     spaced = cut.strip().replace("\t", "    ").replace("\r\n", "\n")
     return [printable(part).rstrip() for part in spaced.split("\n")] if spaced else []

@@ -1,6 +1,6 @@
 """Writes tools as Python declarations: a line for a search, a ``.pyi`` for people, models and type checkers.
 
-Whatever a server says, the text parses: names are checked, literals quoted, and prose can't end its docstring.
+Whatever a server's definition holds, the text parses: names are checked, literals quoted, prose can't end a docstring.
 """
 
 import keyword
@@ -68,7 +68,7 @@ def signature(definition: Definition, exposed: str) -> str:
 
 
 def stub(definition: Definition, exposed: str) -> str:
-    """The declaration of one tool, behind those of the types that it needs. The imports are the module's."""
+    """The declaration of one tool, after those of the types that it needs. Only ``module`` writes imports."""
     return "\n".join(_declarations({exposed: definition}, _Words(frozenset({exposed}))))
 
 
@@ -76,9 +76,9 @@ def module(server: str, description: str, definitions: Mapping[str, Definition])
     """A whole ``.pyi``.
 
     Args:
-        server: Name of a server in programs.
-        description: What it is for.
-        definitions: Its tools, by their names in programs.
+        server: The server's name in programs.
+        description: What the server is for.
+        definitions: The server's tools, by their names in programs.
     """
     words = _Words(frozenset(definitions))
     head = _docstring([f"Tools of the MCP server {server}.", "", *prose(description)], "")
@@ -102,7 +102,7 @@ def _declarations(definitions: Mapping[str, Definition], words: "_Words") -> lis
 
 
 class _Words(Struct, frozen=True):
-    """Words of annotations. One that is a tool's name too is spelt with its module: ``builtins.list``."""
+    """Names in annotations. A name that is a tool's too is written with its module: ``builtins.list``."""
 
     taken: frozenset[str]
 
@@ -130,7 +130,7 @@ class _Words(Struct, frozen=True):
                 return self.word(name) if name in _WORDS else name
             case Values(values):
                 return self._literal(values)
-            case Array(first, rest):  # a JSON array is a list, also one of known length
+            case Array(first, rest):  # json.loads makes a list, of an array of known length too
                 below = union([*first, *([rest] if rest is not None else [])])
                 return f"{self.word('list')}[{self.spelt(below)}]"
             case Table(value):
@@ -151,7 +151,7 @@ def _record(record: RecordShape, words: _Words, names: AbstractSet[str]) -> list
     notes = [f"{record.hidden} more members are not listed here."] if record.hidden else []
     notes += ["There may be members besides."] if record.open else []
     if any(not _is_plain(field.name) or field.name in names for field in record.fields):
-        # What stands in a class is looked up there first, and there a name must be one.
+        # The functional syntax, for names that the class syntax can't have, or would look up in the class first.
         members = [f"    {quote(own.name)}: {_member(own, words)},{_comment(own)}" for own in record.fields]
         comments = [f"# {line}".rstrip() for line in [*prose(record.text), *notes]]
         opening = f'{record.name} = {words.word("TypedDict")}("{record.name}", {{'
@@ -193,13 +193,13 @@ def _function(tool: Interface, types: Types, words: _Words) -> list[str]:
 
 
 def _sorted_out(tool: Interface) -> tuple[list[Field], list[Field]]:
-    """The parameters that can be keywords; and those that can't, which go into a dict, the one positional argument."""
+    """Split the parameters: keywords, and those whose names can't be, which go into a dict as positional argument."""
     plain = [field for field in tool.parameters if _is_plain(field.name)]
     return plain, [field for field in tool.parameters if not _is_plain(field.name)]
 
 
 def _is_plain(name: str) -> bool:
-    """Whether it can be a name and mean itself: two underscores have a meaning, other letters are normalised."""
+    """Whether Python takes a text for a name as it is: it mangles two underscores, and normalises non-ASCII letters."""
     return _PLAIN.fullmatch(name) is not None and not keyword.iskeyword(name)
 
 

@@ -1,7 +1,7 @@
-"""Reads a JSON Schema as shapes: what of it a type of a programming language can say.
+"""Reads a JSON Schema as shapes: the part of it that types of programming languages can express.
 
-The schema is another server's: it may refer to itself, to nothing and to the network, be of any size, and mean nothing.
-Every reading ends, and what it yields is bounded.
+The schema is hostile: it may refer to itself, to nothing or to the network, have any size, and make no sense. Every
+reading ends, and its result is bounded.
 """
 
 import math
@@ -51,17 +51,17 @@ def shape_of(schema: object, wish: str, types: Types, *, root: object) -> Shape:
     """The shape of a schema.
 
     Args:
-        schema: A place in the root, or the root itself.
-        wish: What its type is called where it does not say so itself.
-        types: Where named types are added.
-        root: What its references lead into.
+        schema: The root schema, or a part of it.
+        wish: The name of its type, if the schema has no title.
+        types: Named types are added to these.
+        root: The schema that its references point into.
     """
     reading = _SchemaReader(root, types)
     return reading.resolve_reference("#", wish) if schema is root else reading.shape(schema, wish)
 
 
 def record_of(schema: object, wish: str, types: Types) -> RecordShape | None:
-    """The members of the object that a whole schema describes, which gets no name; None if it names no members."""
+    """Read the members of the object that a whole schema describes; None if the schema names no members."""
     return _SchemaReader(schema, types).members(schema, wish)
 
 
@@ -69,10 +69,9 @@ class _SchemaReader(Struct):
     """One schema while it is read.
 
     Attributes:
-        room: Shapes that may still be made, those of a shared definition counted wherever it is used: written out, they
-            take room each time.
-        depth: Of schemas.
-        guards: How many arrays and objects lie around what is read. A type that means itself is one only behind these.
+        room: How many shapes may still be made. Those of a shared definition count at each use: each is written out.
+        depth: How deep the current schema is nested in others.
+        guards: How many arrays and objects surround the current schema. Only inside one may a type refer to itself.
     """
 
     root: object
@@ -99,7 +98,7 @@ class _SchemaReader(Struct):
         return union([shape, Primitive("null")]) if schema.get("nullable") is True else shape
 
     def members(self, schema: object, wish: str) -> RecordShape | None:
-        for _ in range(_MOST_DEPTH):  # the whole may be a definition that is referred to
+        for _ in range(_MOST_DEPTH):  # the root may be nothing but a reference to a definition
             if not isinstance(schema, Mapping) or not isinstance(schema.get("$ref"), str):
                 break
             schema = target_of(self.root, schema["$ref"])
@@ -118,7 +117,7 @@ class _SchemaReader(Struct):
         return next((shape for shape in self._candidates(schema, wish) if shape != ANYTHING), ANYTHING)
 
     def _candidates(self, schema: Mapping[str, object], wish: str) -> Iterator[Shape]:
-        """What is said of the value in several places, all of which hold."""
+        """Read the constraints of one schema, all of which hold, as shapes."""
         for keyword in ("anyOf", "oneOf"):
             if isinstance(members := schema.get(keyword), list) and members:
                 yield self._union(members, wish)
@@ -153,7 +152,7 @@ class _SchemaReader(Struct):
     def _array(self, schema: Mapping[str, object], wish: str) -> Array:
         rest = schema.get("items", True)
         first = schema.get("prefixItems")
-        if isinstance(rest, list):  # as it was before 2020-12
+        if isinstance(rest, list):  # tuples of drafts before 2020-12
             first, rest = rest, schema.get("additionalItems", True)
         if not isinstance(first, list) or not first:
             return Array((), self.shape(rest, f"{wish}_item"))
@@ -168,7 +167,7 @@ class _SchemaReader(Struct):
         return union([self.shape(member, wish) for member in members])
 
     def _object(self, schema: Mapping[str, object]) -> Mapping[str, object] | None:
-        """The schema with all that must hold besides put together, if it describes an object with names."""
+        """Merge the schema with its ``allOf``, if it describes an object with named members."""
         parts = self._parts(schema)
         if not any(isinstance(part.get("properties"), Mapping) and part["properties"] for part in parts):
             return None
@@ -185,7 +184,7 @@ class _SchemaReader(Struct):
         return {**schema, "properties": properties, "required": required, "additionalProperties": extra}
 
     def _parts(self, schema: Mapping[str, object]) -> list[Mapping[str, object]]:
-        """What must hold together: the schema, and all of its ``allOf``, with what these refer to."""
+        """List the schema and all schemas of its ``allOf``, with their references followed."""
         parts, seen = [schema], set[str]()
         for part in parts:  # which grow meanwhile
             beside = part.get("allOf")
@@ -227,7 +226,7 @@ class _SchemaReader(Struct):
             self.room -= cost
             return shape if self.room > 0 else ANYTHING
         if reference in self.open:
-            if self.open[reference] == self.guards:  # it means itself or something else: something else
+            if self.open[reference] == self.guards:  # "itself or something else" means something else
                 self.cuts += 1
                 return NOTHING
             return Named(self.names.setdefault(reference, self.types.claim(_last(reference), wish)))
@@ -251,7 +250,7 @@ class _SchemaReader(Struct):
 
 
 def target_of(root: object, reference: str) -> object:
-    """The place in a schema that a reference leads to; True, which says nothing, where it leads to none."""
+    """Find the part of a schema that a reference points to; True, which allows any value, if there is none."""
     if reference != "#" and not reference.startswith("#/"):
         return True
     found = root
@@ -267,7 +266,7 @@ def target_of(root: object, reference: str) -> object:
 
 
 def text_of(schema: object) -> str:
-    """What a schema says of itself to people; the server's text. Titles only repeat names."""
+    """Return a schema's description, which is the server's text. A title only repeats the name."""
     text = schema.get("description") if isinstance(schema, Mapping) else ""
     return text if isinstance(text, str) else ""
 
@@ -316,5 +315,5 @@ def _last(reference: str) -> str:
 
 
 def _short(title: object) -> str:
-    """A title that can be a type's name: no sentence."""
+    """Return a title that can be a type's name; empty for a whole sentence."""
     return title if isinstance(title, str) and len(title) <= 40 and len(title.split()) <= 4 else ""

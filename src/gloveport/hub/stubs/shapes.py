@@ -1,4 +1,4 @@
-"""Shapes: what a type of a programming language can say of a value. What can't be told is ``ANYTHING``."""
+"""Shapes: the types of values, as programming languages can express them. Where they can't, it is ``ANYTHING``."""
 
 import re
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ _WORD = re.compile(r"[A-Za-z0-9]+")
 
 
 class Primitive(Struct, frozen=True):
-    """A scalar, or, without a kind, any value, and ``None`` where no value fits."""
+    """One kind of scalar, any value, or no value."""
 
     kind: Kind | Literal["anything", "nothing"]
 
@@ -27,7 +27,7 @@ NOTHING: Final = Primitive("nothing")
 
 
 class Values(Struct, frozen=True):
-    """One of these values, each with its kind: 1 and True are equal in Python."""
+    """One of these values, each with its kind, since 1 and True are equal in Python."""
 
     values: tuple[tuple[Kind, Scalar], ...]
 
@@ -52,7 +52,7 @@ class Union(Struct, frozen=True):
 
 
 class Named(Struct, frozen=True):
-    """What a named type says."""
+    """A reference to a named type."""
 
     name: str
 
@@ -73,8 +73,8 @@ class RecordShape(Struct, frozen=True):
     """A named type: an object with these members, the required ones first.
 
     Attributes:
-        hidden: How many more are declared and left out.
-        open: Whether it says that it takes members it does not name.
+        hidden: How many more members the schema declares, which are left out here.
+        open: Whether the schema allows members that it does not name.
     """
 
     name: str
@@ -92,7 +92,7 @@ class Alias(Struct, frozen=True):
 
 
 class Types(Struct):
-    """The named types of one text, in the order in which they came up, and the names that are taken in it."""
+    """The named types of one text, in the order of their first use, and the names that are taken in it."""
 
     taken: set[str]
     named: list[RecordShape | Alias] = field(default_factory=list)

@@ -1,7 +1,7 @@
 """Writes tools as TypeScript declarations: a line for a search, a ``.d.ts`` for people, models and type checkers.
 
 A server is an interface, and its tools are methods: so a tool may have any name, ``delete`` for example. Whatever a
-server says, the text parses: names are checked or quoted, literals quoted, and prose can't end its comment.
+server's definition holds, the text parses: names are checked or quoted, literals quoted, and prose can't end a comment.
 """
 
 import json
@@ -49,7 +49,7 @@ def signature(definition: Definition, exposed: str) -> str:
 
 
 def parameters(tool: Interface) -> str:
-    """What a tool takes, in one line: ``args: {title: string, labels?: string[]}``; empty if it takes nothing."""
+    """Write a tool's parameters in one line: ``args: {title: string, labels?: string[]}``; empty without parameters."""
     shown = tool.parameters[:_SIGNATURE_PARAMETERS]
     parts = [f"{_key(field)}: {_short(spelt(field.shape))}" for field in shown]
     if tool.open or len(shown) < len(tool.parameters):
@@ -58,7 +58,7 @@ def parameters(tool: Interface) -> str:
 
 
 def stub(definition: Definition, exposed: str) -> str:
-    """The declaration of one tool, behind those of the types that it needs."""
+    """The declaration of one tool, after those of the types that it needs."""
     return "\n".join(_declarations(definition.server, {exposed: definition}))
 
 
@@ -66,9 +66,9 @@ def module(server: str, description: str, definitions: Mapping[str, Definition])
     """A whole ``.d.ts``.
 
     Args:
-        server: Name of a server in programs.
-        description: What it is for.
-        definitions: Its tools, by their names in programs.
+        server: The server's name in programs.
+        description: What the server is for.
+        definitions: The server's tools, by their names in programs.
     """
     head = _comment([f"Tools of the MCP server {server}.", "", *prose(description)], "")
     return "\n".join([*head, "", *_declarations(server, definitions)])
