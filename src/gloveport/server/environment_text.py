@@ -1,4 +1,4 @@
-"""What a client is told of the environments: a few words, for it pays for each with every request."""
+"""Describes the environments to a client, in few words: a client pays for each word with every request."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ _CHARACTERS: Final = 120
 
 
 def environments_text(config: Config) -> str:
-    """Which there are, with what is in them, and whether a program may ask for packages; empty for neither."""
+    """List the environments with their packages, and say whether a program may ask for more; empty for neither."""
     there = [_words(name, one) for name, one in sorted(config.environments.items())]
     named = f" Environments: {'; '.join(there)}." if there else ""
     asks = (

@@ -1,8 +1,8 @@
-"""Answers calls without the SDK: to pass through it takes ten times as long as to read a short file.
+"""Answers calls of tools without the SDK, which takes ten times as long as reading a short file.
 
-Only in a session that was begun by a handshake whose results look as they do here, or for a request that says all of
-its client itself; only for tools that need nothing of the SDK, and only for a call that is right and asks for nothing
-special. Whatever is otherwise goes the usual way, and so does whatever the tool can't do here.
+A call is answered here only in a session with a handshake of a known version, or if the request itself describes its
+client completely; only if the tool needs nothing of the SDK; and only if the call is valid and uses no extension. The
+SDK answers all others, and those that the tool can't answer here.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -23,19 +23,19 @@ _OURS: Final = ("gloveport/", PREFIX)
 
 _VERSION, _INFO, _CAPABILITIES = (f"{PREFIX}{name}" for name in ("protocolVersion", "clientInfo", "clientCapabilities"))
 _ENVELOPE: Final = {_VERSION, _INFO, _CAPABILITIES}
-"""What a request says of its client where there was no handshake."""
+"""The fields that describe the client in a request without a handshake."""
 
 
 def nothing() -> None:
-    """Nothing is left to do."""
+    """Do nothing: the default for work after an answer."""
 
 
 async def unheard(_line: bytes) -> None:
-    """Nobody hears of it."""
+    """Drop a notification: the default where no client can receive it."""
 
 
 class ClientMessage(Struct, frozen=True):
-    """A request, or a notification where ``id`` is None, as it came: of a shape that can be answered here."""
+    """A request, or a notification if ``id`` is None, of a shape that can be answered here."""
 
     method: str
     params: Mapping[str, Any]
@@ -43,18 +43,18 @@ class ClientMessage(Struct, frozen=True):
 
 
 class ToolReply(Protocol):
-    """What a tool has answered."""
+    """The answer of a tool."""
 
     def fields(self, *, reads_structured: bool) -> dict[str, Any]:
-        """The result of the request, as JSON has it, for a client that reads structured content or does not."""
+        """Return the result as a JSON object; structured content only if the client reads it."""
 
 
 class FastCall(Struct, frozen=True):
-    """A call of a tool, and whose it is.
+    """A call of a tool, and its caller.
 
     Attributes:
-        progress_token: By which the client is told of progress; None where it does not want to be.
-        notify: Sends a line before the answer.
+        progress_token: The client's token for progress notifications; None if it wants none.
+        notify: Sends a notification before the answer.
     """
 
     caller: Caller
@@ -65,18 +65,18 @@ class FastCall(Struct, frozen=True):
 
 
 class FastAnswer(Struct, frozen=True):
-    """What is answered, and what is left to do then, before anything else is."""
+    """An answer, and what is to be done right after it is sent, before the next message."""
 
     result: ToolReply
     afterwards: Callable[[], object] = nothing
 
 
 class Recipient(Struct, frozen=True):
-    """Whoever has sent a request, and how it is answered.
+    """The sender of a request, and how to answer it.
 
     Attributes:
         reads_structured: Whether it gets structured content.
-        more: What each result has besides what the tool says.
+        more: Fields that every result to it has besides the tool's.
     """
 
     caller: Caller
@@ -85,23 +85,23 @@ class Recipient(Struct, frozen=True):
 
 
 Work: TypeAlias = Callable[[], Awaitable[ToolReply]]
-"""What takes a while. It raises nothing."""
+"""A call that takes a while. It does not raise."""
 
 FastTool: TypeAlias = Callable[[FastCall], FastAnswer | Work | None]
-"""A tool; None where it can't answer here, or the arguments are not right."""
+"""A tool for the fast path; it returns None for a call that the SDK has to answer, as one with wrong arguments."""
 
 LineWork: TypeAlias = Callable[[], Awaitable[bytes]]
-"""Makes the line that answers."""
+"""Work that ends with the line that answers a request."""
 
 
 class FastPath(Struct, eq=False, kw_only=True):
-    """The shortcut of one session.
+    """The fast path of one session.
 
     Attributes:
-        tools: By their names.
+        tools: The tools of the fast path, by their names.
         structured: Patterns of the names of clients that get structured content.
-        notify: Sends a line.
-        reads_structured: Whether this client gets it.
+        notify: Sends a notification.
+        reads_structured: Whether this session's client gets structured content.
     """
 
     tools: Mapping[str, FastTool] = field(default_factory=dict)
@@ -112,15 +112,15 @@ class FastPath(Struct, eq=False, kw_only=True):
     _caller: Caller | None = field(default=None)
     _begun: bool = field(default=False)
     _is_greeted: bool = field(default=False)
-    """Whether a handshake was tried: then all that comes belongs to its session."""
+    """Whether a handshake was tried: then every later message belongs to its session."""
 
     @property
     def can_answer(self) -> bool:
-        """Whether a session goes on that can be answered here."""
+        """Whether a handshake has begun a session that can be answered here."""
         return self._begun and self._version in HANDSHAKES and self._caller is not None
 
     def note_handshake(self, message: ClientMessage) -> None:
-        """Take note of how a session begins."""
+        """Note the messages of a handshake."""
         if message.method == "initialize":
             self._is_greeted = True
             info = message.params.get("clientInfo")
@@ -131,7 +131,7 @@ class FastPath(Struct, eq=False, kw_only=True):
             self._begun = True
 
     def answer(self, message: ClientMessage) -> tuple[bytes, Callable[[], object]] | LineWork | None:
-        """The line that answers a call, and what is left to do; or the work for it; None: it goes the usual way."""
+        """Return the line that answers a call, and what to do after it; or work for it; or None: the SDK answers."""
         params, request = message.params, message.id
         if request is None or message.method != "tools/call":
             return None
@@ -159,7 +159,7 @@ class FastPath(Struct, eq=False, kw_only=True):
         return line, answer.afterwards
 
     def _find_client(self, meta: Mapping[str, Any]) -> Recipient | None:
-        """Who has sent a request with this ``_meta``; None where it can't be answered here."""
+        """Find the sender of a request by its ``_meta``; None if the SDK has to answer."""
         special = {name for name in meta if str(name).startswith(_OURS)}
         if self.can_answer and self._caller is not None:
             return None if special else Recipient(self._caller, self.reads_structured)
@@ -184,7 +184,7 @@ def _render_later(request: str | int, client: Recipient, work: Work) -> LineWork
 
 
 def is_plain_client(info: object, capabilities: object) -> bool:
-    """Whether the SDK would take what a client says of itself as it is."""
+    """Whether the SDK would accept a client's info and capabilities unchanged."""
     return (
         isinstance(info, dict)
         and all(isinstance(info.get(name), str) for name in ("name", "version"))
@@ -194,17 +194,17 @@ def is_plain_client(info: object, capabilities: object) -> bool:
 
 
 def without_nulls(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments that were given. Clients that convert schemas to strict ones send all there are: null is none."""
+    """Drop arguments that are null: clients with strict schemas send every parameter, and null for those not given."""
     return {name: value for name, value in given.items() if value is not None}
 
 
 def line_of(request: str | int, result: Mapping[str, Any]) -> bytes:
-    """The line that answers a request."""
+    """Write the line that answers a request."""
     return pydantic_core.to_json({"jsonrpc": "2.0", "id": request, "result": result}) + b"\n"
 
 
 def _caller(info: object) -> Caller | None:
-    """Who begins a session; None where that is not said as it should be."""
+    """Read the caller from a client's info; None if the info is malformed."""
     if not isinstance(info, dict) or not all(isinstance(info.get(name), str) for name in ("name", "version")):
         return None
     return caller_over_stdio(f"{info['name']} {info['version']}")

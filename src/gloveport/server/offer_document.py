@@ -1,4 +1,4 @@
-"""Makes ``server_offer.json``: tools, templates of resources and prompts as the SDK tells of them."""
+"""Makes ``server_offer.json``: tools, resource templates and prompts as the SDK lists them."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ _NOBODY: Any = None
 
 
 async def render_offer() -> str:
-    """The file."""
+    """Return the content of the file."""
     tools = Tools(engine=_NOBODY, inspect=_NOBODY, transport="stdio")
     server: MCPServer[Any] = MCPServer("listing")
     add_resources(server, tools, ArtifactTool(engine=_NOBODY, transport="stdio"))

@@ -28,12 +28,12 @@ from gloveport.workspace_service.service import WorkspaceService
 
 
 class KeepAlive(Struct, frozen=True):
-    """Middleware that keeps commands alive while whoever began them calls any tool, also one without a workspace."""
+    """Middleware that keeps a caller's commands alive while it calls any tool, also one that is not the workspace's."""
 
     service: WorkspaceService
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        """Pass everything on."""
+        """Pass every request on."""
         if ctx.method == "tools/call":
             self.service.sandboxes.commands.see(share_of(ctx, self.service.transport))
         return await call_next(ctx)
@@ -46,7 +46,7 @@ def make_server(
     transport: Transport,
     service: WorkspaceService | None = None,
 ) -> MCPServer[Any]:
-    """A server that runs programs by this engine, and with a ``service`` offers the tools of its workspace."""
+    """Make a server that runs programs by this engine, and with a ``service`` offers the tools of its workspace."""
     transfer = None
     if transport == "http":
         transfer = FileTransfer(store=engine.artifacts, most_bytes=int(engine.policy.limits.input_bytes))
@@ -57,7 +57,7 @@ def make_server(
     code = describe(tools, offered.suffixes()) if offered.has_code else []
     code += describe_skill_tools(tools) if skills else []
     files = offer.describe_tools(service, version_of_gloveport(), offered.suffixes()) if service else []
-    code = [tool for tool in code if tool.name not in {one.name for one in files}]  # theirs reads output of runs too
+    code = [tool for tool in code if tool.name not in {one.name for one in files}]  # its read_output reads runs too
     server: MCPServer[Any] = MCPServer(
         NAME,
         title=TITLE,
@@ -86,7 +86,7 @@ def make_server(
 
 
 def add_resources(server: MCPServer[Any], tools: Tools, artifacts: ArtifactTool) -> None:
-    """Add what can be read by a URI."""
+    """Add the resources."""
     server.resource(
         "output://{run_id}/{stream}{?offset}",
         name="output",
@@ -99,12 +99,12 @@ def add_resources(server: MCPServer[Any], tools: Tools, artifacts: ArtifactTool)
         name="artifact",
         title="A file that a program left",
         description="What a program left in /out.",
-        mime_type="application/octet-stream",  # nothing that a client might render
+        mime_type="application/octet-stream",  # a type that no client renders
     )(artifacts.artifact)
 
 
 def _offer(engine: Engine, config: Config, service: WorkspaceService | None) -> ServerOffer:
-    """What is offered on a host that is known."""
+    """Make the offer of this host."""
     toolsets = config.workspace.toolsets
     if service is None:
         toolsets = tuple(name for name in toolsets if name != "workspace")

@@ -1,4 +1,4 @@
-"""Tells who calls a tool, by the request of an MCP client."""
+"""Identifies the caller of a tool by the MCP request."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from gloveport.engine.caller import Caller, Transport, caller_name
 
 
 def caller_of(ctx: Context[Any, Any], transport: Transport) -> Caller:
-    """Who calls."""
+    """Identify the caller."""
     params = ctx.session.client_params
     claim = "" if params is None else f"{params.client_info.name} {params.client_info.version}"
     share = share_of(ctx.request_context, transport)
@@ -20,13 +20,12 @@ def caller_of(ctx: Context[Any, Any], transport: Transport) -> Caller:
 
 
 def share_of(ctx: ServerRequestContext[Any, Any], transport: Transport) -> str:
-    """Whose share a request takes.
+    """Return the share that a request counts towards.
 
-    A share is a session of the handshake protocols; all else on a transport is one caller, single requests of these
-    protocols among it. The SDK has matched the
-    header with the session by now, but in the handshake protocols alone: 2026-07-28 knows no sessions and passes over
-    the header. Nor is the connection anybody: a client opens one for each of its requests that go on at once, and
-    X-Forwarded-For names another.
+    A session of the handshake protocols is a share of its own. All other requests on a transport share one, single
+    requests of these protocols included. The SDK has checked the session header by now, but only in the handshake
+    protocols: 2026-07-28 has no sessions and ignores the header. A connection identifies nobody: a client opens several
+    at once, and X-Forwarded-For could claim any address.
     """
     if isinstance(ctx.request, HttpRequest) and ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
         return ctx.request.headers.get("mcp-session-id", transport)

@@ -1,7 +1,7 @@
-"""What a client is told of a server before anything runs: who it is, and its tools. Needs nothing of the SDK.
+"""What a server offers to clients: its identity, instructions and tools. Needs nothing of the SDK.
 
-The SDK makes schemas of the tools' functions, which takes longer than all that a start has to do before it answers. So
-what it makes is kept in ``server_offer.json``, written anew by ``scripts/generate_docs.py``; a test compares the two.
+The SDK makes schemas of the tools' functions, which takes longer than all else before the first answer. So its result
+is stored in ``server_offer.json``, which ``scripts/generate_docs.py`` writes; a test compares the two.
 """
 
 import importlib.metadata
@@ -56,9 +56,9 @@ class ServerOffer(Struct, frozen=True, kw_only=True):
     """What a server offers.
 
     Attributes:
-        config: As it counts here, with the view of the workspace among its mounts.
-        packages: What programs in Python can import, in words; empty where that is not known.
-        writable: Where programs may write to the workspace; empty where they may not.
+        config: The effective configuration, with the view of the workspace among its mounts.
+        packages: The packages that Python programs can import, in words; empty if not known.
+        writable: Where programs may write to the workspace; empty for nowhere.
     """
 
     config: Config
@@ -67,21 +67,21 @@ class ServerOffer(Struct, frozen=True, kw_only=True):
 
     @property
     def has_workspace(self) -> bool:
-        """Whether the tools of a workspace are among it."""
+        """Whether the tools of a workspace are offered."""
         return self.config.workspace.root is not None and "workspace" in self.config.workspace.toolsets
 
     @property
     def has_code(self) -> bool:
-        """Whether ``execute_code`` and what belongs to it are among it."""
+        """Whether ``execute_code`` and the tools about its runs are offered."""
         return "code" in self.config.workspace.toolsets or not self.has_workspace
 
     @property
     def has_skills(self) -> bool:
-        """Whether the tools for skills are among it, and what else clients may ask about skills."""
+        """Whether the tools, resources and prompt for skills are offered."""
         return "skills" in self.config.workspace.toolsets and self.has_code
 
     def instructions(self) -> str:
-        """What the client may tell its model."""
+        """Instructions that the client may give to its model."""
         code, workspace = CODE_INSTRUCTIONS * self.has_code, WORKSPACE_INSTRUCTIONS * self.has_workspace
         return f"{code}{workspace}".strip()
 
@@ -107,16 +107,16 @@ class ServerOffer(Struct, frozen=True, kw_only=True):
         }
 
     def suffixes(self) -> dict[str, str]:
-        """What follows the descriptions of tools, by their names."""
+        """Texts that are appended to the descriptions of tools, by the tools' names."""
         found = {"search_tools": " Finds skills too."} if self.has_skills else {}
         words = " environment is one of those of execute_code." if self.has_code else environments_text(self.config)
         commands = {"exec_command": words} if self.config.environments else {}
         return {"execute_code": self._execute_suffix(), **commands, **found}
 
     def _execute_suffix(self) -> str:
-        """What follows the description of ``execute_code``: the operator's numbers, packages and mounts.
+        """Describe the operator's limits, packages and mounts, for the description of ``execute_code``.
 
-        What is asked above the numbers is lowered to them without a word.
+        Requests above a limit are lowered to it silently.
         """
         policy, sessions = self.config.policy, self.config.sessions
         words = (
@@ -135,7 +135,7 @@ class ServerOffer(Struct, frozen=True, kw_only=True):
         return words
 
     def tools(self, *, with_schemas: bool) -> list[dict[str, Any]]:
-        """The tools, in order; ``with_schemas``: with those of their output."""
+        """List the tools, in order; ``with_schemas``: with output schemas."""
         listed = _read_listing()
         files: Sequence[Mapping[str, Any]] = listed["workspace"] if self.has_workspace else ()
         named = {tool["name"] for tool in files}
@@ -166,7 +166,7 @@ def version_of_gloveport() -> str:
 
 @cache
 def stateless_members() -> Mapping[str, Any]:
-    """What every result has where there is no handshake, if nothing more of it follows."""
+    """The fields that every complete result has in a protocol without handshake."""
     server = {"name": NAME, "title": TITLE, "version": version_of_gloveport()}
     return {"resultType": "complete", "_meta": {f"{PREFIX}serverInfo": server}}
 

@@ -1,4 +1,4 @@
-"""A server that may still be starting: what it can say by now, and when the rest is known."""
+"""The start of a server: what it can answer already, and events for the rest."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class Startup(Struct, eq=False, kw_only=True):
-    """What sessions wait for.
+    """The state of a start, for which sessions wait. It is settled when the host is known to be sound or not.
 
     Attributes:
-        offer: What the server offers, as far as the configuration tells; without one the SDK answers everything.
-        make_server: Makes the SDK's server, in a thread. Not before the host is known to be sound.
-        tools: Those that need no SDK.
+        offer: What the server offers, as far as the configuration determines it; None: the SDK answers everything.
+        make_server: Makes the SDK's server, in a thread; None until the host is known to be sound.
+        tools: The tools of the fast path.
         has_skills: Whether there are skills, which are listed as resources.
-        refusal: Why nothing is run on this host, and what repairs it; empty where all is well.
+        refusal: Why nothing can be run on this host, and how to repair it; empty on a sound host.
     """
 
     offer: ServerOffer | None = None
@@ -34,32 +34,32 @@ class Startup(Struct, eq=False, kw_only=True):
 
     @property
     def is_settled(self) -> bool:
-        """Whether the host is known to be sound, or not to be."""
+        """Whether the start is settled."""
         return self._settled.is_set()
 
     async def wait_offer(self) -> ServerOffer | None:
-        """What is offered, when the host has told the rest of it."""
+        """Wait for the complete offer, which depends on the host too."""
         await self._offered.wait()
         return self.offer
 
     async def wait_settled(self) -> None:
-        """Return when the host is known to be sound, or not to be."""
-        if not self.is_settled:  # else this would be a turn of the event loop, for each message
+        """Wait until the start is settled."""
+        if not self.is_settled:  # waiting for a set event would still cost a turn of the event loop, for each message
             await self._settled.wait()
 
     def set_offer(self, offer: ServerOffer) -> None:
-        """The host has told what is offered."""
+        """Set the complete offer."""
         self.offer = offer
         self._offered.set()
 
     def settle(self, make_server: "Callable[[], MCPServer[Any]]", tools: Mapping[str, FastTool] | None = None) -> None:
-        """The host is sound: calls go on from here."""
+        """The host is sound: let the waiting calls go on."""
         self.make_server, self.tools = make_server, tools or {}
         self._offered.set()
         self._settled.set()
 
     def refuse(self, why: str) -> None:
-        """The host lacks something: every call is answered with this."""
+        """The host lacks something: answer every call with this refusal."""
         self.refusal = why
         self._offered.set()
         self._settled.set()

@@ -1,1 +1,1 @@
-"""Ends the process of a server on a signal, and tells where its event loop stands still."""
+"""Ends the process of a server on a signal, and logs where its event loop is stuck."""

@@ -1,7 +1,7 @@
-"""Kills a server that takes no note of a signal to end: a process of its own, started by ``watchdog.py``.
+"""Kills a server that does not react to a signal to end: a process of its own, started by ``watchdog.py``.
 
 Standard input is the socket in which the numbers of signals wait until the server reads them. The argument is a process
-descriptor of the server. When the server has gone, so has this. It needs nothing but the standard library.
+descriptor of the server. This process ends with the server. Standard library only.
 """
 
 import os
@@ -20,7 +20,7 @@ _SAYS = b"gloveport: a signal to end has not been heard for 5 s; the server is k
 def main() -> None:
     """See the module."""
     for number in _ENDING:
-        signal.signal(number, signal.SIG_IGN)  # they are sent to all processes of a service, and this one is the last
+        signal.signal(number, signal.SIG_IGN)  # a service manager signals all processes; this one has to end last
     signals, server = socket.socket(fileno=os.dup(0)), int(sys.argv[1])
     while not _has_ended(server, signals):
         if _goes_unheard(server, signals):
@@ -30,13 +30,13 @@ def main() -> None:
 
 
 def _has_ended(server: int, signals: socket.socket) -> bool:
-    """Wait until there is a signal or the server has ended: whether it has."""
+    """Wait until a signal comes or the server ends; tell whether it has ended."""
     ready, _, _ = select.select([server, signals.fileno()], [], [])
     return server in ready
 
 
 def _goes_unheard(server: int, signals: socket.socket) -> bool:
-    """Whether a signal that is there is still there after a while."""
+    """Whether the server leaves a signal unread for some seconds."""
     waiting = b""
     for _ in range(_LOOKS):
         try:

@@ -1,4 +1,4 @@
-"""Writes down when a server starts and stops."""
+"""Audits the start and the stop of a server."""
 
 import contextlib
 import os
@@ -14,10 +14,10 @@ from gloveport.server.server_offer import version_of_gloveport
 
 @contextlib.asynccontextmanager
 async def record_lifetime(engine: Engine, transport: Transport) -> AsyncIterator[None]:
-    """Write down that a server starts, and, when all of its runs have ended, that it stops.
+    """Audit that a server starts, and, when all of its runs have ended, that it stops.
 
     Raises:
-        AuditError: It can't be written; the server must not start.
+        AuditError: The log can't be written, so the server must not start.
     """
     facts: dict[str, JsonValue] = {"version": version_of_gloveport(), "transport": transport, "pid": os.getpid()}
     engine.audit.append("server.start", facts)

@@ -16,10 +16,10 @@ _handlers: ContextVar[list[Handler] | None] = ContextVar("handlers", default=Non
 
 @contextlib.contextmanager
 def on_end_signal(act: Callable[[], None]) -> Iterator[list[signal.Signals]]:
-    """Call ``act``, once for each signal that asks this process to end. The innermost of several contexts has them.
+    """Call ``act`` for each signal that asks this process to end. Of nested contexts only the innermost gets them.
 
     Yields:
-        The signals that came, in order.
+        The received signals, in order.
     """
     came: list[signal.Signals] = []
 

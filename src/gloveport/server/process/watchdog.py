@@ -1,10 +1,10 @@
-"""Logs the stack where the event loop stands still, and has a signal end the server even then.
+"""Logs the stack where the event loop is stuck, and lets a signal end the server even then.
 
-Who computes in C holds the interpreter's lock, as a regular expression does: then no Python of this process runs, in no
-thread, and no handler of a signal either. So the stack is written by ``faulthandler``, whose thread needs no lock. And
-the end of the server is another process's business (``last_resort.py``): the C half of Python's signal handlers writes
-the number of each signal to a socket; when nobody has read it there for some seconds, the server is killed. Its
-sandboxes die with it, as they do whenever it is killed.
+C code that holds the interpreter's lock, as the regular expression engine does, stops all Python of this process, in
+every thread, signal handlers included. So ``faulthandler`` writes the stack, whose thread does not need the lock, and
+another process ends the server (``last_resort.py``): the C part of Python's signal handling writes the number of each
+signal to a socket; if nobody reads it for some seconds, that process kills the server. Its sandboxes die with it, as
+they do whenever the server is killed.
 """
 
 import asyncio
@@ -57,13 +57,13 @@ def hear_signals(act: Callable[[signal.Signals], None]) -> Iterator[None]:
         for ending in _ENDING:
             stack.callback(signal.signal, ending, signal.signal(ending, _pass))
         stack.callback(signal.set_wakeup_fd, signal.set_wakeup_fd(far.fileno(), warn_on_full_buffer=False))
-        stack.callback(_end, _start(near))  # only now: who sees a first process of ours may send a signal
+        stack.callback(_end, _start(near))  # last: a signal may come as soon as somebody sees this process start
         yield
 
 
 @contextlib.contextmanager
 def watch_loop() -> Iterator[None]:
-    """Say where the running event loop stands still. Not while it starts, when nobody waits to be answered."""
+    """Log where the running event loop is stuck. Not for the start of the server, when nobody waits for an answer."""
     watched = _Watched(loop=asyncio.get_running_loop())
     watched.pet()
     try:
@@ -73,7 +73,7 @@ def watch_loop() -> Iterator[None]:
 
 
 class _Watched(Struct, kw_only=True):
-    """The event loop, as long as it says that it goes on."""
+    """A timer that writes the loop's stack, unless the loop keeps resetting it."""
 
     loop: asyncio.AbstractEventLoop
     _heard: float = 0
@@ -81,7 +81,7 @@ class _Watched(Struct, kw_only=True):
     _timer: asyncio.TimerHandle | None = field(default=None)
 
     def pet(self) -> None:
-        """Put off the time at which its stack is written."""
+        """Reset the timer."""
         now = self.loop.time()
         if self._heard and now - self._heard > _STILL_SECONDS:
             _log.warning("the event loop stood still for %.1f s: nobody was answered", now - self._heard)
@@ -94,7 +94,7 @@ class _Watched(Struct, kw_only=True):
         self._timer = self.loop.call_later(_PET_SECONDS, self.pet)
 
     def end(self) -> None:
-        """Watch it no more."""
+        """Stop the timer."""
         if self._timer is not None:
             self._timer.cancel()
         faulthandler.cancel_dump_traceback_later()
@@ -111,7 +111,7 @@ def _start(signals: socket.socket) -> "subprocess.Popen[bytes]":
             pass_fds=(server,),
             cwd="/",
             env=environ,
-            start_new_session=True,  # what a terminal sends to all is for the server
+            start_new_session=True,  # signals of the terminal are for the server alone
         )
     finally:
         os.close(server)
@@ -123,4 +123,4 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _pass(_number: int, _frame: FrameType | None) -> None:
-    """Nothing is left to do here: the number is in the socket."""
+    """Do nothing: the signal's number is in the socket already."""

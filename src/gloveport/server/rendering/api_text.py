@@ -6,7 +6,7 @@ from gloveport.model.egress import Api, Auth, Egress, Placeholder, Postgres, Red
 
 
 def apis_text(egress: Egress, name: str | None) -> str:
-    """The active APIs, a few lines each; or the one of this name, with its types. Empty where there is no such one."""
+    """Describe the active APIs, a few lines each; or the one of this name, with its types; empty if there is none."""
     if name is not None:
         api = egress.apis.get(name)
         return "\n".join((*_lines(name, api), *api.types.splitlines())) if api and api.active else ""

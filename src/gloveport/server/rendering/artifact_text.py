@@ -1,4 +1,4 @@
-"""What a program has left, as a few lines of text for a model."""
+"""Renders a program's artifacts as a few lines of text for a model."""
 
 from gloveport.model.artifact import Artifact, Artifacts
 
@@ -6,7 +6,7 @@ _SHOWN = 24
 
 
 def artifact_lines(artifacts: Artifacts) -> list[str]:
-    """A line for each file: path, type, size, by which name it is read, what is said of it."""
+    """Write a line for each file: path, type, size, URI, and a note."""
     if not artifacts.files and not artifacts.left_out:
         return []
     lines: list[str] = []
@@ -26,7 +26,7 @@ def artifact_lines(artifacts: Artifacts) -> list[str]:
 
 
 def describe_artifact(one: Artifact) -> str:
-    """One file in one line."""
+    """Describe one file in one line."""
     size = f", {one.width}x{one.height}" if one.width is not None else ""
     line = f"{one.path} ({one.mime_type}{size}, {one.bytes} bytes)"
     if one.about:

@@ -1,4 +1,4 @@
-"""Reads pages of output that an answer could not show, for clients that have no resources."""
+"""Reads pages of output that an answer has cut, for clients without support for resources."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -11,7 +11,7 @@ PREFIX: Final = "output://"
 
 
 def read_page(archive: Archive, handle: str, offset: int, most: int) -> Mapping[str, Any] | None:
-    """A page of a run's output, as fields; None where it is not kept, or no longer."""
+    """Read a page of a run's output, as fields; None if the output is not kept, or no longer."""
     page = archive.page(handle, offset, most)
     if page is None:
         return None
@@ -30,7 +30,7 @@ def read_page(archive: Archive, handle: str, offset: int, most: int) -> Mapping[
 
 
 def page_text(page: Mapping[str, Any]) -> str:
-    """The same for a model: the text, and in a last line how to go on."""
+    """Render a page for a model: the text, and a last line that says how to read on."""
     following = page["next_offset"]
     more = (
         "" if following is None else f"\n[read_output(output_ref={page['output_ref']!r}, offset={following}) goes on]"
@@ -39,6 +39,6 @@ def page_text(page: Mapping[str, Any]) -> str:
 
 
 def not_kept(handle: str) -> tuple[str, str]:
-    """What is said of output that is not there, and what to do: a client may have two servers with this tool."""
+    """Make message and hint for output that is not kept here: a client may have two servers with this tool."""
     hint = "ask the server whose answer named it, or run the program again and print less"
     return f"{handle[:80]!a} is not kept, or no longer", hint

@@ -1,6 +1,6 @@
-"""Takes terminal escape sequences out of output as it comes: what ``plain`` does for a whole text, piece by piece.
+"""Removes terminal escape sequences from streamed output: what ``plain`` does for a whole text, piece by piece.
 
-A sequence that is cut in two by the edge of a piece is held back until the rest of it is there.
+A sequence that a piece cuts in two is held back until its rest has come.
 """
 
 import re
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from gloveport.sandbox.run.capture import plain
 
-# A sequence longer than this is no colour: it is given up, and what follows is shown as text.
+# A longer sequence is no colour: it is not waited for, and its rest is shown as text.
 _HELD = 4096
 _UNFINISHED = re.compile(r"(?:\r|\x1b|\x1b\[[0-?]*[ -/]*|\x9b[0-?]*[ -/]*|\x1b[\]PX^_][^\x07\x1b]*\x1b?|\x1b[ -/]+)\Z")
 
@@ -20,7 +20,7 @@ class PlainStream(Struct, kw_only=True):
     held: str = ""
 
     def feed(self, text: str) -> str:
-        """Take the next piece; return what can be shown of all that has come."""
+        """Take the next piece; return the text that can be shown by now."""
         text = self.held + text
         unfinished = _UNFINISHED.search(text, max(0, len(text) - _HELD))
         end = unfinished.start() if unfinished else len(text)

@@ -1,4 +1,4 @@
-"""Puts replies into the SDK's types."""
+"""Converts replies to the SDK's types."""
 
 import base64
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from gloveport.server.rendering.run_reply import RunReply, reply_error
 
 
 def to_wire(reply: RunReply) -> wire.CallToolResult:
-    """The reply as the SDK has it."""
+    """Convert a reply."""
     return wire.CallToolResult(
         is_error=reply.is_error,
         content=[wire.TextContent(type="text", text=reply.text), *picture_blocks(reply.pictures)],
@@ -19,12 +19,12 @@ def to_wire(reply: RunReply) -> wire.CallToolResult:
 
 
 def error_reply(*lines: str) -> wire.CallToolResult:
-    """The answer to a call that was not carried out."""
+    """Make the answer to a call that was not carried out."""
     return to_wire(reply_error(*lines))
 
 
 def picture_blocks(pictures: Sequence[Preview]) -> list[wire.ImageContent]:
-    """Pictures as content blocks."""
+    """Make content blocks of pictures."""
     return [
         wire.ImageContent(type="image", data=base64.b64encode(one.data).decode(), mime_type=one.mime_type)
         for one in pictures

@@ -1,4 +1,4 @@
-"""A result as text, for a model or a person to read: what is there, and nothing about what is not."""
+"""Renders a result as text for a model or a person. Nothing is said about parts that the result does not have."""
 
 import json
 
@@ -9,14 +9,14 @@ from gloveport.server.rendering.session_text import session_lines
 
 
 def answer(result: Result) -> str:
-    """The whole result as text: status first, then value, output and failure, then what can be done."""
+    """Render the whole result: status first, then value, output and failure, then hints."""
     parts = [_status(result), *_cut(result)]
     if value := value_text(result):
         parts.append(f"value:\n{value}" if "\n" in value else f"value: {value}")
     for name, output in (("stdout", result.stdout), ("stderr", result.stderr)):
         if output.text:
             parts.append(f"{name}:\n{output.text.rstrip()}")
-    if result.error is not None and result.error.type != "exit":  # whose code the first line has
+    if result.error is not None and result.error.type != "exit":  # the first line has the exit code
         parts.append(f"error:\n{failure_text(result.error)}")
     parts += refusals(result)
     parts += artifact_lines(result.artifacts)
@@ -28,7 +28,7 @@ def answer(result: Result) -> str:
 
 
 def _cut(result: Result) -> list[str]:
-    """A line for each stream that is cut, before all output: of a long answer some clients show the beginning alone."""
+    """Write a line for each cut stream, to go before the output: some clients show only an answer's beginning."""
     return [
         f"{name} is cut: read_output(output_ref={output.handle!r}) has all {output.total_bytes} bytes"
         for name, output in (("stdout", result.stdout), ("stderr", result.stderr))
@@ -37,9 +37,9 @@ def _cut(result: Result) -> list[str]:
 
 
 def refusals(result: Result) -> list[str]:
-    """A line for each listed request that was refused or failed: of the others the program has an answer.
+    """Write a line for each listed request that was refused or failed; the program knows about the others itself.
 
-    What is said of one kind is said once.
+    The hint for one kind is written once.
     """
     lines: list[str] = []
     said: set[str] = set()
@@ -55,7 +55,7 @@ def refusals(result: Result) -> list[str]:
 
 
 def value_text(result: Result) -> str:
-    """The value as JSON, or as the text that stands for it; empty when there is none that the output does not show."""
+    """Render the value as JSON, or the text in its place; empty if there is none, or the output shows it already."""
     if result.value is None or result.language == "shell":  # a shell program's value is its output, parsed
         return ""
     if result.value_type is not None and isinstance(result.value, str):
@@ -64,16 +64,16 @@ def value_text(result: Result) -> str:
 
 
 def failure_text(error: Failure) -> str:
-    """A failure as the language's interpreter would print it."""
-    named = error.message and error.type not in {"exit", "signal"}  # which the message says itself
+    """Render a failure as the language's interpreter would print it."""
+    named = error.message and error.type not in {"exit", "signal"}  # the messages of these two name the type
     head = f"{error.type}: {error.message}" if named else error.message or error.type
-    if error.traceback.strip():  # which ends in the same words
+    if error.traceback.strip():  # the traceback ends with the same line
         head = ""
     return plain("\n".join(part.rstrip() for part in (error.traceback, head) if part.strip()))
 
 
 def _status(result: Result) -> str:
-    """One line: ``killed (memory_bytes), exit code 137, 31 ms, 2 requests, run-…``."""
+    """Write the first line: ``killed (memory_bytes), exit code 137, 31 ms, 2 requests, run-…``."""
     line: str = result.status
     if result.limits_hit:
         line += f" ({', '.join(result.limits_hit)})"

@@ -1,4 +1,4 @@
-"""The reply to a call about a run, before it is put into words of the protocol: text, fields, pictures."""
+"""The reply to a call about a run, independent of the SDK: text, fields, pictures."""
 
 import base64
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ class RunReply(Struct, frozen=True):
     """A reply.
 
     Attributes:
-        text: For a model.
+        text: The text for a model.
         is_error: Whether nothing was run.
         structured: The same as fields, for programs.
-        pictures: Shown beside the text. Nobody gets them beside structured content: see ``structured``.
+        pictures: Sent with the text, but never with structured content: see ``structured``.
     """
 
     text: str
@@ -28,7 +28,7 @@ class RunReply(Struct, frozen=True):
     pictures: Sequence[Preview] = ()
 
     def fields(self, *, reads_structured: bool) -> dict[str, Any]:
-        """The result of a request, as JSON has it, for a client that reads structured content or does not."""
+        """Return the result as a JSON object; structured content only if the client reads it."""
         content: list[dict[str, Any]] = [{"type": "text", "text": self.text}]
         if self.structured is not None and reads_structured:
             return {"content": content, "structuredContent": self.structured, "isError": self.is_error}
@@ -39,8 +39,8 @@ class RunReply(Struct, frozen=True):
 
 
 def reply_result(policy: Policy, result: Result, pictures: Sequence[Preview] = ()) -> RunReply:
-    """The answer that tells a result. ``policy``: what the tool's description tells."""
-    # What has its default is left out. So is the grant, which the description tells, but for what it does not.
+    """Make the reply for a result. ``policy``: the one that the tool's description states."""
+    # Defaults are left out, and of the grant all but the limits that differ from those in the description.
     structured = result.model_dump(mode="json", exclude_defaults=True, exclude={"grant"})
     if limits := _lowered_limits(policy, result.grant):
         structured["grant"] = {"limits": limits}
@@ -53,16 +53,16 @@ def reply_error(*lines: str) -> RunReply:
 
 
 def reply_refusal(error: GloveportError) -> RunReply:
-    """The answer to a call that was refused."""
+    """Make the reply to a call that was refused."""
     code = f"{error.code}: " if isinstance(error, Denied) else ""
     return reply_error(f"{code}{error.args[0]}", *([f"hint: {error.hint}"] if error.hint else []))
 
 
 def reply_failure(error: Exception) -> RunReply:
-    """The answer where a run came to nothing.
+    """Make the reply for a run that ended without a result.
 
     Raises:
-        Exception: The error itself, where it is a fault of ours.
+        Exception: The error itself, if it is our own fault.
     """
     exhausted = find_exhaustion(error)
     if exhausted is None and not isinstance(error, GloveportError):
@@ -72,9 +72,9 @@ def reply_failure(error: Exception) -> RunReply:
 
 
 def _lowered_limits(policy: Policy, grant: Grant) -> dict[str, Any]:
-    """The limits of a run that are not those of a call which names none."""
+    """The limits of a run that differ from those of a call without limits."""
     usual = policy.limits.model_copy(update={"wall_seconds": policy.default_wall_seconds})
-    if grant == Grant() or grant.limits == usual:  # the former of one that is not over, or was refused
+    if grant == Grant() or grant.limits == usual:  # an empty grant is that of a run that goes on, or was refused
         return {}
     known = usual.model_dump(mode="json")
     return {name: value for name, value in grant.limits.model_dump(mode="json").items() if value != known[name]}

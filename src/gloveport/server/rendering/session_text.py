@@ -1,4 +1,4 @@
-"""How a session stands, as a few lines of text for a model. What its interpreter said is one line each, and bounded."""
+"""Renders the state of a session as a few lines for a model. Texts of its interpreter are bounded, one line each."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ _SHOWN = 20
 
 
 def session_lines(session: SessionState) -> list[str]:
-    """Its id and state, what became of it, and what the call changed."""
+    """Render id, state, what happened to the session, and what the call changed."""
     head = f"session {session.id}: {session.state}, generation {session.generation}"
     if session.expires_at:
         head += f", expires {session.expires_at}"
@@ -28,7 +28,7 @@ def session_lines(session: SessionState) -> list[str]:
 
 
 def variables_text(variables: Sequence[Variable]) -> str:
-    """Variables in one line."""
+    """Render variables in one line."""
     shown = [_variable_text(one) for one in variables[:_SHOWN]]
     more = len(variables) - _SHOWN
     return "; ".join([*shown, *([f"and {more} more"] if more > 0 else [])])

@@ -1,9 +1,9 @@
-"""Leaves structured content to clients whose programs read it; a model gets an answer's content blocks.
+"""Sends structured content only to clients whose programs read it; a model gets an answer's content blocks.
 
-Claude Code and Codex put nothing but the structured content before their model where an answer has any, and Codex drops
-a picture beside it. So nobody gets it who has not asked: by the name that the operator lists, or in the call. Who is
-told of an output schema must get it each time, so only those are told whose calls need not ask; and of an answer that
-has such a schema they get no pictures, which the structured content names.
+If an answer has structured content, Claude Code and Codex show their model nothing else, and Codex drops pictures. So a
+client gets it only on request: by its name, which the operator lists, or in the call. A client that is shown an output
+schema must get structured content each time, so only listed clients are shown one. Answers with an output schema have
+no pictures for them; the structured content names the pictures.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -31,18 +31,18 @@ class WireReply(Struct, frozen=True):
 
 
 class StructuredContent(Struct, frozen=True):
-    """Middleware that takes it out of the answers to all others.
+    """Middleware that removes structured content from the answers to all other clients.
 
     Attributes:
-        clients: Patterns of the names of those who get it without asking.
-        described: Names of the tools whose output has a schema, of which those are told.
+        clients: Patterns of the names of clients that get it without asking.
+        described: Names of the tools with an output schema.
     """
 
     clients: Sequence[str]
     described: Collection[str] = ()
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        """Pass the request on, and what comes back without what this client does not read."""
+        """Pass the request on, and remove from the answer what this client does not read."""
         result = await call_next(ctx)
         if ctx.method == "tools/list" and isinstance(result, dict) and not self._is_listed(ctx):
             tools = [
@@ -56,10 +56,10 @@ class StructuredContent(Struct, frozen=True):
         return self._reduce(ctx, result) if isinstance(result, dict) else result
 
     def _reduce(self, ctx: ServerRequestContext[Any, Any], result: dict[str, Any]) -> dict[str, Any]:
-        """An answer with pictures, or with structured content, or with neither."""
+        """Keep the pictures of an answer, or its structured content, but not both."""
         if self._reads(ctx) and not _has_picture(result):
             return result
-        if self._reads(ctx) and (ctx.params or {}).get("name") in self.described:  # by its schema it has to be there
+        if self._reads(ctx) and (ctx.params or {}).get("name") in self.described:  # its schema requires the content
             return {**result, "content": [block for block in result["content"] if block.get("type") != "image"]}
         return {name: value for name, value in result.items() if name != "structuredContent"}
 
@@ -68,8 +68,8 @@ class StructuredContent(Struct, frozen=True):
         return (isinstance(meta, Mapping) and meta.get(ASK) is True) or self._is_listed(ctx)
 
     def _is_listed(self, ctx: ServerRequestContext[Any, Any]) -> bool:
-        # In 2026-07-28 each request says whose it is: a list of tools must not depend on the connection, nor does it.
-        # Who calls without a session and a name is a script: an agent begins with a handshake.
+        # In 2026-07-28 each request names its client, so the list of tools does not depend on the connection.
+        # A caller without session and name is a script: an agent begins with a handshake.
         client = ctx.session.client_params
         return client is None or reads_structured(self.clients, client.client_info.name)
 

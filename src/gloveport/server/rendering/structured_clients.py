@@ -1,4 +1,4 @@
-"""Which clients get structured content without asking for it."""
+"""Decides which clients get structured content without asking for it."""
 
 from collections.abc import Sequence
 
@@ -6,5 +6,5 @@ from gloveport.policy.wildcards import matches
 
 
 def reads_structured(clients: Sequence[str], name: str) -> bool:
-    """Whether a client of this name is one whose programs read it. It is only a name: nothing else is decided by it."""
+    """Whether a client of this name gets structured content. Anybody can claim a name, so it decides nothing else."""
     return any(matches(pattern, name) for pattern in clients)

@@ -1,4 +1,4 @@
-"""Renders the tools that a search has found, in few tokens."""
+"""Renders the result of a search for tools, in few tokens."""
 
 from collections.abc import Iterator, Mapping
 
@@ -14,7 +14,7 @@ _NO_SKILLS = FoundSkills((), 0)
 
 
 def found_text(hub: Hub, found: SearchResult, detail: Detail, skills: FoundSkills = _NO_SKILLS) -> str:
-    """A line for each skill and tool, or a tool's typed declarations. To be made in a thread: it may take a second."""
+    """Render a line for each skill and tool, or typed declarations. May take a second: call it in a thread."""
     tools = [*list_tools(hub, found.tools, detail)]
     lines = [line for tool in tools for line in _lines(tool, detail)]
     if len(tools) < found.total:

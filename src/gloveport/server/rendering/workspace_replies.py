@@ -1,4 +1,4 @@
-"""Makes replies of a workspace's tools from values and errors: fields for programs, a few words for the model."""
+"""Makes the replies of a workspace's tools: fields for programs, a short text for the model."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
@@ -23,24 +23,24 @@ _FACTS: Final = {
 
 
 def reply(fields: Fields, text: str, *before: wire.ContentBlock) -> wire.CallToolResult:
-    """The answer to a call that was carried out."""
+    """Make the answer to a call that was carried out."""
     answer = to_wire(plain_reply(fields, text))
     answer.content[:0] = before
     return answer
 
 
 def plain_reply(fields: Fields, text: str) -> RunReply:
-    """The same without the SDK's types, which cost a short call a tenth."""
+    """As ``reply``, without the SDK's types, which take a tenth of a short call's time."""
     return RunReply(text, structured={"ok": True, **fields})
 
 
 def refusal(error: WorkspaceError | Denied, more: Mapping[str, JsonValue] | None = None) -> wire.CallToolResult:
-    """The answer to one that was not. ``more``: fields besides the error."""
+    """Make the answer to a call that was refused. ``more``: fields besides the error."""
     return to_wire(plain_refusal(error, more))
 
 
 def plain_refusal(error: WorkspaceError | Denied, more: Mapping[str, JsonValue] | None = None) -> RunReply:
-    """The same without the SDK's types."""
+    """As ``refusal``, without the SDK's types."""
     known = error if isinstance(error, WorkspaceError) else _permission(error)
     if (exhausted := find_exhaustion(error)) is not None:
         known = WorkspaceError("SANDBOX_UNAVAILABLE", exhausted[0], hint=exhausted[1], retryable=True)
@@ -61,7 +61,7 @@ def plain_refusal(error: WorkspaceError | Denied, more: Mapping[str, JsonValue] 
 
 
 def clean_refusal(service: WorkspaceService, error: WorkspaceError | Denied) -> wire.CallToolResult:
-    """The same without secrets of ours: its details may show a piece of a file."""
+    """As ``refusal``, without our secrets: the error's details may quote a file."""
     answer = refusal(error)
     answer.structured_content = dict(service.clean(answer.structured_content or {}))
     for block in answer.content:
@@ -71,12 +71,12 @@ def clean_refusal(service: WorkspaceService, error: WorkspaceError | Denied) -> 
 
 
 def wrong_arguments(what: str, faults: Sequence[str], hint: str) -> wire.CallToolResult:
-    """The answer to a call whose arguments are not the tool's."""
+    """Make the answer to a call with wrong arguments."""
     return refusal(WorkspaceError("INVALID_ARGUMENT", "\n".join((what, *faults)), hint=hint))
 
 
 def unforeseen(tool: str, fault: Exception) -> wire.CallToolResult:
-    """The answer to a call that met a fault of ours, which is for the log: it may name what is not the caller's."""
+    """Make the answer to a call that met our own fault. Only the log has details: they may name other callers' data."""
     hint = "its log says which: tell the owner"
     error = WorkspaceError("INTERNAL_ERROR", f"{tool} has met a fault of the server", hint=hint)
     error.__cause__ = fault
@@ -84,9 +84,7 @@ def unforeseen(tool: str, fault: Exception) -> wire.CallToolResult:
 
 
 def _heading(error: WorkspaceError) -> Iterator[str]:
-    """What was wrong; of gates for each, by the name that ``request_permissions`` takes, the piece, why, and another
-    way.
-    """
+    """Write what was wrong; for each gate its name for ``request_permissions``, what came to it, why, another way."""
     reasons = error.details.get("reasons")
     if not isinstance(reasons, list) or not reasons:
         yield f"{error.code}: {error.args[0]}"
@@ -98,7 +96,7 @@ def _heading(error: WorkspaceError) -> Iterator[str]:
 
 
 def _facts(error: WorkspaceError) -> Iterator[str]:
-    """What the next call needs to know: most models are shown nothing but the text."""
+    """Write the facts that the next call needs: most models see only the text."""
     for name, words in _FACTS.items():
         if error.details.get(name):
             yield f"{words}: {error.details[name]}"

@@ -1,1 +1,1 @@
-"""The tools that clients see, one thin function each, and the dialog with a client about a run that goes on."""
+"""The tools that clients see, one thin function each, and the dialog with a client about a running program."""

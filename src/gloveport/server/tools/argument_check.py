@@ -1,6 +1,6 @@
-"""Checks the arguments of a tool call before anything acts on them, and says what is wrong so that a model can act.
+"""Checks the arguments of a tool call before the tool runs, and explains faults so that a model can correct them.
 
-An argument that the tool does not know is refused: ignored, it would give the caller another run than it asked for.
+An unknown argument is refused: if it were ignored, the caller would get something other than it asked for.
 """
 
 import functools
@@ -36,12 +36,12 @@ Refuse: TypeAlias = Callable[[str, Sequence[str], str], wire.CallToolResult]
 
 
 def refuse_in_words(what: str, faults: Sequence[str], hint: str) -> wire.CallToolResult:
-    """In words alone."""
+    """Make a refusal of text alone."""
     return error_reply(what, *faults, f"hint: {hint}")
 
 
 def takes(model: type[Model]) -> Callable[[Method[Model, Reply]], Callable[..., Awaitable[Reply]]]:
-    """Let a tool take the fields of its last parameter, a model, whose own come first: what it takes is said once."""
+    """Let a tool take the fields of its last parameter, a model, as parameters; the model's own fields come first."""
 
     def make_tool(method: Method[Model, Reply]) -> Callable[..., Awaitable[Reply]]:
         @functools.wraps(method)
@@ -59,14 +59,14 @@ def takes(model: type[Model]) -> Callable[[Method[Model, Reply]], Callable[..., 
 
 
 class ArgumentCheck:
-    """Middleware that answers a wrong call itself."""
+    """Middleware that refuses calls with wrong arguments."""
 
     def __init__(self, tools: Sequence[Tool], refuse: Refuse = refuse_in_words) -> None:
         self._tools = {tool.name: tool for tool in tools}
         self._refuse = refuse
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        """Pass on what is no call of these tools, and calls that are right."""
+        """Pass on valid calls, and all requests that are no calls of these tools."""
         params = ctx.params or {}
         tool = self._tools.get(str(params.get("name"))) if ctx.method == "tools/call" else None
         given = params.get("arguments") or {}

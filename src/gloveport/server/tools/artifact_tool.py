@@ -34,9 +34,9 @@ _MOST_LISTED: Final = 200
 
 
 class ArtifactListing(Struct, frozen=True, kw_only=True):
-    """Middleware that lists the caller's files among the resources, of very many the newest.
+    """Middleware that lists the caller's artifacts as resources, the newest if there are very many.
 
-    They come and go with each run, and nobody is notified: each answer names its own.
+    Clients are not notified of changes, which come with each run: each answer names the run's own artifacts.
     """
 
     store: ArtifactStore
@@ -65,7 +65,7 @@ class ArtifactTool(Struct, frozen=True, kw_only=True):
     """What the tool works on.
 
     Attributes:
-        transfer: Makes links to files; None where there is no HTTP.
+        transfer: Makes links to files; None without HTTP.
     """
 
     engine: Engine
@@ -94,7 +94,7 @@ class ArtifactTool(Struct, frozen=True, kw_only=True):
         return _reply(self.engine.clean(text) + (link if line == 1 else ""))
 
     def _link(self, ctx: Context[Any, Any], found: Found) -> str:
-        """A line that says where a person can download it; empty where they can't."""
+        """Write a line with a link for a person to download the file; empty without HTTP."""
         request = ctx.request_context.request
         if self.transfer is None or not isinstance(request, Request):
             return ""
@@ -125,7 +125,7 @@ class ArtifactTool(Struct, frozen=True, kw_only=True):
 
 
 def read_lines(found: Found, first: int, count: int) -> str:
-    """Lines of a text, from the first on, as far as a page holds them, and how to go on."""
+    """Render lines of a text file, as many as fit on a page, and say how to read on."""
     shown: list[str] = []
     size, number = 0, 0
     for number, text in enumerate(_lines_of(found), 1):
@@ -141,7 +141,7 @@ def read_lines(found: Found, first: int, count: int) -> str:
 
 
 def _lines_of(found: Found) -> Iterator[str]:
-    """Its lines as text that is safe to show; of a long one the beginning."""
+    """Read the file's lines as text that is safe to show, long ones cut."""
     offset, rest = 0, b""
     while data := found.read(offset, _SCAN_BYTES):
         offset += len(data)
@@ -164,7 +164,7 @@ def _how_to_get(size: int) -> str:
 
 
 def not_kept(uri: str) -> tuple[str, str]:
-    """What is said of a file that is not there, or another's, and what to do."""
+    """Make message and hint for a file that does not exist, or is another caller's."""
     return f"{uri[:80]!a} is not kept, or no longer", "hint: run the program again"
 
 

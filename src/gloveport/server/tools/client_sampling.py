@@ -1,4 +1,4 @@
-"""Asks a client's model what a program asks, by MCP sampling, and reads its answer."""
+"""Passes a program's question to the client's model by MCP sampling, and reads the answer."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def can_sample(ctx: Context[Any, Any]) -> bool:
 
 
 def params_of(question: ModelQuestion) -> wire.CreateMessageRequestParams:
-    """What the client is asked."""
+    """Make the parameters of the sampling request."""
     hints = [wire.ModelHint(name=question.model)] if question.model else None
     return wire.CreateMessageRequestParams(
         messages=[
@@ -29,7 +29,7 @@ def params_of(question: ModelQuestion) -> wire.CreateMessageRequestParams:
 
 
 def answer_of(result: wire.CreateMessageResult, question: ModelQuestion) -> Answer | UpstreamError:
-    """What the client has answered. It does not say how many tokens: as many count as it was allowed."""
+    """Read the client's answer. It does not say how many tokens were used, so the allowed number counts."""
     if not isinstance(result.content, wire.TextContent):
         return UpstreamError("client_failed", "The client's model has answered with something that is no text.")
     return Answer(

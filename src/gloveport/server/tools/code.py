@@ -1,7 +1,7 @@
-"""The tools and the resource that a client sees: one thin function each.
+"""The tools for code, and a resource: one thin function each.
 
-A program that ran is a result, whatever became of it, and not marked as an error: clients cut the text of error results
-short and some hide their structured content. An error is a call that ran nothing.
+A call that ran a program is never marked as an error, whatever became of the program: clients shorten the text of error
+results, and some hide their structured content. An error means that nothing was run.
 """
 
 import contextlib
@@ -66,13 +66,13 @@ _GONE = error_reply("the client closed the connection")
 
 
 class Tools(Struct, frozen=True, kw_only=True):
-    """What the tools work on.
+    """The tools, and what they need.
 
     Attributes:
-        inspect: Tries every layer of this host for real.
+        inspect: Tries every isolation layer of this host.
         transport: How the client is connected, for the audit log.
-        transfer: Files that come and go over HTTP; None where there is none.
-        skills: The search among skills; None where none are offered.
+        transfer: Transfers files over HTTP; None without HTTP.
+        skills: Searches skills; None if none are offered.
     """
 
     engine: Engine
@@ -84,7 +84,7 @@ class Tools(Struct, frozen=True, kw_only=True):
 
     @property
     def calls(self) -> RunCalls:
-        """Begins runs."""
+        """The calls behind the tools, independent of the SDK."""
         return RunCalls(engine=self.engine)
 
     @takes(ExecuteArguments)
@@ -202,7 +202,7 @@ class Tools(Struct, frozen=True, kw_only=True):
         return text if following is None else f"{text}\n[continues at {handle}?offset={following}]"
 
     async def again(self, ctx: Context[Any, Any]) -> Reply:
-        """Go on where a client on 2026-07-28 comes back with its answers. The SDK has unsealed the state."""
+        """Continue a run when a client on 2026-07-28 returns with its answers. The SDK has unsealed the state."""
         state = State.read(ctx.request_state or "")
         run = self.engine.runs.find(state.run_id, caller_of(ctx, self.transport).share)
         if run is None:
@@ -210,7 +210,7 @@ class Tools(Struct, frozen=True, kw_only=True):
         return await self.attend(ctx, run, WAIT_SECONDS, state)
 
     async def attend(self, ctx: Context[Any, Any], run: Run, seconds: float, state: State | None = None) -> Reply:
-        """Attend to a run for so long, and tell what came of it, or how it stands."""
+        """Attend to a run for so many seconds; return its result or its state."""
         progress = progress_for(ctx)
         run.on_output = None if progress is None else progress.add
         run.expect(math.inf)
@@ -224,7 +224,7 @@ class Tools(Struct, frozen=True, kw_only=True):
 
 
 def describe(tools: Tools, suffixes: Mapping[str, str]) -> list[Tool]:
-    """The tools as a client is told of them; ``suffixes``: what follows the descriptions of some, by their names."""
+    """Describe the tools for clients; ``suffixes``: texts to append to descriptions, by the tools' names."""
     execute = describe_tool(tools.execute_code, "Run code in a sandbox", ACTS)
     artifacts = ArtifactTool(engine=tools.engine, transport=tools.transport, transfer=tools.transfer)
     offered = [
@@ -246,7 +246,7 @@ def describe(tools: Tools, suffixes: Mapping[str, str]) -> list[Tool]:
 
 
 def describe_tool(function: Callable[..., Any], title: str, annotations: wire.ToolAnnotations) -> Tool:
-    """One tool as a client is told of it."""
+    """Describe one tool for clients."""
     tool = Tool.from_function(function, title=title, annotations=annotations)
     tool.parameters = lean(tool.parameters)
     if tool.fn_metadata.output_schema is not None:
@@ -264,7 +264,7 @@ def _unknown_run(run_id: str) -> wire.CallToolResult:
 
 @contextlib.asynccontextmanager
 async def _beside(progress: Progress | None, request: object) -> AsyncIterator[None]:
-    """What goes on beside a run: its progress is sent, and when its client goes, it ends. Often there is neither."""
+    """Send a run's progress meanwhile, and cancel the run when its HTTP client has gone; often there is neither."""
     async with reporting(progress):
         if not isinstance(request, HttpRequest):
             yield

@@ -1,4 +1,4 @@
-"""Tools that run commands, feed and end them, and read their output; names and fields are those of coding-tools-mcp."""
+"""Tools that run, feed and end commands, and read their output; names and fields are those of coding-tools-mcp."""
 
 import contextlib
 import signal
@@ -74,7 +74,7 @@ class KillArguments(AnswerBounds):
 
 
 class CommandTools(Struct, frozen=True, kw_only=True):
-    """The tools that work on commands; ``service`` is what they share."""
+    """The tools for commands."""
 
     service: WorkspaceService
 
@@ -91,18 +91,18 @@ class CommandTools(Struct, frozen=True, kw_only=True):
     async def execute(
         self, asked: CommandArguments, start: Callable[[], Awaitable[Command]], request: object = None
     ) -> RunReply:
-        """Begin a command, wait for it, and tell of it. ``request``: with which it ends, where that is one of HTTP."""
+        """Start a command, wait for it, and report on it. If ``request``, over HTTP, breaks off, the command ends."""
         started = time.monotonic()
         try:
             command = await start()
             at = told_offsets(command)
             try:
                 keep: Literal["keep", "close"] = "keep" if asked.tty or asked.keep_stdin else "close"
-                with contextlib.suppress(WorkspaceError):  # it is over, or has closed its input: the answer tells
+                with contextlib.suppress(WorkspaceError):  # it has ended, or closed its input: the answer says so
                     await self.service.sandboxes.commands.feed(command, asked.stdin, until=started, then=keep)
                 async with ended_with(request, command.scope):
                     await _wait_for(command, started + asked.yield_time_ms / 1000, at if asked.tty else None)
-            except BaseException:  # the call was given up: nobody knows of the command
+            except BaseException:  # the call was cancelled, so nobody knows the command's id
                 command.scope.cancel()
                 raise
         except (WorkspaceError, Denied) as error:
@@ -176,7 +176,7 @@ class CommandTools(Struct, frozen=True, kw_only=True):
         return reply(page, page_text(page))
 
     async def _start(self, ctx: Context[Any, Any], asked: CommandArguments) -> Command:
-        """Begin it. While its environment is built, the client is told of that, where it wants to be."""
+        """Start a command. While its environment is built, the client gets progress notifications if it wants any."""
         progress = None if asked.environment is None else progress_for(ctx)
         if progress is None:
             return await start_command(self.service, self._caller(ctx), asked)
@@ -191,7 +191,7 @@ class CommandTools(Struct, frozen=True, kw_only=True):
 
 
 async def _wait_for(command: Command, deadline: float, at: Mapping[Stream, int] | None) -> None:
-    """Wait until a command is over, until then, or, with ``at``, until it has said more than that."""
+    """Wait until a command has ended, the deadline, or, with ``at``, until there is output beyond these offsets."""
     while not command.is_over:
         if at is not None and any(output.whole > at[name] for name, output in command.outputs.items()):
             return

@@ -1,8 +1,8 @@
-"""Puts what a run asks a person, or a model, to the client that waits for it (MCP elicitation and sampling).
+"""Passes a run's questions to a person or a model on to the client that waits for the run (MCP elicitation, sampling).
 
-In the handshake protocols the client is asked while its request goes on. On 2026-07-28 its request ends with the
-questions, and comes again with the answers; the run waits meanwhile. What a client can't ask, or gives back before a
-person could have read it, is answered on the command line: the client gets a run id, once, and waits with that.
+In the handshake protocols the client is asked during its request. On 2026-07-28 the request ends with the questions,
+and the client repeats it with the answers; the run waits meanwhile. Questions that a client can't show, or returns
+before a person could have read them, are answered on the command line: the client gets a run id, once, to wait with.
 """
 
 import time
@@ -42,12 +42,12 @@ _MOST_ROUNDS = 8
 
 
 class State(Struct, frozen=True, kw_only=True):
-    """What a client on 2026-07-28 has to bring back. The SDK seals it, and binds it to the tool and its arguments.
+    """The state that a client on 2026-07-28 returns. The SDK seals it, and binds it to the tool and its arguments.
 
     Attributes:
         put: When the questions were put, by the monotonic clock.
-        rounds: Questions by which the call has been answered, these among them.
-        asked: Ids of what was asked: an answer to anything else, such as one that is sent again, means nothing.
+        rounds: How many times the call has been answered by questions, this time included.
+        asked: Ids of these questions. Answers to others, such as replayed ones, are ignored.
     """
 
     run_id: str
@@ -57,7 +57,7 @@ class State(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, text: str) -> "State":
-        """The state that was written as this text."""
+        """Parse the text of a state."""
         run_id, put, rounds, *asked = text.split(" ")
         return cls(run_id=run_id, put=float(put), rounds=int(rounds), asked=tuple(asked))
 
@@ -66,10 +66,10 @@ class State(Struct, frozen=True, kw_only=True):
 
 
 class Attendance(Struct, kw_only=True):
-    """One request of a client about one run.
+    """One request of a client that waits for a run.
 
     Attributes:
-        state: What the client has brought back, if it has.
+        state: The state that the client has returned, if any.
     """
 
     ctx: Context[Any, Any]
@@ -80,21 +80,21 @@ class Attendance(Struct, kw_only=True):
     _given_back: set[str] = field(default_factory=set)
 
     async def attend(self, seconds: float) -> wire.InputRequiredResult | None:
-        """Until the run is over, ``seconds`` are, or the run waits for what this client has to be told of.
+        """Wait until the run is over, ``seconds`` have passed, or this client has to be told of a question.
 
-        A run of which nobody else knows ends with this, where it is cancelled.
+        If this is cancelled, a run whose id nobody else knows is cancelled too.
 
         Returns:
-            What the client has to answer first, where it is to be asked so.
+            On 2026-07-28, the questions that the client has to answer first; else None.
         """
         self._take()
         deadline = time.monotonic() + seconds
         async with anyio.create_task_group() as tasks:
             try:
                 asked = await self._until(deadline, tasks)
-            except BaseException:  # the request is over without an answer
+            except BaseException:  # the request is cancelled
                 if not self.run.handed_out:
-                    self.run.cancel()  # now, for dialogs of a client that has gone take seconds to close
+                    self.run.cancel()  # before the dialogs close, which takes seconds if the client has gone
                 raise
             tasks.cancel_scope.cancel()
         return self._input_required(asked) if asked else None
@@ -131,7 +131,7 @@ class Attendance(Struct, kw_only=True):
         return ()
 
     def _open(self) -> list[_Asked]:
-        needs = [need for need in self.run.needs if not need.is_settled]  # which go away a little later
+        needs = [need for need in self.run.needs if not need.is_settled]  # settled ones are removed a little later
         return [*needs, *self.desk.pending(self.run.id)]
 
     @property
@@ -146,15 +146,15 @@ class Attendance(Struct, kw_only=True):
         return has_dialogs(self.ctx)
 
     def _withdraw(self, waiting: set[str]) -> None:
-        """Close the dialogs about what somebody else has answered."""
+        """Close the dialogs of questions that somebody else has answered."""
         for asked, dialog in self._dialogs.items():
             if asked not in waiting:
                 dialog.cancel()
 
     def _hand_over(self, questions: Sequence[Question]) -> bool:
-        """Leave questions to the queue; tell whether the client has to be told of one. Without a queue they end here.
+        """Leave questions to the queue; return whether the client has to be told of one. Without a queue, deny them.
 
-        It is told of each once: who waits for a run again and again must not get its answer at once each time.
+        The client is told of each question once: else ``wait_run`` would return at once each time.
         """
         fresh = {question.id for question in questions} - self.run.queued
         if "queue" in self.desk.channels:
@@ -165,9 +165,9 @@ class Attendance(Struct, kw_only=True):
         return False
 
     def _round(self, fresh: Sequence[_Asked]) -> Sequence[_Asked]:
-        """What to ask next: models before people, whom nobody else should have to wait for."""
+        """Choose what to ask next: models before people, so that no model's answer waits for a person's."""
         if self.state is not None and self.state.rounds >= _MOST_ROUNDS:
-            return ()  # it gets the run's id, and begins again with that
+            return ()  # the client gets the run's id, and waits with that
         return [one for one in fresh if isinstance(one, SamplingRequest)] or fresh
 
     async def _put(self, one: _Asked, dialog: anyio.CancelScope) -> None:
@@ -183,7 +183,7 @@ class Attendance(Struct, kw_only=True):
                     )
                 else:
                     self._answer(one, await send(_elicit(one), wire.ElicitResult, metadata=metadata), put)
-            except (MCPError, ValidationError) as error:  # it can't after all, or answers what is no answer
+            except (MCPError, ValidationError) as error:  # the client can't ask after all, or its answer is malformed
                 if isinstance(one, SamplingRequest):
                     one.settle(_failure(f"error {error.code}" if isinstance(error, MCPError) else "a malformed answer"))
                 else:
@@ -198,7 +198,7 @@ class Attendance(Struct, kw_only=True):
                 self.desk.answer(question.id, Verdict(allowed=allowed, by=_BY, scope=scope))
             case wire.ElicitResult(action="decline") if time.monotonic() - put >= _TOO_FAST_SECONDS:
                 self.desk.answer(question.id, Verdict(allowed=False, by=_BY))
-            case _:  # dismissed, or nobody has read it
+            case _:  # dismissed, or declined faster than anybody reads
                 self._give_back(question)
 
     def _give_back(self, question: Question) -> None:
@@ -222,7 +222,7 @@ def has_dialogs(ctx: Context[Any, Any]) -> bool:
     elicitation = None if capabilities is None else capabilities.elicitation
     return elicitation is not None and (
         elicitation.form is not None or elicitation.url is None
-    )  # a bare {} means forms
+    )  # an empty capability means forms
 
 
 def _sample(need: SamplingRequest) -> wire.CreateMessageRequest:

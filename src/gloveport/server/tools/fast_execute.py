@@ -1,4 +1,4 @@
-"""``execute_code`` and ``run_skill`` for the fast path: where nothing that a run may do is asked of its client."""
+"""``execute_code`` and ``run_skill`` for the fast path: for runs that can't have a question for their client."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -30,14 +30,14 @@ def fast_run_skill(calls: RunCalls) -> FastTool:
 def _running(
     calls: RunCalls, model: type[Arguments], run: Callable[[RunCalls, Arguments, FastCall], Awaitable[RunReply]]
 ) -> FastTool:
-    """A tool. A run with a way out may have to ask its client, or the client's model, which the SDK does."""
+    """Make a tool of the fast path. It leaves runs with a way out to the SDK: they may have to ask the client."""
 
     def begin(call: FastCall) -> Work | None:
         if calls.engine.reach.way_out.doors or calls.engine.reach.has_tools:
             return None
         try:
             given = read_value(model, without_nulls(call.arguments))
-        except WrongShapeError:  # the SDK says in words what is wrong
+        except WrongShapeError:  # the SDK's path explains the fault
             return None
         return partial(run, calls, given, call)
 

@@ -1,4 +1,4 @@
-"""Tools of a workspace for the fast path: those that read or write a little, and those that have a program run."""
+"""Tools of a workspace for the fast path: small reads and writes, and commands."""
 
 import logging
 import os
@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 
 def fast_tools(service: WorkspaceService) -> Mapping[str, FastTool]:
-    """Those of its tools, by their names, that answer at once, or need no SDK."""
+    """Make the tools that answer at once or need nothing of the SDK, by their names."""
     files = file_tools(service)
     names = [function.__name__ for function in PROGRAM_TOOLS]
     tools: dict[str, FastTool] = {name: _working(files[name]) for name in names}
@@ -54,7 +54,7 @@ def fast_tools(service: WorkspaceService) -> Mapping[str, FastTool]:
 
 
 def _foreseen(name: str, tool: FastTool) -> FastTool:
-    """The tool, whose fault ends no session."""
+    """Wrap a tool, so that a fault of ours in it does not end the session."""
 
     def answer(call: FastCall) -> FastAnswer | Work | None:
         try:
@@ -80,7 +80,7 @@ def _working(function: Callable[..., Awaitable[wire.CallToolResult]]) -> FastToo
 
 
 def _parser(function: Callable[..., Any], names: frozenset[str] | None = None) -> Parse:
-    """Reads the arguments of a tool; None where they are not right, or others than ``names`` are among them."""
+    """Make the parser of a tool's arguments: it returns None for wrong ones, and for any that is not in ``names``."""
     tool = Tool.from_function(function, structured_output=False)
     named = frozenset(tool.parameters["properties"])
     known = names or named
@@ -103,12 +103,12 @@ def _parser(function: Callable[..., Any], names: frozenset[str] | None = None) -
 
 
 def _may_be_json(value: object) -> bool:
-    """Whether the SDK may take this for what it is as JSON. To try each text takes a tenth of a call."""
+    """Whether the SDK may parse this text as JSON. Trying to parse every text would take a tenth of a call."""
     return isinstance(value, str) and ((text := value.strip())[:1] in {"[", "{"} or text == "null")
 
 
 def _reading(service: WorkspaceService, function: Callable[..., Any]) -> FastTool:
-    """Of one file, which is no document."""
+    """Make ``read_file`` for a single file that is no document."""
     parse = _parser(function, _ONE_TEXT)
     tree = service.tree.within_one_mount()
 
@@ -132,7 +132,7 @@ def _reading(service: WorkspaceService, function: Callable[..., Any]) -> FastToo
 
 
 def _patching(service: WorkspaceService) -> FastTool:
-    """Not at once for a while after the disk has taken long: everybody would wait for it."""
+    """Make ``apply_patch``. For a while after a slow write it uses a thread: a write would block the event loop."""
     tools = WriteTools(service=service)
     foreseen = with_error_shape(tools.patch)
     again = 0.0
@@ -162,7 +162,7 @@ def _patching(service: WorkspaceService) -> FastTool:
 
 
 def _executing(service: WorkspaceService) -> FastTool:
-    """Of what comes to no gate, so that nobody is asked, and in no environment, which may have to be built."""
+    """Make ``exec_command`` for commands that meet no gate, so nobody is asked, and need no environment to be built."""
     foreseen = with_error_shape(CommandTools(service=service).execute)
 
     def begin(call: FastCall) -> Work | None:
@@ -186,7 +186,7 @@ def _executing(service: WorkspaceService) -> FastTool:
 
 
 def _file_system(root: Path) -> str:
-    """The kind of file system that a directory lies in; empty where that is not known."""
+    """Return the type of a directory's file system; empty if not known."""
     device = root.stat().st_dev
     number = f"{os.major(device)}:{os.minor(device)}"
     for line in Path("/proc/self/mountinfo").read_text().splitlines():

@@ -1,4 +1,4 @@
-"""Tools of files, git and pictures, made of functions of the workspace, which say what each takes and describe it."""
+"""Tools for files, git and pictures, made from functions of the workspace, with their parameters and docstrings."""
 
 import base64
 import inspect
@@ -62,7 +62,7 @@ def _make_tool(
     function: Callable[..., Any],
     answer: Callable[[Callable[[], Any]], Awaitable[wire.CallToolResult]],
 ) -> FileTool:
-    """A tool with the name, the parameters and the first paragraph of a function, which gets what no client gives."""
+    """Make a tool with a function's name, parameters and first paragraph; what clients don't give is passed here."""
     signature = inspect.signature(function)
     parameters = [one for name, one in signature.parameters.items() if name not in _SERVERS_OWN]
 
@@ -84,7 +84,7 @@ def _make_tool(
 
 
 async def _read(service: WorkspaceService, words: Words, work: Callable[[], Fields]) -> wire.CallToolResult:
-    """The answer of work on files, which may wait for a disk: a thread's, and so is its rendering."""
+    """Do work on files and render its answer, both in a thread: the work may wait for a disk."""
     return await to_thread.run_sync(lambda: _reply(service, work(), words))
 
 
@@ -105,7 +105,7 @@ def _reply(service: WorkspaceService, fields: Fields, words: Words) -> wire.Call
 
 
 def _size(fields: Fields) -> int:
-    """About how many bytes an answer has."""
+    """Estimate the bytes of an answer."""
     return int(fields.get("output_bytes", 0)) + sum(
         len(value) if isinstance(value, str) else _ENTRY_BYTES * len(value) if isinstance(value, list) else 0
         for value in fields.values()

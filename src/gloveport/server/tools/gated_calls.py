@@ -1,7 +1,7 @@
-"""Asks the owner within a call that a gate has refused, where its client has dialogs: one call instead of three.
+"""Asks the owner within a call that a gate has refused, if the client has dialogs: one call instead of three.
 
-What is asked, and what holds of the answer, is as ``request_permissions`` has it. Who has said no to a call is not
-asked about it again by the call itself.
+The question, and the effect of its answer, are those of ``request_permissions``. If the owner says no, the same call
+does not ask again.
 """
 
 import functools
@@ -31,14 +31,14 @@ _DECLINED: Final = "The owner was asked, and has not permitted it: do it another
 
 
 class GatedCalls(Struct, frozen=True, kw_only=True):
-    """Tools that ask; ``permission`` is what they ask by."""
+    """Wraps tools, so that they ask through ``permission``."""
 
     permission: PermissionTool
     _declined: OrderedDict[tuple[str, str], None] = field(default_factory=OrderedDict)
-    """Whose call was not permitted, and for what."""
+    """Callers and digests of calls that the owner has declined."""
 
     def wrap(self, name: Target, function: Callable[..., Awaitable[wire.CallToolResult]]) -> Callable[..., Any]:
-        """The tool, which has its owner asked what it would else be refused."""
+        """Wrap a tool: where a gate would refuse a call, the owner is asked."""
 
         @functools.wraps(function)
         async def call(ctx: Context[Any, Any], **arguments: Any) -> Reply:  # noqa: ANN401 - the tool checks them
@@ -63,7 +63,7 @@ class GatedCalls(Struct, frozen=True, kw_only=True):
     async def _ask(
         self, ctx: Context[Any, Any], name: Target, gate: Gate, arguments: dict[str, Any]
     ) -> "_Outcome | wire.InputRequiredResult":
-        """What became of the question."""
+        """Ask, and return the outcome."""
         share = caller_of(ctx, self.permission.service.transport).share
         given = {key: value for key, value in arguments.items() if value is not None}
         call = (share, _digest(name, gate, given))
@@ -73,7 +73,7 @@ class GatedCalls(Struct, frozen=True, kw_only=True):
         if isinstance(answer, wire.InputRequiredResult):
             return answer
         told = answer.structured_content or {}
-        if told.get("status") == "waiting":  # for the queue: it says how the owner answers there
+        if told.get("status") == "waiting":  # in the queue; the message says how the owner answers there
             return _Outcome(words=str(told["message"]), is_open=True)
         if told.get("status") == "denied":
             self._declined[call] = None
@@ -84,7 +84,7 @@ class GatedCalls(Struct, frozen=True, kw_only=True):
 
 
 class _Outcome(Struct, frozen=True, kw_only=True):
-    """What became of a question: what the caller is told of it, and whether there may still be an answer."""
+    """The outcome of a question: words for the caller, and whether an answer may still come."""
 
     is_granted: bool = False
     words: str = ""
@@ -97,7 +97,7 @@ def _digest(name: Target, gate: Gate, arguments: dict[str, Any]) -> str:
 
 
 def _gates_of(answer: wire.CallToolResult) -> list[Gate]:
-    """The gates at which a call waits for somebody who may permit it."""
+    """List the gates that refused a call, but that the owner may permit."""
     error = (answer.structured_content or {}).get("error") if answer.is_error else None
     if not isinstance(error, dict) or error["code"] != "PERMISSION_REQUIRED" or not error["retryable"]:
         return []
@@ -105,7 +105,7 @@ def _gates_of(answer: wire.CallToolResult) -> list[Gate]:
 
 
 def _say(answer: wire.CallToolResult, outcome: _Outcome) -> wire.CallToolResult:
-    """The refusal, with what became of the question in the place of its hint."""
+    """Put the outcome of the question in place of a refusal's hint."""
     if not outcome.words:
         return answer
     error: dict[str, JsonValue] = (answer.structured_content or {})["error"]

@@ -1,4 +1,4 @@
-"""Tells what the server can do at this moment, for the tool ``health``."""
+"""Checks what the server can do at this moment, for the tool ``health``."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -24,7 +24,7 @@ class Health(Value):
 
 
 def health_of(admission: AdmissionQueue, checks: Sequence[Check]) -> Health:
-    """The health, by what was found."""
+    """Judge the health by these checks."""
     full = admission.running >= admission.concurrent_runs
     missing = any(check.state == "missing" for check in checks)
     return Health(
@@ -38,7 +38,7 @@ def health_of(admission: AdmissionQueue, checks: Sequence[Check]) -> Health:
 
 
 def audit_check(audit: AuditLog, caller: str) -> Check:
-    """Whether a record can be written now: a full disk shows only when it is tried."""
+    """Check whether a record can be written now: only an attempt shows a full disk."""
     try:
         audit.append("health.asked", {"caller": caller})
     except AuditError as error:
@@ -47,7 +47,7 @@ def audit_check(audit: AuditLog, caller: str) -> Check:
 
 
 def health_text(health: Health) -> str:
-    """The same in lines."""
+    """Render the health as text."""
     lines = [f"{health.status}: {health.running} of {health.concurrent_runs} running, {health.waiting} waiting"]
     for check in health.checks:
         repair = f" hint: {check.repair}" if check.repair else ""

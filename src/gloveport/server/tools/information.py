@@ -32,7 +32,7 @@ _INSTRUCTIONS: Final = frozenset({"AGENTS.MD", "CLAUDE.MD"})
 
 
 class InformationTools(Struct, frozen=True, kw_only=True):
-    """The tools that tell what is there; ``names`` are those of all tools."""
+    """The tools; ``names`` are the names of all tools of the server."""
 
     service: WorkspaceService
     version: str
@@ -52,7 +52,7 @@ class InformationTools(Struct, frozen=True, kw_only=True):
             "version": self.version,
             "supported_protocol_versions": [*SUPPORTED_PROTOCOL_VERSIONS],
             "endpoint_path": "/mcp",
-            "auth_enabled": False,  # over HTTP the kernel says who calls: there is nothing to send
+            "auth_enabled": False,  # over HTTP the kernel identifies the caller, who need not authenticate
             "annotation_override": None,
             "dangerously_skip_all_permissions": settings.mode == "dangerous",
             "exec_policy": {
@@ -95,7 +95,7 @@ class InformationTools(Struct, frozen=True, kw_only=True):
         return reply(fields, texts.environment(fields))
 
     def _instruction_files(self) -> list[JsonValue]:
-        """Names alone: what they say is for who reads them as files of the workspace, not an instruction of ours."""
+        """List names alone: their content is untrusted text of the workspace, and not to look like our instruction."""
         listed = list_dir(self.service.tree, max_entries=10_000)
         return [entry["path"] for entry in listed["entries"] if entry["name"].upper() in _INSTRUCTIONS]
 

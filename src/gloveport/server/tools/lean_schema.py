@@ -1,4 +1,4 @@
-"""Shortens JSON schemas: a client gives them to its model with every request, which costs tokens."""
+"""Shortens JSON schemas: a client sends them to its model with every request, which costs tokens."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,13 +13,13 @@ _NULL = {"type": "null"}
 
 
 def lean(schema: Mapping[str, Any], *, opaque: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """A schema of an object with its definitions inlined, and without prose, most defaults, null and least bounds.
+    """Inline an object schema's definitions, and drop prose, most defaults, null and lower bounds.
 
-    Null is what an optional value defaults to, and what has its default is left out of an answer.
+    Null is only ever the default of an optional value, and answers leave defaults out.
 
     Args:
-        schema: As pydantic makes it; not recursive.
-        opaque: Properties of which no more is said than whether they are objects or arrays.
+        schema: A schema by pydantic; not recursive.
+        opaque: Properties of which only the type, object or array, is kept.
     """
     definitions = schema.get("$defs", {})
     properties = {
@@ -46,7 +46,7 @@ def _lean(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, 
             _lean(choices[0], definitions) if len(choices) == 1 else {"anyOf": [_lean(c, definitions) for c in choices]}
         )
     if node.get("type") == "object" and "properties" not in node and node.get("additionalProperties", True):
-        return {"type": "object"}  # its names are the caller's
+        return {"type": "object"}  # a mapping whose keys the caller chooses
     if node.get("type") == "object":
         return lean({**node, "$defs": definitions})
     short = {

@@ -46,7 +46,7 @@ _OUTPUT: Final = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "
 
 
 def describe_tools(service: WorkspaceService, version: str, suffixes: Mapping[str, str]) -> list[Tool]:
-    """The tools, in the order in which they are listed; ``suffixes``: as ``code.describe`` has them."""
+    """Describe the tools, in the order of the list; ``suffixes`` as for ``code.describe``."""
     names: list[str] = []
     files, writes, commands = file_tools(service), WriteTools(service=service), CommandTools(service=service)
     permission = PermissionTool(service=service)
@@ -86,7 +86,7 @@ def describe_tools(service: WorkspaceService, version: str, suffixes: Mapping[st
 def _make_tool(function: Function, title: str, annotations: wire.ToolAnnotations) -> Tool:
     tool = Tool.from_function(with_error_shape(function), title=title, annotations=annotations, structured_output=False)
     tool.parameters = lean(tool.parameters)
-    if function.__name__ != "view_image":  # with a schema a client would have to get fields in the place of the picture
+    if function.__name__ != "view_image":  # an output schema would force structured content in place of the picture
         tool.fn_metadata.output_schema = _OUTPUT
     tool.description = " ".join(tool.description.split())
     return tool
@@ -95,7 +95,7 @@ def _make_tool(function: Function, title: str, annotations: wire.ToolAnnotations
 def with_error_shape(
     function: Callable[Arguments, Awaitable[Reply]],
 ) -> Callable[Arguments, Awaitable[Reply | wire.CallToolResult]]:
-    """The tool, whose answer to what nobody has foreseen has the shape of all its errors."""
+    """Wrap a tool, so that an unforeseen exception becomes an answer with the shape of all errors."""
 
     @functools.wraps(function)
     async def answer(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Reply | wire.CallToolResult:
@@ -107,5 +107,5 @@ def with_error_shape(
             _log.exception("%s has failed", function.__name__)
             return unforeseen(function.__name__, error)
 
-    answer.__dict__["__signature__"] = inspect.signature(function)  # of a method, without ``self``
+    answer.__dict__["__signature__"] = inspect.signature(function)  # of the bound method, without ``self``
     return answer

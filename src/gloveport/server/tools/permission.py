@@ -1,4 +1,4 @@
-"""The tool ``request_permissions``: asks the owner whether something may pass a gate, in a client or in the queue."""
+"""The tool ``request_permissions``: asks the owner to permit a call at a gate, in the client or by the queue."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -48,14 +48,14 @@ _MOST_ASKING: Final = 64
 
 
 class _PlannedCall(Struct, frozen=True, kw_only=True):
-    """The call that is asked about: what it would do, and what a person is shown of it."""
+    """The call to be permitted: its action, and its details for the person who is asked."""
 
     action: RunCommand | WriteFiles
     detail: Callable[[], str]
 
 
 class _PendingRequest(Struct, eq=False, kw_only=True):
-    """A run that asks. ``permit``: what came of it, once, however many calls have waited for it."""
+    """A run that asks. ``permit``: the one permit that came of it, however many calls have waited for it."""
 
     run: Run
     request: PermissionRequest
@@ -63,7 +63,7 @@ class _PendingRequest(Struct, eq=False, kw_only=True):
 
     @property
     def is_stale(self) -> bool:
-        """Whether the answer came so long ago that it holds no more, though nobody has come for it."""
+        """Whether the answer has expired before any call came back for it."""
         return self.run.is_over and time.monotonic() - self.run.ended > self.request.seconds
 
 
@@ -72,7 +72,7 @@ class PermissionTool(Struct, frozen=True, kw_only=True):
 
     service: WorkspaceService
     _pending: dict[str, _PendingRequest] = field(default_factory=dict)
-    """Runs that ask, by their ids."""
+    """Pending requests by the ids of their runs."""
 
     async def request_permissions(
         self,
@@ -107,7 +107,7 @@ class PermissionTool(Struct, frozen=True, kw_only=True):
         scope: GrantScope = "once",
         seconds: int = 300,
     ) -> wire.CallToolResult | wire.InputRequiredResult:
-        """What became of a request for a permission, which is made or waited for."""
+        """Make a request for a permission, or wait for the pending one, and return its outcome."""
         caller = caller_of(ctx, self.service.transport)
         try:
             call = await self._plan(caller.share, tool_name, arguments)
@@ -137,7 +137,7 @@ class PermissionTool(Struct, frozen=True, kw_only=True):
         return await self._attend(ctx, pending, state if state and state.run_id == pending.run.id else None)
 
     def _refuse_unasked(self, request: PermissionRequest, call: _PlannedCall) -> wire.CallToolResult | None:
-        """The refusal of what nobody is asked for, because nobody could give it; None where somebody may."""
+        """Refuse a request without asking, where nobody could permit it; None if somebody may."""
         action = call.action
         if stance(self.service.settings, request.gate) == "deny":
             return self._deny(request, "policy", "Nobody can permit it here.")
@@ -156,7 +156,7 @@ class PermissionTool(Struct, frozen=True, kw_only=True):
         return _outcome(request, status, message)
 
     def _find_permit(self, request: PermissionRequest) -> Permit | None:
-        """A permission that holds for this, and for as long."""
+        """Find a permit that covers this request and its scope."""
         held = [
             one for one in self.service.permissions.permits_of(request.owner) if one.request.subject == request.subject
         ]
@@ -189,7 +189,7 @@ class PermissionTool(Struct, frozen=True, kw_only=True):
         self, ctx: Context[Any, Any], pending: _PendingRequest, state: State | None = None
     ) -> wire.CallToolResult | wire.InputRequiredResult:
         run, request = pending.run, pending.request
-        run.handed_out = True  # it goes on when the request is over: the queue is for those who take their time
+        run.handed_out = True  # the run outlives this request, for an answer through the queue may take long
         desk = self.service.permissions.desk
         needed = await Attendance(ctx=ctx, run=run, desk=desk, state=state).attend(_WAIT_SECONDS)
         if needed is not None:
@@ -216,10 +216,10 @@ class PermissionTool(Struct, frozen=True, kw_only=True):
         return _outcome(request, "granted", words, pending.permit)
 
     async def _plan(self, share: str, tool: Target, arguments: Mapping[str, Any]) -> _PlannedCall:
-        """What would be done.
+        """Make the action of a call without doing it.
 
         Raises:
-            WorkspaceError, ValidationError: The arguments are not that tool's, or nobody can permit it.
+            WorkspaceError, ValidationError: The arguments are wrong, or nobody can permit the call.
         """
         arguments, tree = without_nulls(arguments), self.service.tree
         if tool == "exec_command":
@@ -251,7 +251,7 @@ class PermissionTool(Struct, frozen=True, kw_only=True):
 def _outcome(
     request: PermissionRequest, status: _Status, message: str, permit: Permit | None = None
 ) -> wire.CallToolResult:
-    """What became of a request. A refusal has the shape of every refusal, besides."""
+    """Make the answer to a request; a refusal also has the fields of every refusal."""
     expires = datetime.now(UTC) + timedelta(seconds=permit.expires - time.monotonic() if permit else 0)
     scope = permit.scope if permit else request.scope
     fields: dict[str, JsonValue] = {
@@ -262,7 +262,7 @@ def _outcome(
         "constraints": {"permission": request.gate, "scope": scope, "subject": request.subject},
         "warnings": [],
     }
-    if status == "waiting":  # models take an answer that is ok for a permission
+    if status == "waiting":  # models take ``ok`` for a permission
         fields = {"ok": False, **fields}
     if status in {"granted", "waiting"}:
         return reply(fields, texts.permission(fields))

@@ -1,6 +1,6 @@
 """Reports progress of one run: its output as it comes, and a sign of life while it is silent.
 
-A client shows these lines and a slow one must not stop the run: what it has no time for is left out, the answer has it.
+A slow client must not stop the run: output that it has no time for is left out here, and is in the answer.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ class Progress(Struct, kw_only=True):
     """Collects output and sends it on, at most ten times a second.
 
     Attributes:
-        send: Takes the seconds since the start, a total that is not known, and a message.
+        send: Sends the seconds since the start, a total that is always None, and a message.
     """
 
     send: Callable[[float, None, str], Awaitable[None]]
@@ -46,7 +46,7 @@ class Progress(Struct, kw_only=True):
             self._line.set()
 
     def add_step(self, what: str) -> None:
-        """Take what is being done before there is any output."""
+        """Report a step of the preparation, before there is any output."""
         self.add("steps", f"{what}\n")
 
     async def report(self) -> None:
@@ -59,7 +59,7 @@ class Progress(Struct, kw_only=True):
             await anyio.sleep(_PAUSE_SECONDS)
 
     def _take(self) -> str:
-        """The lines that are complete; after a long silence also the beginning of one."""
+        """Take the complete lines; after a long silence also an incomplete one."""
         lines, newline, rest = self._pending.rpartition("\n")
         self._pending, self._line = (rest, anyio.Event()) if newline else ("", anyio.Event())
         return lines if newline else rest
@@ -67,7 +67,7 @@ class Progress(Struct, kw_only=True):
 
 @contextlib.asynccontextmanager
 async def reporting(progress: Progress | None) -> AsyncIterator[None]:
-    """Progress is sent meanwhile, where it is asked for."""
+    """Send progress meanwhile, if the client wants it."""
     if progress is None:
         yield
         return
@@ -78,6 +78,6 @@ async def reporting(progress: Progress | None) -> AsyncIterator[None]:
 
 
 def progress_for(ctx: "Context[Any, Any]") -> Progress | None:
-    """What tells the client of a call of its progress; None where it does not want to be told."""
+    """Make the progress reports of a call; None if the client wants none."""
     asked = "progress_token" in (ctx.request_context.meta or ())
     return Progress(send=ctx.report_progress) if asked else None

@@ -1,4 +1,4 @@
-"""Begins runs of programs and skills, waits for them, and tells what came of them. Needs nothing of the SDK."""
+"""Begins runs of programs and skills, waits for them, and renders their results. Needs nothing of the SDK."""
 
 import base64
 import binascii
@@ -58,7 +58,7 @@ class RunSkillArguments(Value):
 
 
 class RunCalls(Struct, frozen=True, kw_only=True):
-    """What the calls work on."""
+    """The calls about runs, independent of the SDK."""
 
     engine: Engine
 
@@ -70,13 +70,13 @@ class RunCalls(Struct, frozen=True, kw_only=True):
         can_sample: bool = False,
         take_ticket: Callable[[str], bytes | None] | None = None,
     ) -> Run | RunReply:
-        """Begin a run; or the answer that says why there is none.
+        """Begin a run; or return the answer that says why there is none.
 
         Args:
-            given: What was asked for.
-            caller: Whose it is.
+            given: The arguments of the call.
+            caller: The caller.
             can_sample: Whether the client offers its model.
-            take_ticket: Gives the file that was uploaded under a ticket.
+            take_ticket: Returns the file that was uploaded for a ticket.
         """
         try:
             files = decode_files(given.files or {}, take_ticket)
@@ -101,12 +101,12 @@ class RunCalls(Struct, frozen=True, kw_only=True):
     async def begin_skill(
         self, given: RunSkillArguments, caller: Caller, *, can_sample: bool = False
     ) -> Run | RunReply:
-        """Begin a run of a skill, read and bound now; or the answer that says why there is none."""
+        """Begin a run of a skill, whose program is read and bound now; or return the answer why there is none."""
         requests = self.engine.skill_requests
         try:
             arguments, owner = given.arguments or {}, caller.share
             prepared = requests.prepare_unchanged(given.name, arguments, owner=owner)
-            if prepared is None:  # to be read, which takes a thread
+            if prepared is None:  # not in memory: read it in a thread
                 prepared = await to_thread.run_sync(partial(requests.prepare, given.name, arguments, owner=owner))
             request, skill = prepared
         except GloveportError as error:
@@ -132,9 +132,9 @@ class RunCalls(Struct, frozen=True, kw_only=True):
         return self.engine.runs.begin(caller.share, request.language, execute)
 
     async def attend(self, run: Run, seconds: float, progress: Progress | None) -> RunReply:
-        """Wait for a run that asks nobody for anything, for so long, and tell what came of it, or how it stands.
+        """Wait so many seconds for a run that asks nobody; return its result or its state.
 
-        A run of which nobody else knows ends with this, where it is cancelled.
+        If this is cancelled, a run whose id nobody else knows is cancelled too.
         """
         deadline = time.monotonic() + seconds
         run.on_output = None if progress is None else progress.add
@@ -150,8 +150,8 @@ class RunCalls(Struct, frozen=True, kw_only=True):
         return self.render(run)
 
     def render(self, run: Run) -> RunReply:
-        """What came of a run, or how it stands."""
-        if run.is_over and not run.handed_out:  # nobody has its id to ask for it again
+        """Render a run's result or its state."""
+        if run.is_over and not run.handed_out:  # nobody has the run's id, so nobody will ask for it again
             self.engine.runs.drop(run)
         if run.failure is not None:
             return reply_failure(run.failure)
@@ -180,10 +180,10 @@ class RunCalls(Struct, frozen=True, kw_only=True):
 
 
 def decode_files(files: Mapping[str, str], take_ticket: Callable[[str], bytes | None] | None) -> dict[str, bytes]:
-    """Contents of files by their paths, as they come in a call: text, base64 behind ``base64:``, or a ticket.
+    """Decode the files of a call, by their paths: text, base64 after ``base64:``, or a ticket.
 
     Raises:
-        ValueError: It is no base64, no text, or no ticket that is still good.
+        ValueError: A content is no base64, no text, or no valid ticket.
     """
     decoded: dict[str, bytes] = {}
     for name, text in files.items():

@@ -1,4 +1,4 @@
-"""Skills for clients that read them: resources ``skill://``, a prompt, and the extension of MCP for skills (SEP-2640).
+"""Offers skills to clients: resources ``skill://``, a prompt, and the extension of MCP for skills (SEP-2640).
 
 An entry names every file with its digest, so that a client can bind what its user approves to exactly these bytes.
 """
@@ -115,7 +115,7 @@ class SkillExtension(Extension):
 
 
 class SkillListing(Struct, frozen=True, kw_only=True):
-    """Middleware that lists skills among the resources: of very many the first by name."""
+    """Middleware that lists skills as resources, the first by name if there are very many."""
 
     search: SkillSearch
     transport: Transport
@@ -139,7 +139,7 @@ class SkillListing(Struct, frozen=True, kw_only=True):
 
 
 class SkillTexts(Struct, frozen=True, kw_only=True):
-    """What a client reads of skills."""
+    """The resources and the prompt of skills."""
 
     library: SkillLibrary
     transport: Transport
@@ -182,14 +182,14 @@ class SkillTexts(Struct, frozen=True, kw_only=True):
 
 
 def add_skill_texts(server: MCPServer[Any], texts: SkillTexts) -> None:
-    """Let clients read skills as resources, and have one run by a prompt."""
+    """Add the resources, and the prompt that has a skill run."""
     server.resource("skill://{name}/{+path}", name="skill", description="")(texts.file)
     server.resource("skill://{name}", name="skill_md", description="", mime_type="text/markdown")(texts.resource)
     server.prompt("run_skill", title="Run a skill")(texts.prompt)
 
 
 def split_uri(uri: str) -> tuple[str, str]:
-    """The name of a skill and the path of a file in it; empty where it is none of ours."""
+    """Split a URI into the name of a skill and the path of a file in it; empty if the URI is not ours."""
     name, _, path = uri.removeprefix(SCHEME).partition("/") if uri.startswith(SCHEME) else ("", "", "")
     return name, unquote(path)
 

@@ -1,4 +1,4 @@
-"""The tools for skills: one thin function each. What they refuse, they say how to put right."""
+"""The tools for skills: one thin function each. Each refusal says how to correct the call."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -104,7 +104,7 @@ class SkillTools(Struct, frozen=True, kw_only=True):
 
 
 def describe_skill_tools(tools: Tools) -> list[Tool]:
-    """The tools as a client is told of them."""
+    """Describe the tools for clients."""
     skills = SkillTools(tools=tools)
     offered: list[tuple[Callable[..., Awaitable[Reply]], str]] = [
         (skills.save_skill, "Save a skill"),

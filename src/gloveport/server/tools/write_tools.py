@@ -1,4 +1,4 @@
-"""Tools that change files: what they would do is decided and audited first."""
+"""Tools that change files: each change is decided and audited first."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
@@ -60,7 +60,7 @@ class EditArguments(WriteOptions, Replacement):
 
 
 class WriteTools(Struct, frozen=True, kw_only=True):
-    """The tools that write; ``service`` is what they share."""
+    """The tools that write files."""
 
     service: WorkspaceService
 
@@ -93,16 +93,16 @@ class WriteTools(Struct, frozen=True, kw_only=True):
         return await self._write(ctx, action, self.service.writer.undo, WriteOptions(), texts.undo_result)
 
     async def patch(self, caller: Caller, request: str, asked: PatchArguments) -> wire.CallToolResult:
-        """``apply_patch``, whoever has read its arguments."""
+        """Do what ``apply_patch`` does, with parsed arguments."""
         action = to_thread.run_sync(patch_action, self.service.tree, asked.patch)
         work = partial(self.service.writer.apply_patch, asked.patch, asked)
         return await self._write_for(caller, request, action, work, asked)
 
     def patch_now(self, caller: Caller, request: str, patch: str) -> FastAnswer | None:
-        """``apply_patch`` without waiting for anybody but the disk; None where that is no way.
+        """Apply a patch without waiting for anything but the disk; None where that is not possible.
 
-        It is none for what is large, does not fit or has to be asked about, while somebody else writes, and where
-        hooks run on what was written. The answer need not wait until what was replaced has been cleared away.
+        It is not for a large patch, one that does not fit or needs a permission, while somebody else writes, and if
+        hooks run after writes. The answer does not wait for the clean-up of the replaced files.
         """
         service = self.service
         if len(patch) >= _SHORT or service.settings.hooks:
@@ -148,7 +148,7 @@ class WriteTools(Struct, frozen=True, kw_only=True):
         options: WriteOptions,
         words: Words = texts.write_result,
     ) -> wire.CallToolResult:
-        """Do a write, which is decided and written down first."""
+        """Do a write; it is decided and audited first."""
         service = self.service
         try:
             action = await wanted
@@ -171,13 +171,13 @@ class WriteTools(Struct, frozen=True, kw_only=True):
                 ending.fields["written"] = _written_paths(outcome)
                 return outcome
         except WorkspaceError as error:
-            if error.code == "PERMISSION_REQUIRED":  # which would be asked for in vain
+            if error.code == "PERMISSION_REQUIRED":  # a permission is no help if a path is protected
                 await to_thread.run_sync(demand_unprotected, service.tree, action)
             raise
 
 
 def _is_little(changes: Sequence[PathChange]) -> bool:
-    """Whether to look at all of its paths, and at what is said about each directory above them, takes no time."""
+    """Whether all paths, and the rules for the directories above them, can be checked in no time."""
     return len(changes) <= _FEW and all(change.path.count("/") < _DEEP for change in changes)
 
 

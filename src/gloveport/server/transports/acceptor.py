@@ -1,7 +1,7 @@
-"""Accepts connections of the user who started the server and of root, many at a time, and closes all others unread.
+"""Accepts connections of the user who started the server and of root, and closes all others unread.
 
-The event loop's own way accepts them one by one, stops for good where it meets certain errors, and would have the
-kernel's table of sockets read once for each.
+Connections are accepted in batches, with one look at the kernel's table of sockets for each batch. The event loop's own
+method accepts them one by one, and stops for good after certain errors.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ _log = logging.getLogger(__name__)
 
 
 async def accept_connections(listener: socket.socket, make_protocol: Callable[[], asyncio.Protocol]) -> None:
-    """Accept until cancelled. Who comes where no descriptor is left waits in the kernel's queue.
+    """Accept until cancelled. While no descriptor is left, connections wait in the kernel's queue.
 
     Args:
-        listener: It does not block.
-        make_protocol: Makes what speaks on one connection.
+        listener: A non-blocking listening socket.
+        make_protocol: Makes the protocol of one connection.
     """
     loop, trusted = asyncio.get_running_loop(), {os.geteuid(), 0}
     while True:
@@ -48,10 +48,10 @@ async def accept_connections(listener: socket.socket, make_protocol: Callable[[]
 
 
 def accept_some(listener: socket.socket) -> list[socket.socket]:
-    """Those who wait, as far as there are descriptors for them.
+    """Accept the waiting connections, as far as there are descriptors for them.
 
     Raises:
-        OSError: There is none even for the first.
+        OSError: There is no descriptor even for the first.
     """
     connections: list[socket.socket] = []
     while len(connections) < _AT_ONCE:

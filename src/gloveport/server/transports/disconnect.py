@@ -12,9 +12,9 @@ _LOOK_SECONDS: Final = 0.5
 
 @contextlib.asynccontextmanager
 async def ended_with(request: object, scope: anyio.CancelScope) -> AsyncIterator[None]:
-    """While this goes on, cancel a scope when the client of an HTTP request has gone: nobody can get the answer.
+    """Cancel a scope when the client of an HTTP request disconnects: nobody can get the answer.
 
-    The handshake protocols would let its work go on when its connection closes.
+    In the handshake protocols the SDK lets the work go on when the connection closes.
     """
     if not isinstance(request, HttpRequest):
         yield

@@ -1,10 +1,10 @@
-"""Files over HTTP beside the protocol: links to what programs have left, and tickets for files that they are to get.
+"""Transfers files over HTTP beside MCP: links to artifacts of programs, and tickets for input files.
 
     GET /artifacts/TOKEN   a file, as the link in an answer of ``read_artifact`` names it, for some minutes
     PUT /uploads           the bytes of a file; answers ``{"ticket": "upload:…", "bytes", "expires_in_seconds"}``
 
-A token has 256 random bits, and is all that one needs: a client's session is not in such a request. A ticket is good
-once. No page of the web learns of either, and a page that guesses is refused by its Host or Origin header.
+A token has 256 random bits and needs no other credential: such a request has no session. A ticket is good once. No web
+page learns a token or ticket, and a page that guesses is refused by its Host or Origin header.
 """
 
 import re
@@ -56,7 +56,7 @@ class FileTransfer(Struct, eq=False, kw_only=True):
     """The links and tickets of one server.
 
     Attributes:
-        most_bytes: Of one file that is uploaded.
+        most_bytes: Most bytes of an uploaded file.
     """
 
     store: ArtifactStore
@@ -65,12 +65,12 @@ class FileTransfer(Struct, eq=False, kw_only=True):
     _uploads: dict[str, _UploadedFile] = field(default_factory=dict)
 
     def add_routes(self, server: MCPServer[Any]) -> None:
-        """Have a server answer these requests."""
+        """Add the routes to a server."""
         server.custom_route("/artifacts/{token}", ["GET"])(self._send)
         server.custom_route("/uploads", ["PUT"])(self._receive)
 
     def link(self, found: Found, request: Request) -> str:
-        """A URL by which a file can be had for ``LINK_SECONDS``, where this request came to."""
+        """Make a URL for a file, good for ``LINK_SECONDS``, at the address that this request came to."""
         now = time.monotonic()
         self._links = {token: link for token, link in self._links.items() if link.expires > now}
         while len(self._links) >= _MOST_LINKS:
@@ -81,10 +81,10 @@ class FileTransfer(Struct, eq=False, kw_only=True):
         return f"http://{host}:{port}/artifacts/{token}"
 
     def take(self, text: str) -> bytes | None:
-        """The bytes that this text is a ticket for, which is used up by that; None where it is no ticket.
+        """Return the bytes of the file for a ticket, and use the ticket up; None if the text is no ticket.
 
         Raises:
-            ValueError: It is one that is used up, or too old, or was never given.
+            ValueError: The ticket is used up, expired or unknown.
         """
         if not _TICKET.fullmatch(text):
             return None
@@ -137,13 +137,13 @@ class FileTransfer(Struct, eq=False, kw_only=True):
 
 
 def _is_ours(request: Request) -> bool:
-    """Whether no page of the web sends this: by its own name, or under one that leads here (DNS rebinding)."""
+    """Whether no web page has sent this: neither by its Origin, nor under a Host that resolves here (DNS rebinding)."""
     origin = request.headers.get("origin")
     return request.url.hostname in _HOSTS and (origin is None or urlsplit(origin).hostname in _HOSTS)
 
 
 async def _read(found: Found) -> AsyncIterator[bytes]:
-    """A file by pieces, until its end, or until it is forgotten meanwhile."""
+    """Read a file in pieces, until its end or until it is removed."""
     offset = 0
     while True:
         try:

@@ -1,7 +1,7 @@
-"""Serves clients over streamable HTTP, on the loopback interface alone, to the user who started it and to root.
+"""Serves clients over streamable HTTP, only on the loopback interface, only to the user who started it and to root.
 
-The SDK refuses a foreign Host or Origin header, so no web page reaches this port by a name of its own (DNS rebinding).
-Another user's connection is dropped before a byte of it is read.
+The SDK refuses a foreign Host or Origin header, so no web page reaches this port by its own name (DNS rebinding).
+Another user's connection is closed before a byte of it is read.
 """
 
 import asyncio
@@ -34,23 +34,23 @@ HOST = "127.0.0.1"
 _PATH = "/mcp"
 _GRACE_SECONDS = 1
 _MOST_CONNECTIONS = 1024
-_MOST_WAITING = 4096  # connections that the kernel keeps until they are accepted
+_MOST_WAITING = 4096  # the listen backlog
 _MOST_SESSIONS = 64
 _REQUEST_SECONDS = 10
-_ESCAPED = 6  # most bytes of JSON that one byte of a program becomes
-_ENCODED = 2  # most of one byte of a file that comes with it, as base64 or ordinary text
-_REST_BYTES = 64 * 1024  # most of a request besides its program
+_ESCAPED = 6  # most bytes of JSON for one byte of a program
+_ENCODED = 2  # most bytes of JSON for one byte of a file, as base64 or ordinary text
+_REST_BYTES = 64 * 1024  # most bytes of a request besides program and files
 
 
 class _Connection(H11Protocol):
-    """One connection, whose requests come whole soon after they have begun."""
+    """One connection, with a deadline for the arrival of each request."""
 
     _deadline: asyncio.TimerHandle | None = None
     quiet_since: float = 0.0
-    """When it was opened, or its last answer was complete."""
+    """When the connection was opened, or its last answer was complete."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take it, in the place of one that asks for nothing where there are too many."""
+        """Accept the connection; if there are too many, close a quiet one."""
         others = cast("set[_Connection]", self.connections)
         quiet = [one for one in others if one.is_quiet] if len(others) >= _most_connections() else []
         if quiet:
@@ -61,12 +61,12 @@ class _Connection(H11Protocol):
 
     @property
     def is_quiet(self) -> bool:
-        """Whether it has no whole head of a request to which the answer is not complete."""
+        """Whether there is no unanswered request with a complete head."""
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is None or cycle.response_complete
 
     def data_received(self, data: bytes) -> None:
-        """Take what has come."""
+        """Parse received data."""
         super().data_received(data)
         if self.conn.their_state in {h11.IDLE, h11.SEND_BODY}:
             self._await_request()
@@ -114,7 +114,7 @@ class _Server(uvicorn.Server):
 
 
 def _most_connections() -> int:
-    """A part of the descriptors that we may have: the rest is for the work that is asked for."""
+    """A share of our limit of descriptors: the rest is for the work of the requests."""
     return min(_MOST_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
 
 
@@ -124,14 +124,14 @@ async def serve_http(
     """Serve until a signal comes; return the signals.
 
     Args:
-        server: What to serve.
-        port: 0 takes any that is free.
-        limits: Of the largest program and files that can be asked for.
-        ready: Called with the address once connections are taken.
-        kept: Sessions of programs, which end with their client's.
+        server: The server.
+        port: The port; 0 for any free one.
+        limits: Bounds for programs and files, and so for a request.
+        ready: Called with the address once connections are accepted.
+        kept: Sessions of programs, which end with their client's MCP session.
 
     Raises:
-        ConfigError: The port can't be had.
+        ConfigError: The port is not available.
     """
     with _listen(port) as listener:
         most_bytes = _ESCAPED * limits.code_bytes + _ENCODED * limits.input_bytes + _REST_BYTES
@@ -154,14 +154,14 @@ async def serve_http(
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                proxy_headers=False,  # a header is no address
+                proxy_headers=False,  # X-Forwarded-For must not replace the peer's address
                 ws="none",
                 timeout_graceful_shutdown=_GRACE_SECONDS,
             )
         )
 
         def stop() -> None:
-            logging.disable(logging.ERROR)  # to cut off connections is routine now, and each would be reported
+            logging.disable(logging.ERROR)  # each connection that is cut off from now on would be logged as an error
             web.should_exit = True
 
         with on_end_signal(stop) as came:
@@ -180,6 +180,6 @@ def _listen(port: int) -> socket.socket:
         raise ConfigError(f"can't listen on port {port} of {HOST}: {reason}", hint="choose another --port") from error
     listener.listen(_MOST_WAITING)
     listener.setblocking(False)  # noqa: FBT003 - its only argument
-    # Connections inherit it. An answer is several small writes, and each would wait up to 40 ms for the one before it.
+    # Connections inherit it. An answer is several small writes; Nagle's algorithm would delay each by up to 40 ms.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener

@@ -1,4 +1,4 @@
-"""Makes JSON-RPC errors for what the SDK never sees: else a client would wait for ever for an answer."""
+"""Makes JSON-RPC errors for messages that the SDK never sees: else a client would wait for ever."""
 
 import json
 from typing import Final
@@ -15,10 +15,10 @@ INTERNAL_ERROR: Final = -32603
 
 
 def answer_to(line: bytes) -> bytes | None:
-    """The line that answers it; None where nobody waits for one.
+    """Make the line that answers a broken message; None if it is no request.
 
-    It goes to whoever is named by an ``id``, as far as one can be read, also in what Python takes for JSON and nobody
-    else does: half of a surrogate pair, a number that is none.
+    The answer has the message's ``id`` if one can be read, also of text that only Python accepts as JSON: half of a
+    surrogate pair, NaN.
     """
     try:
         message = json.loads(line)
@@ -34,32 +34,32 @@ def answer_to(line: bytes) -> bytes | None:
 
 
 def too_long() -> bytes:
-    """The line that answers one which was not read to its end."""
+    """Make the line that answers a message which was too long to be read."""
     return _error(None, INVALID_REQUEST, f"a message of more than {MAX_LINE_BYTES} bytes is not read")
 
 
 def too_many() -> bytes:
-    """What answers one of which nothing was made."""
+    """Make the line that answers a message with too many values to be parsed."""
     return _error(None, INVALID_REQUEST, f"a message of more than {MOST_VALUES} values is not read")
 
 
 def too_busy() -> bytes:
-    """What answers one that nobody works on."""
+    """Make the answer to a request beyond the limit of concurrent ones."""
     return _error(None, INTERNAL_ERROR, "the server has too many requests at once: come again in a second")
 
 
 def render_failure(request: str | int) -> bytes:
-    """The line that answers a request which met a fault of ours."""
+    """Make the line that answers a request which met our own fault."""
     return _error(request, INTERNAL_ERROR, "the server has met a fault: its log says which")
 
 
 def render_refusal(request: str | int, why: str) -> bytes:
-    """The line that answers what this host can't do."""
+    """Make the line that answers a request which this host can't serve."""
     return _error(request, INTERNAL_ERROR, why)
 
 
 def _is_plain(name: str | int) -> bool:
-    """Whether it can be sent back as it came."""
+    """Whether an id can be sent back unchanged."""
     return name.isprintable() and len(name) <= 256 if isinstance(name, str) else abs(name) < 1 << 63
 
 

@@ -1,4 +1,4 @@
-"""Reads messages of JSON-RPC that can be answered without the SDK; the SDK judges all others."""
+"""Parses JSON-RPC messages that can be answered without the SDK; the SDK parses all others."""
 
 import pydantic_core
 
@@ -8,7 +8,7 @@ _KEYS = frozenset({"jsonrpc", "id", "method", "params"})
 
 
 def parse_message(line: bytes) -> ClientMessage | None:
-    """A request or a notification of the plainest shape; None of everything else, faulty or not."""
+    """Parse a request or a notification of the plainest shape; None for all else, malformed or not."""
     try:
         message = pydantic_core.from_json(line.decode(errors="replace"))
     except ValueError:

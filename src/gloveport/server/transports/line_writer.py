@@ -1,4 +1,4 @@
-"""Writes lines to a pipe that somebody else reads, each whole, without waiting where there is room."""
+"""Writes whole lines to the client's pipe, without waiting while the pipe has room."""
 
 import contextlib
 import select
@@ -9,23 +9,23 @@ from msgspec import Struct, field
 
 
 class LineWriter(Struct, kw_only=True):
-    """What the client is sent, one line a message."""
+    """Writes messages to the client, one a line."""
 
     file: FileIO
     _turn: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
     _ended: bool = False
 
     def end(self) -> None:
-        """Begin no more lines."""
+        """Write no more lines."""
         self._ended = True
 
     async def send_line(self, line: bytes) -> None:
-        """Send a line, unless the client does not read any more."""
-        with contextlib.suppress(anyio.BrokenResourceError):  # then nothing more will come either
+        """Write a line; drop it if the client has closed the pipe."""
+        with contextlib.suppress(anyio.BrokenResourceError):  # the client will send nothing more either
             await self.write(line)
 
     def write_now(self, line: bytes) -> bool:
-        """Write a short line where there is room for it: whether there was."""
+        """Write a short line if the pipe has room for it; return whether it had."""
         if self._ended or self._turn.locked() or len(line) > select.PIPE_BUF or not self._has_room():
             return False
         with contextlib.suppress(OSError):  # the client does not read any more
@@ -33,25 +33,25 @@ class LineWriter(Struct, kw_only=True):
         return True
 
     async def write(self, line: bytes) -> None:
-        """Write a line, when those before are written.
+        """Write a line, after the lines before it.
 
         Raises:
-            BrokenResourceError: The client does not read any more.
+            BrokenResourceError: The client has closed the pipe.
         """
         try:
             async with self._turn:
                 if self._ended:
                     return
                 await self._room()
-                with anyio.CancelScope(shield=True):  # half a line would spoil the next one
+                with anyio.CancelScope(shield=True):  # half a line would corrupt the next one
                     await self._write(memoryview(line))
         except OSError as error:
             raise anyio.BrokenResourceError from error
 
     async def _write(self, data: memoryview) -> None:
-        """Write all of it; there is room for the beginning."""
-        # The pipe is the client's as well, so it is not ours to make it one that does not block. But where there is
-        # room, there is room for this much.
+        """Write all data; the pipe has room for its beginning."""
+        # O_NONBLOCK would be set for other users of the pipe too, so it stays blocking. But a writable pipe has room
+        # for PIPE_BUF bytes.
         while data := data[self.file.write(data[: select.PIPE_BUF]) or 0 :]:
             await self._room()
 

@@ -1,4 +1,4 @@
-"""ASGI middleware that refuses a message of very many values before anything is made of it."""
+"""ASGI middleware that refuses a message with very many values before it is parsed."""
 
 from typing import Final
 
@@ -15,11 +15,11 @@ _TOO_LARGE: Final = 413
 
 
 class MessageLimit(Struct, frozen=True, kw_only=True):
-    """Looks at the bodies of requests. How large they may be is another's to say, who is asked next.
+    """Counts the values in the bodies of requests. The application behind it limits their size.
 
     Attributes:
-        app: Whom it is in front of.
-        most_bytes: So many are looked at; of what is longer it is enough to know that.
+        app: The application.
+        most_bytes: So much of a body is looked at; ``app`` refuses longer ones.
     """
 
     app: ASGIApp
@@ -39,9 +39,9 @@ class MessageLimit(Struct, frozen=True, kw_only=True):
 
 
 async def peek_body(scope: Scope, receive: Receive, most_bytes: int) -> tuple[bytes, Receive]:
-    """The body of a request, little more than ``most_bytes`` of it, and what receives it once more.
+    """Read the body of a request, up to little more than ``most_bytes``; return it and a ``receive`` that repeats it.
 
-    Nothing of one that says that it is longer: whoever is asked next refuses it before it comes.
+    Nothing is read if ``content-length`` is larger: the application refuses the request before its body comes.
     """
     length = Headers(scope=scope).get("content-length", "")
     if length.isdecimal() and int(length) > most_bytes:

@@ -1,6 +1,6 @@
-"""Bounds the HTTP requests that are worked on at once: one more is told to come again, with 503 and Retry-After.
+"""Bounds the number of concurrent HTTP requests: further ones get 503 with Retry-After.
 
-A session that is open has some places which nobody else can take. So a flood of new clients keeps no session waiting.
+Each open session has some places of its own, so a flood of new clients does not block sessions.
 """
 
 from collections import Counter
@@ -21,17 +21,17 @@ _RETRY_AFTER: Final = (b"retry-after", b"1")
 
 
 class RequestLimit(Struct, frozen=True, kw_only=True):
-    """An ASGI application in front of another.
+    """ASGI middleware that limits concurrent requests.
 
     Attributes:
-        app: The other one.
+        app: The application.
         is_session: Whether a session of this id is open.
     """
 
     app: ASGIApp
     is_session: Callable[[str], bool]
     _going: Counter[str] = field(default_factory=Counter)
-    """Requests by session; those of none under the empty name."""
+    """Current requests by session id; those without a session under the empty id."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -41,7 +41,7 @@ class RequestLimit(Struct, frozen=True, kw_only=True):
         named = next((value.decode("latin-1") for name, value in scope["headers"] if name == _SESSION), "")
         session = named if self.is_session(named) else ""
         if not self._has_place(session):
-            await _read_to_end(receive)  # what is closed with something unread is reset, and the answer lost
+            await _read_to_end(receive)  # closing a socket with unread data resets it, and the answer is lost
             busy = Response(jsonrpc_errors.too_busy(), 503, {"retry-after": "1"}, "application/json")
             await busy(scope, receive, send)
             return

@@ -13,13 +13,13 @@ _ESTABLISHED = "01"
 
 
 def peer_uids(connections: Sequence[tuple[Address, Address]]) -> list[int | None]:
-    """Uids of the processes that made these connections over IPv4 loopback, None for one that can't be told.
+    """Return the uids of the processes that made these connections over IPv4 loopback; None for an unknown one.
 
-    It can't when the peer has closed its end: then the kernel's table names root, whoever it was. Such an entry has no
-    inode any more. The table has a line for every connection of this host, so it is read once for all of them.
+    It is unknown when the peer has closed its end: the kernel's table then names root, whoever it was; such an entry
+    has no inode. The table has a line for every connection of this host, so it is read once for all connections.
 
     Args:
-        connections: The other end's address and port, and ours.
+        connections: For each, the peer's address and port, and ours.
     """
     found: dict[tuple[str, str], int | None] = {(_entry(peer), _entry(own)): None for peer, own in connections}
     for line in _TABLE.read_text().splitlines()[1:]:
@@ -31,6 +31,6 @@ def peer_uids(connections: Sequence[tuple[Address, Address]]) -> list[int | None
 
 
 def _entry(address: Address) -> str:
-    """An address as the table has it: the four bytes as one number of this machine, and the port."""
+    """Write an address as the table does: the four bytes as one number in native byte order, and the port."""
     (number,) = struct.unpack("=I", socket.inet_aton(address[0]))
     return f"{number:08X}:{address[1]:04X}"

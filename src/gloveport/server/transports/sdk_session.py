@@ -1,4 +1,4 @@
-"""Hands a session over to the SDK: what it was begun with is said again, and whatever comes from then on goes there."""
+"""Hands a session over to the SDK: replays the lines that have begun the session, then passes on all further ones."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Context:
-    """A context that holds nothing of its own."""
+    """A context without resources."""
 
     async def aclose(self) -> None:
         """Nothing to do."""
@@ -33,13 +33,13 @@ class _Context:
 
 @dataclass(kw_only=True)
 class Requests(_Context):
-    """What the client sends, message by message: a ``ReadStream`` of the SDK.
+    """The client's messages as a ``ReadStream`` of the SDK.
 
     Attributes:
-        next_line: The next line that is for the SDK; raises ``EndOfStream``.
+        next_line: Returns the next line for the SDK; raises ``EndOfStream``.
         write: Sends a line.
-        said: Lines with which the session has begun, which the SDK has not heard.
-        end: Have done with the client.
+        said: Lines that have begun the session and that the SDK has not seen.
+        end: Stops reading.
     """
 
     next_line: Callable[[], Awaitable[bytes]]
@@ -48,12 +48,12 @@ class Requests(_Context):
     said: list[bytes] = field(default_factory=list)
 
     async def receive(self) -> SessionMessage | Exception:
-        """The next message. What is none is answered here."""
+        """Return the next message. A line that is no message is answered here."""
         while True:
             line = self.said.pop(0) if self.said else await self.next_line()
             try:
                 message = wire.jsonrpc_message_adapter.validate_json(line.decode(errors="replace"), by_name=False)
-            except ValueError:  # which would say what the line holds
+            except ValueError:  # not logged: its text quotes the line
                 _log.warning("a line of the client, of %d bytes, is no message", len(line))
                 if (answer := jsonrpc_errors.answer_to(line)) is not None:
                     await self.write(answer)
@@ -61,7 +61,7 @@ class Requests(_Context):
             return SessionMessage(message)
 
     async def aclose(self) -> None:
-        """Have done with the client."""
+        """Stop reading."""
         self.end()
 
     def __aiter__(self) -> Self:
@@ -76,18 +76,18 @@ class Requests(_Context):
 
 @dataclass(kw_only=True)
 class Answers(_Context):
-    """What the client is sent, one line a message: a ``WriteStream`` of the SDK.
+    """The messages to the client as a ``WriteStream`` of the SDK.
 
     Attributes:
         write: Sends a line.
-        answered: Ids of requests that the client has an answer to.
+        answered: Ids of requests that were answered before the SDK took over.
     """
 
     write: Callable[[bytes], Awaitable[None]]
     answered: set[str | int]
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Send a message, but to what was answered before."""
+        """Send a message, except a second answer to a request."""
         message = item.message
         if isinstance(message, wire.JSONRPCResponse | wire.JSONRPCError) and message.id in self.answered:
             self.answered.remove(message.id)

@@ -1,4 +1,4 @@
-"""Answers what a session begins with, while the server still starts: the handshake and what it offers."""
+"""Answers the first requests of a session while the server still starts: the handshake, and lists of the offer."""
 
 from collections.abc import Callable
 from typing import Final
@@ -14,14 +14,14 @@ _MOST_SAID: Final = 8
 
 
 class SessionBeginning(Struct, eq=False, kw_only=True):
-    """How one session began.
+    """The beginning of one session.
 
     Attributes:
-        fast_path: Of the session.
-        startup: The server.
-        said: Lines that were answered here, which the SDK has not heard and has to.
-        greeted: Ids of the ``initialize`` among them.
-        has_called: Whether a tool was called: then programs may have left files.
+        fast_path: The session's fast path.
+        startup: The start of the server.
+        said: Lines of the handshake that were answered here; the SDK has to see them too.
+        greeted: Ids of the ``initialize`` requests among them.
+        has_called: Whether a tool was called: then there may be artifacts.
     """
 
     fast_path: FastPath
@@ -31,7 +31,7 @@ class SessionBeginning(Struct, eq=False, kw_only=True):
     has_called: bool = False
 
     def answer(self, message: ClientMessage, line: bytes) -> bytes | LineWork | None:
-        """The line that answers, empty where none does, or the work for it; None: somebody else has to answer."""
+        """Return the line that answers (empty for none), or work for it; None if this can't answer the message."""
         offer = self.startup.offer
         if offer is None:
             return None

@@ -1,4 +1,4 @@
-"""Ends the sessions of clients whose connection over HTTP is over."""
+"""Ends the sessions of programs whose client's MCP session over HTTP has ended."""
 
 from collections.abc import Callable
 
@@ -10,12 +10,12 @@ _LOOK_SECONDS = 1.0
 
 
 async def end_sessions_of_gone_clients(sessions: Sessions, is_open: Callable[[str], bool]) -> None:
-    """Until cancelled, look who is gone.
+    """Look regularly for ended MCP sessions, until cancelled.
 
     Args:
-        sessions: Those of all clients.
-        is_open: Whether the MCP session of this id is open. Owners that are no such id, since their protocol has no
-            sessions, never go.
+        sessions: The sessions of programs, of all clients.
+        is_open: Whether the MCP session of this id is open. Owners without such an id, whose protocol has no sessions,
+            never end.
     """
     seen: set[str] = set()
     while True:

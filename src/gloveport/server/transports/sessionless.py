@@ -1,6 +1,6 @@
-"""ASGI middleware that answers requests of the handshake protocols which come without a session, one by one, in JSON.
+"""ASGI middleware that answers single requests of the handshake protocols without a session, in JSON.
 
-Scripts send such: they call a tool and nothing before, or can read JSON alone. All of them together are one caller.
+Scripts send them: they call a tool without a handshake, or can't read event streams. All of them are one caller.
 """
 
 from typing import Final
@@ -19,12 +19,12 @@ _STREAM: Final = ("text/event-stream", "text/*", "*/*")
 
 
 class SessionlessRequests(Struct, frozen=True, kw_only=True):
-    """Looks at the bodies of requests without a session.
+    """Passes requests without a session to another application, except the ``initialize`` of a full client.
 
     Attributes:
-        app: Keeps sessions, and answers whatever else there is.
-        sessionless: Answers single requests.
-        most_bytes: So many are looked at; ``app`` refuses what is longer.
+        app: The application with sessions, for all other requests.
+        sessionless: The application for single requests.
+        most_bytes: So much of a body is looked at; ``app`` refuses longer ones.
     """
 
     app: ASGIApp
@@ -42,7 +42,7 @@ class SessionlessRequests(Struct, frozen=True, kw_only=True):
             await self.app(scope, receive, send)
             return
         body, receive_again = await peek_body(scope, receive, self.most_bytes)
-        if "accept" not in headers:  # whoever says nothing takes anything
+        if "accept" not in headers:  # by RFC 9110 such a client accepts anything
             scope = {**scope, "headers": [*scope["headers"], (b"accept", b"application/json")]}
         reads_streams = any(kind in headers.get("accept", "") for kind in _STREAM)
         is_handshake = reads_streams and await compute(len(body), _is_initialize, body)

@@ -1,8 +1,8 @@
 """Serves one client over standard input and output. When the input ends, the server ends, and every run with it.
 
-The SDK would read and write in threads: nothing can interrupt the one that reads, and each change of thread costs a
-call time. So lines are read and written here, by the event loop. Meanwhile descriptor 0 is empty and 1 is standard
-error, so that neither a child process nor a stray print gets at the protocol.
+The SDK would read and write in threads: nothing can interrupt the one that reads, and each switch of threads slows a
+call. So the event loop reads and writes the lines here. Meanwhile descriptor 0 is empty and 1 is standard error, so
+that neither a child process nor a stray print interferes with the protocol.
 """
 
 import contextlib
@@ -45,12 +45,12 @@ _log = logging.getLogger(__name__)
 async def serve_stdio(startup: Startup, structured: Sequence[str] = ()) -> list[Signals]:
     """Serve until the client closes its end or a signal comes; return the signals. Takes both streams for good.
 
-    How a session begins is answered at once, calls when the host is known to be sound, and whatever needs the SDK when
-    that is loaded.
+    The handshake is answered at once, calls when the host is known to be sound, and messages that need the SDK when the
+    SDK is loaded.
 
     Args:
-        startup: The server, which may still be starting.
-        structured: Patterns of the names of clients that get structured content from what needs no SDK.
+        startup: The start of the server, which may still go on.
+        structured: Patterns of the names of clients that get structured content from the fast path.
     """
     with _take_stream(0, "r", os.open(os.devnull, os.O_RDONLY)) as ours, _take_stream(1, "w", os.dup(2)) as theirs:
         answers = LineWriter(file=theirs)
@@ -66,7 +66,7 @@ async def serve_stdio(startup: Startup, structured: Sequence[str] = ()) -> list[
 
 
 def _take_stream(number: int, mode: str, instead: int) -> FileIO:
-    """A standard stream under another number; ``instead`` comes in its place."""
+    """Move a standard stream to another descriptor, and put ``instead`` in its place."""
     stream = FileIO(os.dup(number), mode)
     os.dup2(instead, number)
     os.close(instead)
@@ -74,7 +74,7 @@ def _take_stream(number: int, mode: str, instead: int) -> FileIO:
 
 
 class _Requests(Struct, kw_only=True):
-    """What the client sends, line by line. What needs no SDK is answered here."""
+    """Reads the client's lines, and answers those that need no SDK."""
 
     file: FileIO
     fast_path: FastPath
@@ -83,28 +83,28 @@ class _Requests(Struct, kw_only=True):
     startup: Startup
     beginning: SessionBeginning
     _working: dict[str | int, anyio.CancelScope] = field(default_factory=dict)
-    """Calls at work that the SDK knows nothing of."""
+    """Calls in progress that the SDK does not know of."""
 
     _is_handed_over: bool = False
     _rest: bytes = b""
     _cut: bool = False
-    """Whether the last line was longer than what is read."""
+    """Whether the last line was too long."""
 
     _ended: bool = False
 
     def end(self) -> None:
-        """Have done with the client: no more is read."""
+        """Stop reading."""
         self._ended = True
         anyio.notify_closing(self.file)
 
     def stop(self, scope: anyio.CancelScope) -> None:
-        """Have done with the client, and with what is waited for in ``scope`` as long as the SDK serves nobody."""
+        """Stop reading; cancel ``scope`` too, unless the SDK has taken over."""
         self.end()
         if not self._is_handed_over:
             scope.cancel()
 
     async def serve(self) -> None:
-        """Serve until the client has gone."""
+        """Serve until the client closes its end."""
         try:
             line = await self._next_line()
         except anyio.EndOfStream:
@@ -124,10 +124,10 @@ class _Requests(Struct, kw_only=True):
         await sdk_session.serve_by_sdk(server, requests, answers)
 
     async def _next_line(self) -> bytes:
-        """The next line that is for the SDK.
+        """Answer lines until one is for the SDK, and return that.
 
         Raises:
-            EndOfStream: There is none.
+            EndOfStream: There are no more lines.
         """
         while line := await self._line():
             if self._cut:
@@ -136,12 +136,12 @@ class _Requests(Struct, kw_only=True):
                 await self._answer(jsonrpc_errors.too_many())
             elif not await self._take(parse_message(line), line):
                 return line
-        if not self._ended:  # it was the client that has ended: what comes of its requests now is for nobody
+        if not self._ended:  # the client has closed its end, so nobody reads further answers
             self.answers.end()
         raise anyio.EndOfStream
 
     async def _take(self, message: ClientMessage | None, line: bytes) -> bool:
-        """Answer a message, or see to it that it is; whether that was possible here."""
+        """Answer a message, or start the work that does; return False if the SDK has to answer."""
         if message is not None:
             if self._cancels(message):
                 return True
@@ -172,23 +172,23 @@ class _Requests(Struct, kw_only=True):
             self.tasks.start_soon(self._work, message.id, answer)
 
     async def _refuse(self, message: ClientMessage | None, line: bytes) -> None:
-        """Answer what can't be done on this host."""
+        """Answer a message on a host that can't run anything."""
         if message is None:
             await self._answer(jsonrpc_errors.answer_to(line))
         elif message.id is not None and message.method == "tools/call":
             reply = reply_error("nothing can be run on this host", self.startup.refusal)
-            fields = {**reply.fields(reads_structured=False), "resultType": "complete"}  # without which none is read
+            fields = {**reply.fields(reads_structured=False), "resultType": "complete"}  # required in 2026-07-28
             await self._answer(line_of(message.id, fields))
         elif message.id is not None:
             await self._answer(jsonrpc_errors.render_refusal(message.id, self.startup.refusal))
 
     async def _work(self, request: str | int, work: Callable[[], Awaitable[bytes]]) -> None:
-        """Do it, and answer, unless the client wants it no more."""
+        """Do the work of a call and answer it, unless the client cancels the call."""
         with anyio.CancelScope() as scope:
             self._working[request] = scope
             try:
                 line = await work()
-            except Exception:  # noqa: BLE001 - whoever waits is told, and the session goes on
+            except Exception:  # noqa: BLE001 - the client gets an error, and the session goes on
                 _log.exception("a call has failed")
                 line = jsonrpc_errors.render_failure(request)
             finally:
@@ -196,7 +196,7 @@ class _Requests(Struct, kw_only=True):
             await self._answer(line)
 
     def _cancels(self, message: ClientMessage) -> bool:
-        """Whether it ended such a call: then nobody else need hear of it."""
+        """Cancel the call that a message names, if it is one of ``_working``; return whether it was."""
         if message.id is not None or message.method != "notifications/cancelled":
             return False
         request = message.params.get("requestId")
@@ -206,22 +206,22 @@ class _Requests(Struct, kw_only=True):
         return scope is not None
 
     async def _answer(self, line: bytes | None, afterwards: Callable[[], object] = nothing) -> None:
-        """Send an answer, before what is left to do where that holds up nobody."""
+        """Send an answer; then do what comes after it, or before it if the pipe is full."""
         try:
             written = line is None or self.answers.write_now(line)
         finally:
             afterwards()
         if line is not None and not written:
-            with contextlib.suppress(anyio.BrokenResourceError):  # then nothing more will come either
+            with contextlib.suppress(anyio.BrokenResourceError):  # the client will send nothing more either
                 await self.answers.write(line)
 
     async def _line(self) -> bytes:
-        """The next line; what comes after the last newline is one too. Empty at the end.
+        """Read the next line; a rest without a newline is one too. Empty at the end.
 
-        Of one that is too long only the beginning comes back.
+        Of a line that is too long only the beginning is returned.
         """
         parts, rest, size = [], self._rest, 0
-        if b"\n" in rest:  # so others have their turns between lines that come at once
+        if b"\n" in rest:  # several lines came at once: let other tasks run in between
             await checkpoint()
         while b"\n" not in rest:
             if size <= jsonrpc_errors.MAX_LINE_BYTES:
@@ -235,7 +235,7 @@ class _Requests(Struct, kw_only=True):
         return b"".join((*parts, newline)) if self._cut else b"".join((*parts, line, newline))
 
     async def _read(self) -> bytes:
-        # A plain file: epoll takes none, and reading it does not wait. Or ``end`` was called meanwhile.
+        # PermissionError: epoll refuses plain files, which never block. ClosedResourceError: ``end`` was called.
         with contextlib.suppress(PermissionError, anyio.ClosedResourceError):
             if not self._ended:
                 await anyio.wait_readable(self.file)
