@@ -25,10 +25,10 @@ _log = logging.getLogger(__name__)
 
 
 class _Rotated(Struct, eq=False):
-    """The refresh token that a source gave, and the one that the server has put in its place.
+    """The refresh token from the owner's secret source, and the one that the server has replaced it by.
 
-    Shared by all grants that use it, as an old and a new configuration may at the same time. One exchange at a time:
-    a server may take a token that comes twice for a stolen one, and end them all.
+    All grants with this token share it: an old and a new configuration may be in use together. There is one exchange at
+    a time: a server may take a refresh token that comes twice for stolen, and revoke all tokens.
     """
 
     lock: anyio.Lock = field(default_factory=anyio.Lock)
@@ -37,7 +37,7 @@ class _Rotated(Struct, eq=False):
 
 
 class _Held(Struct, eq=False):
-    """The token of one credential, and the one that an API has refused."""
+    """The access token of one credential, and the last one that an API has refused."""
 
     token: RenewedToken
     refused: str = ""
@@ -50,23 +50,23 @@ class AccessTokens:
         self._vault = vault
         self._post = post
         self._all_held: dict[tuple[str, Grant], _Held] = {}
-        self._all_rotated: dict[tuple[str, str], _Rotated] = {}  # by server too: what one gave is no other's to see
+        self._all_rotated: dict[tuple[str, str], _Rotated] = {}  # by server too, so that none gets another's token
 
     async def get(self, name: str, api: Api, grant: Grant) -> str:
-        """A token that holds.
+        """Return a valid access token.
 
         Args:
-            name: Under which the credential and its secrets are known.
-            api: Whose networks, addresses and authorities hold for the token endpoint too.
-            grant: How it is obtained.
+            name: The name of the credential, by which its secrets are scrubbed.
+            api: The API; its networks, addresses and certificate authorities apply to the token endpoint too.
+            grant: How the token is obtained.
 
         Raises:
-            ConfigError: A secret that is needed can't be had.
-            UpstreamError: The token endpoint gives none (``oauth_failed``), or can't be reached.
+            ConfigError: A secret for it is not available.
+            UpstreamError: The token endpoint issues none (``oauth_failed``), or can't be reached.
         """
         held = self._all_held.get((name, grant))
         if held is None:
-            # A grant that is not asked for any more may be one of a former configuration.
+            # A grant that is not in use may be one of a former configuration.
             self._all_held = {key: other for key, other in self._all_held.items() if other.token.is_in_use}
 
             async def obtain(_refused: str) -> Token:
@@ -77,9 +77,9 @@ class AccessTokens:
         return await held.token.get(held.refused)
 
     def invalidate(self, name: str) -> None:
-        """Obtain another token when one is asked for next: an upstream has refused it.
+        """Note that an API has refused the token, so that ``get`` obtains another.
 
-        Not one that was obtained a moment ago: another would be refused too.
+        A token that is only a moment old stays: a new one would be refused too.
         """
         for (owner, _), held in self._all_held.items():
             if owner == name:
@@ -97,7 +97,7 @@ class AccessTokens:
         rotated = self._all_rotated.setdefault((grant.token_url, grant.refresh_token), _Rotated())
         async with rotated.lock:
             given = await self._vault.get(f"{name}.refresh", grant.refresh_token)
-            if given != rotated.given:  # the owner has put another there
+            if given != rotated.given:  # the owner has replaced it
                 rotated.given = rotated.current = given
             answer = await self._request(name, api, grant, rotated.current)
             if isinstance(answer, Token) and answer.refresh:
@@ -117,11 +117,11 @@ class AccessTokens:
         answer = await request_token(name, client, fields, post, anyio.current_time)
         if isinstance(answer, Refusal):
             for ref in secrets_of(grant):
-                self._vault.forget(ref)  # the owner may put another there
+                self._vault.forget(ref)  # read the secret again next time: the owner may replace it
         return answer
 
     async def _keep(self, name: str, grant: RefreshToken, rotated: _Rotated, new: str) -> None:
-        """Keep the refresh token that came instead of the one that was sent, which may hold no longer."""
+        """Store the new refresh token: the one that was sent may be void by now."""
         rotated.current = new
         try:
             with require_scrubbable(name):

@@ -1,4 +1,4 @@
-"""Outbound traffic of a server and of each execution: shared connections, credentials, budgets, what was sent."""
+"""State of outbound traffic, of the server and of each execution: connections, credentials, budgets, sent secrets."""
 
 from collections.abc import Collection, Mapping
 from functools import cached_property
@@ -36,18 +36,18 @@ _SPARE_CONNECTIONS = 256
 _MOST_GUESSES = 3
 """URLs with a secret in them that a run may ask for: each refusal tells that one of its guesses is right."""
 
-# All connections of a run together could else hold half a gigabyte and more of this server's memory.
+# Otherwise the connections of one run could hold half a gigabyte of this server's memory together.
 _WHOLE_BODIES = 4
 _WINDOWS = 8
 
 
 class Gateway(Struct, eq=False, dict=True):
-    """What all executions of a server share on their way out. Where there is none, nothing of it is made or imported.
+    """The outbound traffic that all executions of a server share. Its parts are imported and made on first use.
 
     Attributes:
-        vault: Knows every secret.
-        tasks: Of connections that are kept.
-        proxy: Through which requests go.
+        vault: Holds the secrets.
+        tasks: Runs the tasks of kept connections.
+        proxy: The upstream proxy.
     """
 
     vault: Vault
@@ -56,19 +56,19 @@ class Gateway(Struct, eq=False, dict=True):
 
     @cached_property
     def authority(self) -> "ca.CertificateAuthority":
-        """Whom sandboxes trust."""
+        """The certificate authority that sandboxes trust."""
         return ca.CertificateAuthority()
 
     @cached_property
     def upstreams(self) -> "connection_pool.ConnectionPool":
-        """Connections to servers."""
+        """The pool of connections to servers."""
         connections = connection_pool.ConnectionPool(proxy=upstream_proxy.UpstreamProxy(owner=self.proxy))
         self.tasks.start_soon(_keep_open, connections)
         return connections
 
     @cached_property
     def injector(self) -> "inject.Injector":
-        """Puts in what is the owner's."""
+        """Injects the owner's credentials."""
         return inject.Injector(self.vault, access_tokens.AccessTokens(self.vault, self.upstreams.post))
 
 
@@ -78,13 +78,13 @@ async def _keep_open(connections: "connection_pool.ConnectionPool") -> None:
 
 
 class RequestJournal(Struct, kw_only=True):
-    """What a run's answer says of its requests.
+    """The requests of one run, for its answer.
 
     Attributes:
-        begun: How many there were, the refused ones among them.
-        connections: How many were opened, whatever was said on them.
-        guesses: How many were refused for a secret in their URL.
-        listed: The first of those that are over.
+        begun: The number of requests, refused ones included.
+        connections: The number of opened connections, of every protocol.
+        guesses: The number of requests that were refused for a secret in their URL.
+        listed: The first requests that have ended.
     """
 
     begun: int = 0
@@ -95,18 +95,18 @@ class RequestJournal(Struct, kw_only=True):
     def add(
         self, *, method: str, url: str, status: int | None = None, code: str | None = None, reason: str | None = None
     ) -> None:
-        """Note one that is over, or refused."""
+        """Note a request that has ended or was refused."""
         if len(self.listed) < _MOST_LISTED:
             self.listed.append(Exchange(method=method, url=url, status=status, code=code, reason=reason))
 
 
 class OwnText:
-    """The secrets that one execution has itself sent to where no credential goes.
+    """The secrets that one execution has itself sent to servers without credentials.
 
-    Of secrets that a program may have guessed, its own text tells it nothing when it comes back. A server that echoes
-    what it is sent would else tell of thousands of guesses at once which one is a secret: by the name that stands in
-    its place. So where no credential goes, what the program has sent in this run comes back as it was. From where a
-    credential goes everything is scrubbed, for there the secret may come from the server.
+    If a server echoed thousands of guesses, scrubbing them would show the program which one is a secret, by the name in
+    its place. Its own text tells it nothing new. So in answers of servers without credentials, secrets that the program
+    has sent in this run stay. Answers of servers with credentials are scrubbed completely, for there the secret may
+    come from the server.
     """
 
     def __init__(self, vault: Vault) -> None:
@@ -116,11 +116,11 @@ class OwnText:
 
     @property
     def names(self) -> Collection[str]:
-        """Their names. None after a secret was exchanged: a name may be another value's by then."""
+        """The names of these secrets; none after a secret was replaced, for its name may mean another value then."""
         return self._found if self._needles is self._vault.needles else ()
 
     def finder(self) -> "scrub.Finder":
-        """What has to see all that is sent on one stream, before it is sent."""
+        """Make the finder for one stream, which has to be fed all data before it is sent."""
         needles = self._vault.needles
         if needles is not self._needles:
             self._needles, self._found = needles, set()
@@ -128,17 +128,17 @@ class OwnText:
 
 
 class EgressSession(Struct, frozen=True, kw_only=True, dict=True):
-    """What one execution has for its outbound traffic.
+    """The outbound traffic of one execution.
 
     Attributes:
-        names: The granted names, by the loopback address that each has inside.
-        placeholders: The string that stands for a secret in this execution, by the name of its variable.
-        redactions: What leaves in no request.
-        whole_bodies: Places for requests whose bodies are held whole; who finds none waits.
-        windows: Places for answers that are decoded with much memory.
-        hashes: The place for a password that is hashed as often as a server wants: the others wait here, and not where
-            they would be before what other executions compute.
-        sessions: Its sessions in databases: host, port, and the key by which a query of the session is cancelled.
+        names: The granted names, by their loopback addresses in the sandbox.
+        placeholders: The placeholder strings of this execution, by the names of their variables.
+        redactions: Strings that no request may hold.
+        whole_bodies: Limits the requests whose bodies are held in memory.
+        windows: Limits the answers whose decoding takes much memory.
+        hashes: Held while a password is hashed, as often as a server wants, so that an execution computes one hash at a
+            time, and its others don't queue before the work of other executions.
+        sessions: Its sessions in databases: host, port, and the key that cancels a query of the session.
     """
 
     gateway: Gateway
@@ -154,14 +154,14 @@ class EgressSession(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def own_text(self) -> OwnText:
-        """Which secrets it has itself sent."""
+        """The secrets that the execution has itself sent."""
         return OwnText(self.gateway.vault)
 
     def require_budget(self) -> None:
-        """Let one more request be made. That there were too many, or too many guesses, is written down once.
+        """Count one more request. The first refusal for too many requests, or too many guesses, is audited.
 
         Raises:
-            Denied: There were.
+            Denied: There were too many.
         """
         spent, most = self._is_spent(), self._most
         if self.journal.guesses >= _MOST_GUESSES:
@@ -184,22 +184,22 @@ class EgressSession(Struct, frozen=True, kw_only=True, dict=True):
         raise denial
 
     def require_connection(self) -> None:
-        """Let one more connection be opened: a handshake costs as much as a request.
+        """Count one more connection: a handshake costs as much as a request.
 
         Raises:
-            OSError: There were many more than there may be requests.
+            OSError: There were many more than the limit of requests.
         """
         self.journal.connections += 1
         if self.journal.connections > self._most + _SPARE_CONNECTIONS:
             raise OSError("it opens too many connections")
 
     def deny(self, denial: Denied, *, method: str = "", url: str = "") -> None:
-        """Write down the refusal of what is no action, so that nothing could decide on it.
+        """Audit the refusal of a request that is too malformed to be decided as an action.
 
         Args:
-            denial: Why.
-            method: What was asked, as far as it could be read.
-            url: Of where. Without a query.
+            denial: The refusal.
+            method: The method, as far as it could be read.
+            url: The URL, without its query.
         """
         if self._is_spent():
             return
@@ -207,19 +207,21 @@ class EgressSession(Struct, frozen=True, kw_only=True, dict=True):
         self.journal.add(method=self.clean(method), url=url, code=denial.code, reason=self.explain(denial))
 
     def explain(self, error: Denied | UpstreamError) -> str:
-        """What the run's answer says of a request that was refused or failed, and what to do."""
+        """Explain in the run's answer why a request was refused or failed, and what to do."""
         return self.clean(f"{error.args[0]} {error.hint}".rstrip())
 
     def message(self, error: Denied | UpstreamError) -> str:
-        """What the program is told. A refusal quotes nobody else: scrubbed, it would tell which guess is a secret."""
+        """Tell the program. A refusal quotes only the program, and is not scrubbed: that would show which guess is a
+        secret.
+        """
         return str(error.args[0]) if isinstance(error, Denied) else self.clean(str(error.args[0]))
 
     def hint(self, error: Denied | UpstreamError) -> str:
-        """What to do about it, likewise."""
+        """Tell the program what to do, scrubbed by the same rule."""
         return error.hint if isinstance(error, Denied) else self.clean(error.hint)
 
     def clean(self, text: str) -> str:
-        """The text without secrets."""
+        """Remove secrets from a text."""
         return self.gateway.vault.clean(text)
 
     @property
@@ -227,6 +229,6 @@ class EgressSession(Struct, frozen=True, kw_only=True, dict=True):
         return self.guard.grant.limits.requests
 
     def _is_spent(self) -> bool:
-        """Count one more, and tell whether it is too many: to fill the log must not be a way to stop it."""
+        """Count one more request; return whether it is over the limit: nobody is to fill the log with refusals."""
         self.journal.begun += 1
         return self.journal.begun > self._most

@@ -32,27 +32,27 @@ _BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 _JAVA_STORE = "/etc/ssl/certs/java/cacerts"
 """Where the Java of Debian and its like looks; that of others does so when it is told to."""
 
-# aiohttp opens a WebSocket by a proxy of its own scheme alone.
+# aiohttp opens a WebSocket only through the proxy of the ws or wss variable.
 _PROXIED = (
     *("HTTP_PROXY", "HTTPS_PROXY", "WS_PROXY", "WSS_PROXY"),
     *("http_proxy", "https_proxy", "ws_proxy", "wss_proxy"),
 )
 _NOT_PROXIED = ("NO_PROXY", "no_proxy")
-# Python and what stands on OpenSSL, requests, curl, git, Deno, Node, pip, AWS's and Google's libraries, cargo.
+# For Python and other users of OpenSSL, requests, curl, git, Deno, Node, pip, AWS's and Google's libraries, cargo.
 _TRUST = (
     *("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "DENO_CERT", "NODE_EXTRA_CA_CERTS"),
     *("PIP_CERT", "AWS_CA_BUNDLE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "CARGO_HTTP_CAINFO"),
 )
-# JAVA_TOOL_OPTIONS would be for all of Java, which says at each start that it has seen them.
+# Not JAVA_TOOL_OPTIONS: every Java program prints a line about it at its start.
 _JAVA_OPTIONS = ("MAVEN_OPTS", "GRADLE_OPTS")
 
 
 def network_of(egress: Egress, certificate: str) -> Network:
-    """The network of every sandbox under this policy.
+    """Make the network of every sandbox under this policy.
 
     Args:
-        egress: The operator's; where it leads nowhere there is no network.
-        certificate: The authority's, PEM. It is the only one that is trusted: all TLS ends at the door.
+        egress: The operator's policy; without any destination there is no network.
+        certificate: The certificate authority's, PEM. Sandboxes trust no other: all TLS ends at the door.
     """
     if not leads_out(egress):
         return Network()
@@ -75,7 +75,7 @@ def network_of(egress: Egress, certificate: str) -> Network:
 
 @lru_cache(maxsize=4)
 def _java_store(certificate: str) -> TextFile:
-    """What Java reads instead of a certificate: a store of its own, without a password."""
+    """Make a Java trust store with the certificate, without a password."""
     certificates = x509.load_pem_x509_certificates(certificate.encode())
     trusted = [pkcs12.PKCS12Certificate(one, b"gloveport") for one in certificates]
     store = base64.b64encode(pkcs12.serialize_java_truststore(trusted, serialization.NoEncryption()))
@@ -83,11 +83,11 @@ def _java_store(certificate: str) -> TextFile:
 
 
 def leads_out(egress: Egress) -> bool:
-    """Whether there is a network at all."""
+    """Whether the policy has any destination."""
     return egress.yolo or any(api.active for api in egress.apis.values())
 
 
 def names_of(egress: Egress) -> Mapping[str, str]:
-    """Each granted name by the loopback address that it has inside."""
+    """Map the loopback addresses in the sandbox to the granted names."""
     names = sorted({place.host for place in exact_places(egress)})
     return {str(_FIRST_NAME + number): name for number, name in enumerate(names)}

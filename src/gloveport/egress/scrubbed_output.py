@@ -1,4 +1,4 @@
-"""Scrubs a program's output and its report once more: it may have put together what came in pieces."""
+"""Scrubs a program's output and its report once more: the program may have joined pieces of a secret."""
 
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ else:
 
 
 class ScrubbedSink:
-    """A ``sandbox.base.Sink`` that takes the secrets out of what goes on to another."""
+    """A ``sandbox.base.Sink`` that scrubs secrets and passes the rest to another sink."""
 
     def __init__(self, sink: Sink, vault: Vault) -> None:
         self._sink = sink
@@ -26,7 +26,7 @@ class ScrubbedSink:
 
     def write(self, data: bytes) -> None:
         """Take the next bytes."""
-        self._scrubber.renew(self._vault.needles)  # a secret may have been resolved since
+        self._scrubber.renew(self._vault.needles)  # for secrets that were resolved since
         if scrubbed := self._scrubber.feed(data):
             self._sink.write(scrubbed)
 
@@ -35,13 +35,13 @@ class ScrubbedSink:
         return self._sink.full()
 
     def finish(self) -> None:
-        """Pass on what was held back: nothing more comes."""
+        """Note the end of the output, and pass on the held-back rest."""
         if rest := self._scrubber.finish():
             self._sink.write(rest)
 
 
 def without_secrets(report: JsonValue, vault: Vault) -> JsonValue:
-    """A program's report without secrets; None where nothing readable is left of it."""
+    """Scrub a program's report; None if the rest can't be parsed."""
     if vault.is_empty:
         return report
     data = pydantic_core.to_json(report)

@@ -1,4 +1,4 @@
-"""Tunnels a granted TCP connection: its bytes are passed on unseen, and counted."""
+"""Tunnels a granted TCP connection: its bytes are relayed without inspection, and counted."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -15,18 +15,18 @@ from gloveport.model.egress import Api, Connect
 
 
 class Count(Struct, kw_only=True):
-    """Counts the bytes that went out, and that came in."""
+    """Counts of sent and received bytes."""
 
     sent: int = 0
     received: int = 0
 
 
 async def serve_tunnel(session: EgressSession, wire: SocketStream, name: str, api: Api, host: str, port: int) -> None:
-    """Connect a program to a place that ``api`` grants, until both have ended. What can't be reached is closed.
+    """Connect a program to a destination that ``api`` grants, until both have ended. If it can't be reached, close.
 
     Raises:
-        OSError: The program's end broke.
-        AuditError: It can't be written down.
+        OSError: The program's connection broke.
+        AuditError: The audit log can't be written.
     """
     with contextlib.suppress(Denied, UpstreamError):
         async with admit_connection(session, name, Connect(host=host, port=port)) as (_, count):
@@ -36,16 +36,16 @@ async def serve_tunnel(session: EgressSession, wire: SocketStream, name: str, ap
 
 @contextlib.asynccontextmanager
 async def admit_connection(session: EgressSession, name: str, action: Connect) -> AsyncIterator[tuple[Ending, Count]]:
-    """Let a program have a connection for as long as the context lasts, and tell of it in the log and in its answer.
+    """Decide on a connection, and record it in the audit log and the run's answer when the context is left.
 
     Args:
-        session: The way out of the execution that asks.
-        name: Of the API that it goes to.
-        action: What has to be decided.
+        session: The outbound session of the execution.
+        name: Name of the API.
+        action: The action to be decided.
 
     Raises:
-        Denied: It is refused.
-        AuditError: It can't be written down.
+        Denied: The connection is refused.
+        AuditError: The audit log can't be written.
     """
     code = reason = None
     count = Count()
@@ -66,12 +66,12 @@ async def admit_connection(session: EgressSession, name: str, action: Connect) -
 
 
 async def join(near: SocketStream, far: SocketStream, count: Count) -> None:
-    """Relay what each end sends, until both have ended, or one has broken and what it had sent before is passed on.
+    """Relay bytes in both directions, until both ends have ended, or one has broken and its last bytes are relayed.
 
     Args:
-        near: The program's end.
-        far: The far side's; closed here.
-        count: Where it is counted.
+        near: The program's connection.
+        far: The server's connection; closed here.
+        count: Counts the bytes.
     """
 
     async def send() -> None:
@@ -92,15 +92,15 @@ async def join(near: SocketStream, far: SocketStream, count: Count) -> None:
 
 
 async def _pass_on(source: SocketStream, sink: SocketStream) -> AsyncIterator[int]:
-    """Pass on what a source sends, until it ends or the sink is broken; the size of each piece.
+    """Pass on the source's bytes, until it ends or the sink breaks; yield the size of each piece.
 
     Raises:
-        OSError: The source is broken.
+        OSError: The source broke.
     """
     while data := await source.receive():
         try:
             await sink.send(data)
-        except OSError:  # what it has sent before it broke may still be on its way
+        except OSError:  # the sink broke; what it has sent before may still be on its way
             return
         yield len(data)
     sink.finish()

@@ -1,1 +1,1 @@
-"""The owner's credentials in requests: takes out what a program put in their place, and puts them in."""
+"""Credentials of requests: strips those of the program, and injects those of the owner."""

@@ -1,4 +1,4 @@
-"""Tells which parts of a request belong to the owner, from an API's ``auth`` alone. Pure."""
+"""Derives from an API's ``auth`` which parts of a request the owner's credentials take. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from gloveport.model.egress import (
 )
 
 _AUTHORIZATION = b"authorization"
-# What a program says of who asks, or on whose behalf, is never passed on.
+# Headers by which a program could claim another sender or client; they are never passed on.
 _NEVER = frozenset({b"proxy-authorization", b"forwarded", b"via", b"x-real-ip"})
 _SIGNATURE_HEADERS = frozenset({b"x-amz-date", b"x-amz-security-token"})
 _SIGNATURE_PARAMETERS = frozenset(
@@ -33,14 +33,14 @@ _SIGNATURE_PARAMETERS = frozenset(
 
 
 class AuthRules(Struct, frozen=True, kw_only=True):
-    """What an API's requests get, and what they lose for it.
+    """Which credentials are injected into an API's requests, and what is stripped for them.
 
     Attributes:
-        headers, parameters: Of the program's, what does not leave.
-        filled: Headers that are places, in which ``apply`` lets nothing leave but what it has filled in.
-        named: Its credentials, by names that are their own within it; signatures last, for they speak of all the rest.
-        signatures: Those that sign a request with its body.
-        fills_body: Whether one of them is put into the body.
+        headers, parameters: Names of the program's headers and parameters that are stripped.
+        filled: Headers with placeholders; ``apply`` removes all of their values but those that it has filled.
+        named: The API's credentials with unique names; signatures last, for they cover all the others.
+        signatures: The credentials that sign a request and its body.
+        fills_body: Whether a placeholder is filled in the body.
     """
 
     api: Api
@@ -77,7 +77,7 @@ def _name_credentials(api: Api) -> Iterator[tuple[str, Auth]]:
 
 
 def _list_stripped(api: Api) -> tuple[set[bytes], set[str]]:
-    """Headers, hyphenate, and parameters of the program's that don't leave."""
+    """List the program's headers, spelt by ``hyphenate``, and parameters that are stripped."""
     headers, parameters = set(_NEVER), set[str]()
     for auth in api.auth:
         match auth:

@@ -1,6 +1,6 @@
-"""Puts the owner's credentials into a request, after the program's own have been taken out of it.
+"""Injects the owner's credentials into a request, after the program's own were stripped.
 
-AuthRules go to an API's own host alone, over TLS alone; which that is, the route tells, never the request.
+A credential goes only to its API's hosts, only over TLS; the route decides which host that is, never the request.
 """
 
 import base64
@@ -56,9 +56,9 @@ class Injected(Struct, frozen=True, kw_only=True):
 
     Attributes:
         out: The head as it is sent.
-        body: The body as it is sent, where it was read whole.
-        places: Where secrets are now, as ``header:authorization``; and where a placeholder was that is none of its
-            places and where it stays what it is, as ``stray:body``. For the audit log.
+        body: The body as it is sent, if it was read whole.
+        places: For the audit log: where secrets were injected, as ``header:authorization``, and where a placeholder
+            stands that must not be filled there, as ``stray:body``.
     """
 
     out: Outbound
@@ -67,7 +67,7 @@ class Injected(Struct, frozen=True, kw_only=True):
 
 
 class Injector:
-    """Knows how each kind of credential is put into a request."""
+    """Injects every kind of credential into requests."""
 
     def __init__(self, vault: Vault, tokens: AccessTokens) -> None:
         self._vault = vault
@@ -75,9 +75,9 @@ class Injector:
         self._known: dict[int, AuthRules] = {}
 
     def strip(self, api: Api, out: Outbound) -> Outbound:
-        """Take out what a program says of itself where the owner's credentials speak: no attacker's account is used.
+        """Strip the program's own credentials where the owner's are injected, so that no attacker's account is used.
 
-        What is a placeholder's place stays for ``apply``. Of the target every other byte stays as it is.
+        Headers and parameters with placeholders stay for ``apply``. All other bytes of the target stay unchanged.
         """
         rules = self._rules(api)
         headers, parameters, filled = rules.headers, rules.parameters, rules.filled
@@ -92,9 +92,9 @@ class Injector:
         )
 
     def needs_body(self, api: Api, headers: Headers) -> bool:
-        """Whether ``apply`` has to see the body of a request with these headers: at most ``MOST_BODY_BYTES`` of it.
+        """Whether ``apply`` needs the body, at most ``MOST_BODY_BYTES`` of it, of a request with these headers.
 
-        Not where the protocol signs a request without its body, and not for a content that no placeholder is put into.
+        It does not if the request can be signed without its body, or has a content type that is never filled.
         """
         rules = self._rules(api)
         if any(not _can_sign_unseen(auth, headers) for auth in rules.signatures):
@@ -102,13 +102,13 @@ class Injector:
         return rules.fills_body and not any(name == b"content-type" and _OPAQUE.match(value) for name, value in headers)
 
     def declare_unseen(self, api: Api, out: Outbound) -> Outbound:
-        """Say in the head that its body, which is streamed, is not signed, where a program has not said what it is."""
+        """Declare a streamed body as unsigned, in a request to be signed whose program has declared nothing of it."""
         if not self._rules(api).signatures or _read_content_hash(out.headers):
             return out
         return out._replace(headers=(*out.headers, (_CONTENT_HASH, _UNSIGNED)))
 
     def _rules(self, api: Api) -> AuthRules:
-        """What follows from an API alone, remembered: it is asked for several times for each request."""
+        """The rules of an API, cached: each request needs them several times."""
         known = self._known.get(id(api))
         if known is None or known.api is not api:
             if len(self._known) >= _MOST_KNOWN:
@@ -128,17 +128,17 @@ class Injector:
         """Put the credentials of an API into a request to it.
 
         Args:
-            api_name: Under which its secrets are known.
-            api: What is to be put in.
+            api_name: The API's name, by which its secrets are scrubbed.
+            api: The API, with the credentials to inject.
             route: Where the request goes.
-            out: Its head, stripped.
-            body: Its body where ``needs_body`` says so; None where it is not known or there is none.
-            placeholders: The strings of this execution, by the names of its placeholders, of all APIs.
+            out: The request's head, stripped.
+            body: The request's body if ``needs_body``; None if it is streamed or there is none.
+            placeholders: This execution's placeholder strings of all APIs, by the names of the placeholders.
 
         Raises:
-            ConfigError: A secret can't be had.
-            Denied: It would leave in clear text, or the request is one that can't be filled in or signed.
-            UpstreamError: No token can be had.
+            ConfigError: A secret is not available.
+            Denied: A credential would leave in clear text, or the request can't be filled or signed.
+            UpstreamError: No access token is available.
         """
         if api.auth and route.scheme != "https":
             raise Denied(
@@ -157,7 +157,7 @@ class Injector:
         return Injected(out=draft.out, body=draft.body, places=tuple(dict.fromkeys((*filled, *strays))))
 
     def forget(self, api_name: str, api: Api) -> None:
-        """Fetch the secrets of an API again when they are needed next: it has answered 401."""
+        """Have the secrets of an API fetched again when they are needed next: the API has answered 401."""
         for kind, auth in self._rules(api).named:
             name = f"{api_name}.{kind}"
             for ref in secrets_of(auth):
@@ -167,7 +167,7 @@ class Injector:
     async def _fill(
         self, api_name: str, api: Api, draft: DraftRequest, placeholders: Mapping[str, str]
     ) -> tuple[DraftRequest, list[str]]:
-        """Fill the places of placeholders. A secret is fetched only when its placeholder is there."""
+        """Fill the places of placeholders. A secret is fetched only if its placeholder occurs in the request."""
         swaps: dict[str, dict[str, str]] = {}
         for kind, auth in self._rules(api).named:
             name = f"{api_name}.{kind}"
@@ -188,7 +188,7 @@ class Injector:
         return draft, filled
 
     async def _put(self, name: str, api: Api, auth: Auth, route: Route, draft: DraftRequest) -> tuple[Outbound, str]:
-        """The head with one credential in it, and where it is."""
+        """Inject one credential into the head; return the head and the credential's place."""
         match auth:
             case Query():
                 return _with_parameter(draft.out, auth.name, await self._vault.get(name, auth.secret))
@@ -226,8 +226,8 @@ def _read_content_hash(headers: Headers) -> bytes:
 
 
 def _can_sign_unseen(auth: SigV4, headers: Headers) -> bool:
-    """Whether a request is signed without a look at its body: S3 takes that over TLS, all take the program's word for
-    what its hash is, which they compare.
+    """Whether a request can be signed without its body: S3 accepts an unsigned body over TLS, and all services accept
+    the hash that the program declares, for they compare it with the body.
     """
     declared = _read_content_hash(headers)
     if _HASH.fullmatch(declared) or declared in {_UNSIGNED, _UNSIGNED_CHUNKS}:
@@ -239,7 +239,7 @@ def _payload_hash(draft: DraftRequest) -> str:
     declared = _read_content_hash(draft.out.headers)
     if draft.body is None and (_HASH.fullmatch(declared) or declared == _UNSIGNED):
         return declared.decode()
-    if declared == _UNSIGNED_CHUNKS:  # the body's own framing says where its trailer begins, and no chunk is signed
+    if declared == _UNSIGNED_CHUNKS:  # the body has aws-chunked framing with a trailer, and its chunks are unsigned
         return declared.decode()
     if declared.startswith(b"STREAMING-"):
         raise Denied(

@@ -1,7 +1,7 @@
-"""Replaces placeholders by secrets: in the parts of a request that the operator named, and in no other.
+"""Replaces placeholders by secrets, only in the parts of a request that the operator named (places).
 
-A placeholder may stand within a value (``Token gp_…``) and within ``Basic``. Each place is filled once. In a header or
-parameter that is a place nothing leaves but what was filled: what else is there is a credential of the program's own.
+A placeholder may be part of a value (``Token gp_…``), also inside ``Basic``. Each place is filled once. A header or
+parameter that is a place leaves only if it was filled: any other value would be a credential of the program's own.
 """
 
 import base64
@@ -21,7 +21,7 @@ from gloveport.errors import Denied
 Swaps: TypeAlias = Mapping[str, str]
 """Secrets by the placeholder that stands for each."""
 
-_MOST_JSON_BYTES = 1 << 20  # what a parser makes of it takes up to thirty times as much
+_MOST_JSON_BYTES = 1 << 20  # parsed, it takes up to thirty times as much memory
 _MOST_FIELDS = 1 << 16
 _ESCAPED_CHARACTERS = 12
 """As many as one character of a name may be written with."""
@@ -31,7 +31,7 @@ _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
 class DraftRequest(Struct, frozen=True, kw_only=True):
-    """A request that is being filled in: its head, and its body where that was read."""
+    """A request that is being filled: its head, and its body if that was read."""
 
     out: Outbound
     body: bytes | None
@@ -59,16 +59,16 @@ def fill_place(place: str, draft: DraftRequest, swaps: Swaps) -> tuple[DraftRequ
 
     Args:
         place: ``header:NAME``, ``query:NAME``, ``form:FIELD`` or ``body:path.to.member``.
-        draft: What is to be sent.
-        swaps: What may be filled in there.
+        draft: The request.
+        swaps: The secrets that may be filled in there, by their placeholders.
 
     Returns:
-        What is to be sent now, and whether a secret was filled in.
+        The filled request, and whether a secret was filled in.
 
     Raises:
-        Denied: A placeholder is in a body that can be read in two ways, or is too large to be read.
+        Denied: A placeholder is in a body that is ambiguous, or too large to be parsed.
 
-    Of a large body it takes time by its size: that is for a thread.
+    For a large body, call it in a thread.
     """
     kind, _, name = place.partition(":")
     out, body = draft.out, draft.body
@@ -140,10 +140,10 @@ def _fill_parameters(text: str, name: str, swaps: Swaps) -> tuple[str, bool]:
 
 
 def _fill_json(body: bytes, path: str, swaps: Swaps) -> tuple[bytes, bool]:
-    """Fill in one string of a JSON text; every other byte of it stays.
+    """Fill one string of a JSON text; every other byte stays unchanged.
 
-    Each occurrence is marked, to learn from the parsed text which of them is the one in the place. The marks begin as
-    placeholders do, so that what precedes them means the same.
+    Each occurrence of a placeholder is replaced by a mark, and the parsed text shows which mark is at the path. Marks
+    begin as placeholders do, so that a backslash before one has the same meaning.
     """
     if len(body) > _MOST_JSON_BYTES:
         raise _too_large(f"{_MOST_JSON_BYTES} bytes")
@@ -162,7 +162,7 @@ def _fill_json(body: bytes, path: str, swaps: Swaps) -> tuple[bytes, bool]:
 
 
 def _find_string(text: str, path: str) -> str | None:
-    """The string at a path of a JSON text; None where it is no JSON, or no string is there."""
+    """Find the string at a path of a JSON text; None if the text is no JSON, or has no string there."""
     try:
         value: object = json.loads(text, object_pairs_hook=_reject_duplicates)
     except (ValueError, RecursionError):
@@ -190,7 +190,7 @@ def _reject_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _swap(text: str, swaps: Swaps, spell: Callable[[str], str]) -> str | None:
-    """The text with the first of each placeholder exchanged; None where there is none."""
+    """Replace the first occurrence of each placeholder; None if there is none."""
     filled_in = text
     for placeholder, secret in swaps.items():
         filled_in = filled_in.replace(placeholder, spell(secret), 1)

@@ -1,4 +1,4 @@
-"""Signs a request as AWS Signature Version 4 has it. Pure: the time is an argument.
+"""Signs a request by AWS Signature Version 4. Pure: the time is an argument.
 
 Checked against the published examples and against signatures of AWS's own client (tests/egress/test_sigv4.py).
 """
@@ -14,13 +14,13 @@ from gloveport.egress.http.heads import Headers, Outbound
 
 _ALGORITHM = "AWS4-HMAC-SHA256"
 _UNRESERVED = "-_.~"
-# Other headers may be changed on the way without harm. These must be signed, and so must all that begin with x-amz-.
+# These headers must be signed, and all that begin with x-amz-. Others may be changed on the way without harm.
 _SIGNED = frozenset({b"host", b"content-type", b"content-md5"})
 _SET_HERE = frozenset({b"authorization", b"x-amz-date", b"x-amz-content-sha256", b"x-amz-security-token"})
 
 
 class SigningKey(Struct, frozen=True, kw_only=True):
-    """A key of AWS, and what it signs for."""
+    """An AWS key, and the region and service that it signs for."""
 
     access_key_id: str
     secret_access_key: str
@@ -33,11 +33,11 @@ def sign(out: Outbound, host: str, payload_hash: str, key: SigningKey, now: date
     """Put date, hash of the body, session token and signature into the head of a request.
 
     Args:
-        out: The head. What it has of these headers is replaced.
-        host: What its ``host`` header will be.
-        payload_hash: SHA-256 of the body in lower-case hex, or what AWS takes instead of it.
-        key: Whose signature it is.
-        now: The time, with a time zone; AWS allows some minutes of difference.
+        out: The head. Its own headers of these names are replaced.
+        host: The request's ``host`` header.
+        payload_hash: SHA-256 of the body in lower-case hex, or a constant that AWS accepts instead.
+        key: The signing key.
+        now: The time, with a time zone; AWS accepts a difference of some minutes.
     """
     stamped = [
         *((name, value) for name, value in out.headers if name not in _SET_HERE),
@@ -64,7 +64,7 @@ def authorization(request: Outbound, payload_hash: str, key: SigningKey, now: da
 
 
 def canonical_request(request: Outbound, payload_hash: str, service: str) -> tuple[str, str]:
-    """The names of the signed headers, and the text whose hash is signed. Bytes of headers stand in it as Latin-1."""
+    """Return the names of the signed headers, and the canonical request, with bytes of headers as Latin-1."""
     path, _, query = request.target.partition("?")
     names, headers = _canonical_headers(request.headers)
     lines = (request.method, _canonical_path(path, service), _canonical_query(query), headers, names, payload_hash)
@@ -72,7 +72,7 @@ def canonical_request(request: Outbound, payload_hash: str, service: str) -> tup
 
 
 def _canonical_path(path: str, service: str) -> str:
-    if service.startswith("s3"):  # a key may hold "//" and ".."; and what is encoded is encoded once
+    if service.startswith("s3"):  # no normalisation, for a key may hold "//" and ".."; encoded once, not twice
         return "/".join(map(_encode_once, path.split("/"))) or "/"
     segments: list[str] = []
     for segment in path.split("/"):
@@ -91,7 +91,7 @@ def _canonical_query(query: str) -> str:
 
 
 def _encode_once(text: str) -> str:
-    """The one spelling of what a text means, whichever of its characters are encoded already."""
+    """Percent-encode a text canonically, whichever of its characters are encoded already."""
     return quote_from_bytes(unquote_to_bytes(text), safe=_UNRESERVED)
 
 

@@ -30,7 +30,7 @@ class LoginRejectedError(UpstreamError):
     """The database has refused the login.
 
     Attributes:
-        answer: What it said, in its protocol's own form, without secrets and bounded. For the program alone.
+        answer: The database's error in its own protocol, scrubbed and bounded. Only the program gets it.
     """
 
     def __init__(self, route: Route, answer: bytes) -> None:
@@ -43,12 +43,12 @@ class LoginRejectedError(UpstreamError):
 
 
 def route_to(name: str, api: Api, auth: DatabaseAuth, host: str, port: int) -> Route:
-    """Make the route to a database, as the operator names it."""
+    """Make the route to a database by the operator's configuration."""
     return Route.to(name, api, "https" if auth.tls else "http", host, port)
 
 
 async def fetch_password(session: EgressSession, name: str, auth: DatabaseAuth, ending: Ending) -> str:
-    """Fetch the password of an account. From here on it is scrubbed.
+    """Fetch the password of an account, which is scrubbed from then on.
 
     Raises:
         UpstreamError: ``secret_unavailable``.
@@ -63,15 +63,15 @@ async def fetch_password(session: EgressSession, name: str, auth: DatabaseAuth, 
 
 
 def quote(session: EgressSession, text: bytes) -> str:
-    """Quote what a server says, to be told to the program: without secrets, printable and bounded."""
+    """Quote a server's text for the program: scrubbed, printable and bounded."""
     return printable(session.clean(text.decode(errors="replace")))[:_MOST_OF_A_MESSAGE]
 
 
 async def read_exactly(wire: SocketStream, size: int) -> bytes:
-    """Read so many bytes, and none of those that follow.
+    """Read exactly so many bytes, and none beyond them.
 
     Raises:
-        OSError: It ends before, or has broken.
+        OSError: The connection ends before, or has broken.
     """
     data = b""
     while len(data) < size:
@@ -83,12 +83,12 @@ async def read_exactly(wire: SocketStream, size: int) -> bytes:
 
 
 async def hang_up(wire: SocketStream, answer: bytes) -> None:
-    """Tell a program why it has no session, and end it; what it still sends is taken for a while.
+    """Send a program the reason why it gets no session, and end the connection, after reading from it for a while.
 
-    To close at once would take back the answer: programs send their first command without waiting.
+    Closing at once would reset the connection and lose the answer: programs send their first command without waiting.
 
     Raises:
-        OSError: It has gone.
+        OSError: The program has disconnected.
     """
     await wire.send(answer)
     wire.finish()
@@ -98,7 +98,7 @@ async def hang_up(wire: SocketStream, answer: bytes) -> None:
 
 
 def limit_login(route: Route) -> AbstractAsyncContextManager[None]:
-    """Bound how long it may take until a server lets somebody in.
+    """Bound the time of a login.
 
     Raises:
         UpstreamError: ``upstream_timeout``.
@@ -118,20 +118,20 @@ class DatabaseServer:
         """Open a connection, without TLS.
 
         Raises:
-            UpstreamError: It can't be reached.
+            UpstreamError: The database can't be reached.
         """
         return cls(await session.gateway.upstreams.dialer.connect(route), route)
 
     async def secure(self, session: EgressSession, protocols: Sequence[str]) -> None:
-        """Go on by TLS.
+        """Start TLS.
 
         Raises:
-            UpstreamError: The server can't prove who it is.
+            UpstreamError: The server's certificate can't be verified.
         """
         await session.gateway.upstreams.dialer.secure(self.wire, self.route, protocols)
 
     async def send(self, data: bytes) -> None:
-        """Send it.
+        """Send data.
 
         Raises:
             UpstreamError: ``upstream_broke_off``.
@@ -140,7 +140,7 @@ class DatabaseServer:
             await self.wire.send(data)
 
     async def read(self, size: int) -> bytes:
-        """Read so many bytes.
+        """Read exactly so many bytes.
 
         Raises:
             UpstreamError: ``upstream_broke_off``.
@@ -153,7 +153,7 @@ class DatabaseServer:
         self.wire.close()
 
     def refuse(self, what: str, *, hint: str = "") -> UpstreamError:
-        """Make the error of a server that is not logged in to: ``what`` completes its name."""
+        """Make the error of a failed login: ``what`` completes a sentence that begins with the server's name."""
         return UpstreamError("bad_response", f"{self.route.host}:{self.route.port} {what}", hint=hint)
 
     @contextlib.contextmanager

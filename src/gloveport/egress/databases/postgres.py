@@ -1,7 +1,7 @@
-"""Serves PostgreSQL clients: answers the start-up, logs in to the server for them, and then passes on the bytes.
+"""Serves PostgreSQL clients: answers their start-up, logs in to the server for them, and then relays bytes.
 
-Programs are asked for no password. They may open TLS to us, as their connection strings often demand. A query is
-cancelled only where its session is one of the run's own.
+Programs are not asked for a password. They may use TLS to us, as their connection strings often demand. A program may
+cancel only queries of its own run's sessions.
 """
 
 import contextlib
@@ -48,11 +48,11 @@ _NOT_ALLOWED, _NO_SERVER, _MALFORMED = "28000", "08001", "08P01"  # SQLSTATE
 
 
 async def serve_postgres(session: EgressSession, wire: SocketStream, name: str, api: Api, host: str, port: int) -> None:
-    """Answer a PostgreSQL client until it or the server has ended. Why there is no session is told as servers do.
+    """Serve a PostgreSQL client until it or the server has ended. A refusal is sent as PostgreSQL's own error.
 
     Raises:
-        OSError: The program's end broke, or says nothing.
-        AuditError: It can't be written down.
+        OSError: The program's connection broke, or is silent.
+        AuditError: The audit log can't be written.
     """
     try:
         with anyio.fail_after(LOGIN_SECONDS):
@@ -67,7 +67,7 @@ async def serve_postgres(session: EgressSession, wire: SocketStream, name: str, 
     (auth,) = (auth for auth in api.auth if isinstance(auth, Postgres))
     route = route_to(name, api, auth, host, port)
     if code == _CANCEL:
-        with contextlib.suppress(Denied, UpstreamError):  # to which servers answer nothing either
+        with contextlib.suppress(Denied, UpstreamError):  # servers don't answer a cancel request either
             await _cancel(session, route, body)
         return
     try:
@@ -102,11 +102,11 @@ async def _serve_session(
 
 
 async def _pass_settings(session: EgressSession, wire: SocketStream, server: DatabaseServer) -> bytes:
-    """Pass on what a server tells about a session until it is ready for queries: the key by which those are cancelled.
+    """Relay a server's messages until it is ready for queries; return the key that cancels queries of the session.
 
     Raises:
-        OSError: The program's end broke.
-        UpstreamError: The server does not get there.
+        OSError: The program's connection broke.
+        UpstreamError: The server does not become ready.
     """
     key = b""
     for _ in range(_MOST_SETTINGS):
@@ -121,7 +121,7 @@ async def _pass_settings(session: EgressSession, wire: SocketStream, server: Dat
 
 
 async def _cancel(session: EgressSession, route: Route, key: bytes) -> None:
-    """Ask for the end of a query of the run's own. Others' keys are short enough to be guessed."""
+    """Cancel a query of the run's own sessions only: keys of other sessions are short enough to be guessed."""
     if not key or (route.host, route.port, key) not in session.sessions:
         denial = Denied("no_such_session", "No session of this run can be cancelled by that key.", hint=FINAL)
         session.deny(denial, method="CONNECT", url=f"postgres://{route.host}:{route.port}")
@@ -132,7 +132,7 @@ async def _cancel(session: EgressSession, route: Route, key: bytes) -> None:
         with contextlib.closing(await _connect(session, route)) as server:
             await server.send(struct.pack("!II", 8 + len(key), _CANCEL) + key)
             with contextlib.suppress(OSError):
-                await server.wire.receive()  # it ends when that is done
+                await server.wire.receive()  # the server closes the connection when it has cancelled the query
 
 
 async def _connect(session: EgressSession, route: Route) -> DatabaseServer:
@@ -149,16 +149,16 @@ async def _connect(session: EgressSession, route: Route) -> DatabaseServer:
 
 async def _ask_for_tls(server: DatabaseServer) -> None:
     await server.send(struct.pack("!II", 8, _SSL))
-    # One byte and no more: what may follow it unencrypted is no handshake to TLS.
+    # One byte and no more: a man in the middle could inject unencrypted bytes after it.
     if await server.read(1) != b"S":
         hint = "The owner has to turn it on there; `tls = false` is for private addresses."
         raise UpstreamError("tls_failed", f"{server.route.host}:{server.route.port} does not offer TLS.", hint=hint)
 
 
 async def _read_start(session: EgressSession, wire: SocketStream, host: str) -> tuple[int, bytes]:
-    """Read the first message that is no question for encryption: its code, and what stands behind it.
+    """Read the first message that is no request for encryption; return its code, and the rest.
 
-    Nothing is read ahead: what a program sends unencrypted behind its question for TLS is no handshake to TLS.
+    Nothing is read ahead: unencrypted bytes after a request for TLS must not be taken for part of the TLS session.
     """
     for _ in range(_MOST_NEGOTIATIONS + 1):
         length, code = struct.unpack("!II", await read_exactly(wire, 8))
@@ -175,7 +175,7 @@ async def _read_start(session: EgressSession, wire: SocketStream, host: str) -> 
 
 
 def _welcome(asked: Mapping[str, str], version: int) -> bytes:
-    """Say that the program is logged in, and by which protocol."""
+    """Make the answer that the program is logged in, with the negotiated protocol."""
     extensions = [key for key in asked if key.startswith(EXTENSION)]
     welcome = pack(b"R", bytes(4))
     if version == _VERSION_3_0 and not extensions:

@@ -1,7 +1,7 @@
-"""Logs in to a PostgreSQL server: by SCRAM-SHA-256, bound to the TLS session where the server can do that, or, to a
-server that has proved by TLS who it is, by what it asks for.
+"""Logs in to a PostgreSQL server: by SCRAM-SHA-256, with channel binding if the server supports it; or, to a server
+that TLS has verified, by the method that it demands.
 
-Without TLS only SCRAM counts: it does not tell the password, and the server proves that it knows it.
+Without TLS only SCRAM is used: it does not send the password, and the server proves that it knows the password.
 """
 
 import hashlib
@@ -76,14 +76,14 @@ async def log_in(
     """Begin a session, until the server has said yes.
 
     Args:
-        session: The way out of the execution that asks.
-        server: By TLS where the account says so.
+        session: The outbound session of the execution.
+        server: The server, over TLS if the account demands it.
         auth: The account.
-        password: Its password.
-        parameters: What the session begins with, besides the user.
+        password: The account's password.
+        parameters: The parameters of the start-up message besides the user.
 
     Raises:
-        UpstreamError: The server refuses, has not proved who it is, or asks for what we can't or don't do.
+        UpstreamError: The server refuses, does not prove its identity, or demands an unsupported method.
     """
     texts = pack_texts(*(text for pair in {"user": auth.username, **parameters}.items() for text in pair))
     await server.send(struct.pack("!II", 9 + len(texts), 3 << 16) + texts + b"\0")
@@ -96,7 +96,7 @@ async def log_in(
         await server.send(pack(b"p", pack_texts(password)))
     elif method == _MD5 and len(data) == 4:
         await server.send(pack(b"p", pack_texts(f"md5{_md5(_md5(password + auth.username).encode() + data)}")))
-    elif method == _OK:  # it asks nobody who comes from here, and has proved by TLS who it is
+    elif method == _OK:  # a verified server that trusts connections from here needs no password
         return
     else:
         raise server.refuse(f"asks for a login of a kind that Gloveport does not know ({method}).", hint=_HINT)
@@ -106,7 +106,7 @@ async def log_in(
 
 
 async def _read_demand(session: EgressSession, server: DatabaseServer) -> tuple[int, bytes]:
-    """What a server wants next of who logs in."""
+    """Read the server's next authentication request."""
     kind, body = await read_message(session, server)
     if kind != b"R" or len(body) < 4:
         raise server.refuse("does not speak as PostgreSQL does.")
@@ -114,7 +114,7 @@ async def _read_demand(session: EgressSession, server: DatabaseServer) -> tuple[
 
 
 async def _log_in_by_scram(session: EgressSession, server: DatabaseServer, password: str, offered: bytes) -> None:
-    # 16 ms and 3 MiB that no server needs which logs in nowhere.
+    # Imported late: it takes 16 ms and 3 MiB, which most configurations do not need.
     scramp = await to_thread.run_sync(importlib.import_module, "scramp")
     binding = None if server.wire.certificate is None else _make_binding(server.wire.certificate)
     known = _MECHANISMS if binding else _UNBOUND_MECHANISMS
@@ -122,7 +122,7 @@ async def _log_in_by_scram(session: EgressSession, server: DatabaseServer, passw
     if not mechanisms:
         raise server.refuse("offers no login of a kind that Gloveport knows.", hint=_HINT)
     try:
-        # The user is known from the start; what is said here is not looked at, and may not be empty.
+        # PostgreSQL ignores the user name in SCRAM, but it may not be empty.
         client = scramp.ScramClient(mechanisms, "*", password, channel_binding=binding)
     except scramp.ScramException as error:
         message = f"The password of the API {server.route.api!r} has characters that SCRAM does not allow."
@@ -151,7 +151,7 @@ async def _read_step(session: EgressSession, server: DatabaseServer, step: int) 
 
 
 def _make_binding(certificate: bytes) -> tuple[str, bytes] | None:
-    """What binds the login to the server's certificate (RFC 5929, 4); none where that has no hash of its own."""
+    """Make the channel binding to the server's certificate (RFC 5929, 4); None if its signature has no hash."""
     try:
         read = x509.load_der_x509_certificate(certificate)
         hashed = read.signature_hash_algorithm

@@ -1,6 +1,6 @@
-"""Parses the start-up message of a PostgreSQL client, strictly, and decides what of it is passed on. Pure.
+"""Parses the start-up message of a PostgreSQL client, strictly, and selects the parameters to pass on. Pure.
 
-The user is the owner's, and ``options``, by which poolers are told to whom a login goes, are taken apart.
+The user is replaced by the owner's. ``options`` are parsed and filtered: they could tell a pooler another server.
 """
 
 import re
@@ -30,10 +30,10 @@ _OPTION = re.compile(r"(--)?([A-Za-z_-]+)=(.*)", re.DOTALL)
 
 
 def parse_parameters(body: bytes) -> dict[str, str]:
-    """Read names and values, each ended by a null character, and all of them by another one.
+    """Parse names and values, each with a null character at the end, and one more after the last.
 
     Raises:
-        Denied: It is something else.
+        Denied: The body has another format.
     """
     fields = body[:-1].split(b"\0")
     if not body.endswith(b"\0") or fields.pop() or len(fields) % 2:
@@ -52,12 +52,12 @@ def parse_parameters(body: bytes) -> dict[str, str]:
 
 
 def malformed_start(what: str) -> Denied:
-    """Make the refusal of what is no start of a session."""
+    """Make the refusal of a malformed start-up message."""
     return Denied("bad_request", f"This is no start of a session: {what}.", hint="Use a client of PostgreSQL.")
 
 
 def choose_database(auth: Postgres, asked: Mapping[str, str]) -> str:
-    """Choose the database that is meant. Where a program names none, clients name the one of the user's name."""
+    """Choose the database. Clients that were given none send one with the name of the user."""
     database = asked.get("database", "")
     if auth.databases and database not in auth.databases and database in {"", asked.get("user")}:
         return auth.databases[0]
@@ -65,10 +65,10 @@ def choose_database(auth: Postgres, asked: Mapping[str, str]) -> str:
 
 
 def allow_parameters(asked: Mapping[str, str]) -> dict[str, str]:
-    """Select the parameters of a start that are passed on, besides the database.
+    """Select the parameters that are passed on, besides the database.
 
     Raises:
-        Denied: There is more than is allowed.
+        Denied: There is a parameter that is not allowed.
     """
     options = _parse_options(asked.get("options", ""))
     passed = {key: text for key, text in asked.items() if key not in {"user", "database", "options"}} | options
@@ -84,10 +84,10 @@ def allow_parameters(asked: Mapping[str, str]) -> dict[str, str]:
 
 
 def _parse_options(text: str) -> dict[str, str]:
-    """Take ``-c name=value --name=value`` apart as servers do: to poolers other words say whose server is meant.
+    """Parse ``-c name=value --name=value`` as servers do. Any other word could tell a pooler another server.
 
     Raises:
-        Denied: It holds something else.
+        Denied: There is another word.
     """
     options = {}
     words = iter(_WORD.findall(text))

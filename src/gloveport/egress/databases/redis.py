@@ -1,7 +1,7 @@
-"""Serves Redis clients: logs in to the server for them, and then passes on the bytes.
+"""Serves Redis clients: logs in to the server for them, and then relays bytes.
 
-A program that begins with a login of its own, as libraries do that were given any password, is told that it is logged
-in. Later ones are passed on: whoever knows another account's password may use it, as everywhere.
+A program that begins with its own login, as libraries do if they were given any password, gets the answer that it is
+logged in. Later logins are passed on: a program that knows another account's password may use it, as everywhere.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ _WORD = re.compile(rb"\$([0-9]{1,4})\r\n")
 _LOGIN = re.compile(rb"\*[1-9][0-9]?\r\n\$[45]\r\n(?:AUTH|HELLO)\r\n", re.IGNORECASE)
 _RIGHTS = {
     (b"CONFIG", b"GET", b"requirepass"): "read the password (CONFIG GET)",
-    (b"ACL", b"SETUSER", b"default"): "give itself every right (ACL SETUSER)",  # without a rule it changes nothing
+    (b"ACL", b"SETUSER", b"default"): "give itself every right (ACL SETUSER)",  # without a rule, a no-op
 }
 _PASSING = re.compile(rb"-(?!ERR |NOPERM |NOAUTH )")
 """What a server says that is busy, or loads: not that a command is unknown, or forbidden."""
@@ -40,13 +40,13 @@ _LONGEST_BEGINNING = len(b"*99\r\n$5\r\nHELLO\r\n")
 
 
 async def serve_redis(session: EgressSession, wire: SocketStream, name: str, api: Api, host: str, port: int) -> None:
-    """Answer a Redis client until it or the server has ended. Why there is no session is told as servers do.
+    """Serve a Redis client until it or the server has ended. A refusal is sent as Redis' own error.
 
     Raises:
-        OSError: The program's end broke.
-        AuditError: It can't be written down.
+        OSError: The program's connection broke.
+        AuditError: The audit log can't be written.
     """
-    first = await wire.peek()  # programs speak first
+    first = await wire.peek()  # Redis clients send first
     if not first:
         return
     if first == _HANDSHAKE:
@@ -78,7 +78,7 @@ async def serve_redis(session: EgressSession, wire: SocketStream, name: str, api
 
 
 async def _log_in(session: EgressSession, server: DatabaseServer, auth: Redis, password: str) -> None:
-    # A program becomes again who it was before the login: by RESET.
+    # By RESET a program becomes the default user again, so that must not have rights either.
     hint = "The owner has to give the default user a password, or to turn it off: ACL SETUSER default off"
     await _require_few_rights(session, server, "Whoever has no password", hint)
     words = [b"AUTH", *([auth.username.encode()] if auth.username else []), password.encode()]
@@ -93,14 +93,14 @@ async def _log_in(session: EgressSession, server: DatabaseServer, auth: Redis, p
 
 
 async def _require_few_rights(session: EgressSession, server: DatabaseServer, who: str, hint: str) -> None:
-    """Go on only where this user can't come by the password: the server keeps it as it is.
+    """Require that this user can't read the account's password, which the server stores in clear text.
 
     Raises:
-        UpstreamError: It can, or nobody can tell now.
+        UpstreamError: The user can, or it can't be determined now.
     """
     for words, what in _RIGHTS.items():
         answer = await _ask(server, words)
-        if _PASSING.match(answer):  # it may be allowed afterwards
+        if _PASSING.match(answer):  # a temporary error does not show that the user lacks the right
             raise _reject(session, server, answer)
         if not answer.startswith(b"-"):
             message = f"{who} may {what} at {server.route.host}:{server.route.port}."
@@ -112,7 +112,7 @@ def _reject(session: EgressSession, server: DatabaseServer, answer: bytes) -> Lo
 
 
 async def _ask(server: DatabaseServer, words: Sequence[bytes]) -> bytes:
-    """Send a command and give the first line of its answer. Servers say nothing but answers."""
+    """Send a command, and return the first line of its answer; servers send nothing unasked."""
     await server.send(_pack(words))
     line = b""
     while not line.endswith(b"\r\n") and len(line) < _LONGEST_LINE:
@@ -121,14 +121,14 @@ async def _ask(server: DatabaseServer, words: Sequence[bytes]) -> bytes:
 
 
 async def _take_login(wire: SocketStream) -> bytes:
-    """Answer the login with which a program begins, if it does. What else it has said is to be passed on."""
+    """Answer the login that a program begins with, if it does; return the data to be passed on."""
     data = b""
     while len(data) <= _LONGEST_LOGIN and (len(data) < _LONGEST_BEGINNING or _LOGIN.match(data)):
         piece = await wire.receive(_LONGEST_LOGIN)
         data += piece
         try:
             words, rest = _parse_command(data)
-        except ValueError:  # it is none that is looked at
+        except ValueError:  # no command, or one with a long word
             break
         name = words[0].upper() if words else b""
         if name == b"AUTH":
@@ -142,10 +142,10 @@ async def _take_login(wire: SocketStream) -> bytes:
 
 
 def _parse_command(data: bytes) -> tuple[list[bytes], bytes]:
-    """Give the words of the first command, where all of it is there, and what follows it.
+    """Parse the first command into words, if it is complete; return them and the rest of the data.
 
     Raises:
-        ValueError: It is none, or a long one.
+        ValueError: The data is no command, or a long one.
     """
     words: list[bytes] = []
     command = _COMMAND.match(data)

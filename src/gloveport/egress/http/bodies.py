@@ -1,4 +1,4 @@
-"""Reads bodies of HTTP/1.1 messages from what comes on a connection, and writes chunks. Pure."""
+"""Reads bodies of HTTP/1.1 messages from received data, and writes chunks. Pure."""
 
 import re
 from dataclasses import dataclass, field
@@ -17,26 +17,26 @@ class BodyReader:
     """Reads one body as it comes.
 
     Attributes:
-        framing: Where it ends; without a length and chunks, where the connection ends.
-        ended: Whether all of it has been taken.
-        trailers: What came after its last chunk.
+        framing: Where the body ends; without length and chunks, with the connection.
+        ended: Whether the whole body was taken.
+        trailers: The trailer fields after the last chunk.
     """
 
     framing: Framing
     ended: bool = False
     trailers: Headers = ()
     _left: int = field(init=False)
-    """Bytes that are still to come, of it or of the present chunk with its line end."""
+    """Bytes still to come of the body, or of the current chunk with its line end."""
 
     def __post_init__(self) -> None:
         self._left = self.framing.length or 0
         self.ended = self.framing.length == 0
 
     def take(self, buffer: bytearray) -> bytes:
-        """Take what is there of it, at most some 64 KiB; nothing where more has to come first.
+        """Take received data of the body, at most some 64 KiB; empty if more has to come first.
 
         Raises:
-            Malformed: It is framed wrongly.
+            Malformed: The framing is wrong.
         """
         if self.ended:
             return b""
@@ -50,12 +50,12 @@ class BodyReader:
         return piece
 
     def finish(self) -> bool:
-        """Nothing more comes on the connection. Tell whether that is where it ends."""
+        """Note the end of the connection; return whether the body may end there."""
         self.ended = self.ended or self.framing == (None, False)
         return self.ended
 
     def _take_chunks(self, buffer: bytearray) -> bytes:
-        """What has come at once goes on at once: chunks may have a byte each."""
+        """Take all received chunks as one piece: each may have a single byte."""
         pieces: list[bytes] = []
         size = 0
         while len(pieces) < _CHUNKS_AT_ONCE and size < CHUNK_BYTES and not self.ended:
@@ -73,7 +73,7 @@ class BodyReader:
         return b"".join(pieces)
 
     def _begin_chunk(self, buffer: bytearray) -> bool:
-        """Read a chunk's size, or, after the last chunk, the trailers. Tell whether there is one now."""
+        """Read a chunk's size, or after the last chunk the trailers; return whether a chunk follows."""
         line = _CHUNK.match(buffer)
         if line is None:
             if b"\n" in buffer or len(buffer) > _LINE_BYTES:
@@ -109,7 +109,7 @@ class BodyReader:
 
 
 def encode_chunk(data: bytes) -> bytes:
-    """Encode a piece of a body as a chunk. Not of nothing, which would be the last one."""
+    """Encode a piece of a body as a chunk. It must not be empty: that would be the last chunk."""
     return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
 
 

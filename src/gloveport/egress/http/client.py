@@ -1,4 +1,4 @@
-"""HTTP/1.1 client: sends a request on a connection and reads its response. Where that ends is never guessed."""
+"""HTTP/1.1 client: sends a request on a connection and reads its response. The end of a body is never guessed."""
 
 import contextlib
 import functools
@@ -42,7 +42,7 @@ _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 
 class UnansweredError(UpstreamError):
-    """It broke off before the first byte of an answer: perhaps the server had hung up before the request came."""
+    """The connection broke before the first byte of an answer: perhaps the server had closed it before the request."""
 
 
 class ClientConnection:
@@ -50,7 +50,7 @@ class ClientConnection:
 
     Attributes:
         used: Whether it has carried an exchange.
-        idle_since: When it carried something last, by the monotonic clock.
+        idle_since: When its last exchange ended, by the monotonic clock.
     """
 
     def __init__(self, wire: SocketStream, route: Route) -> None:
@@ -64,14 +64,14 @@ class ClientConnection:
     async def exchange(
         self, tasks: TaskGroup, out: Outbound, body: Body, length: int | None, hop: Headers = ()
     ) -> "Response":
-        """Send a request, and wait for the head of its answer.
+        """Send a request, and wait for the head of its response.
 
         Args:
-            tasks: Where a long body is sent.
-            out: Its head; whatever in it is about framing is left out.
-            body: All of it, or piece by piece.
-            length: Of a body that comes piece by piece, in bytes, where it is known.
-            hop: Headers for this connection alone, as an upgrade has them.
+            tasks: Runs the task that sends a streamed body.
+            out: The request's head; its framing headers are left out.
+            body: The whole body, or an iterator of its pieces.
+            length: Bytes of a streamed body, if known.
+            hop: Headers for this connection alone, such as those of an upgrade.
 
         Raises:
             UpstreamError: ``bad_request``, ``bad_response`` or ``upstream_broke_off``; ``UnansweredError`` before
@@ -87,7 +87,7 @@ class ClientConnection:
         return response
 
     def is_ready(self) -> bool:
-        """Whether it can carry one more request, as far as can be told."""
+        """Whether the connection can carry one more request, as far as we can see."""
         return self._wire.is_quiet()
 
     def close(self) -> None:
@@ -95,7 +95,7 @@ class ClientConnection:
         self._wire.close()
 
     def _head(self, out: Outbound, body: Body, length: int | None, hop: Headers) -> bytes:
-        """Make the head. Its framing is made here and nowhere else."""
+        """Make the head. Only this method makes framing headers of requests."""
         if out.method == "CONNECT":
             raise UpstreamError("bad_request", "CONNECT asks for a tunnel, and this is no proxy.")
         headers = [(b"host", self._host)]
@@ -116,14 +116,14 @@ class ClientConnection:
 
 
 class Response:
-    """A response that comes. It is its own body: an iterator of pieces of at most 64 KiB, without transfer coding.
+    """A response. It is an iterator of its body's pieces of at most 64 KiB, without transfer coding.
 
     Attributes:
         status: 101, or 200 and above.
-        headers: Without what is for one connection alone.
-        length: What ``content-length`` said. Where no body comes (``HEAD``, 304) that of the body that is not sent.
-        upgraded: After status 101: the connection; no body then.
-        ahead: What had come on the upgraded connection already.
+        headers: The headers without the hop-by-hop ones.
+        length: The value of ``content-length``. For ``HEAD`` and 304 it is that of a body which is not sent.
+        upgraded: The connection after status 101; there is no body then.
+        ahead: Data that was received on the upgraded connection already.
     """
 
     def __init__(self, wire: SocketStream, name: str, method: str, hop: Headers) -> None:
@@ -143,7 +143,7 @@ class Response:
 
     @property
     def trailers(self) -> Headers:
-        """What came after the last chunk."""
+        """The trailer fields after the last chunk."""
         return _drop_hop_by_hop(self._body.trailers)
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -155,18 +155,18 @@ class Response:
                 piece = self._body.take(self._buffer)
             if piece:
                 if self._buffer:
-                    await checkpoint()  # a fast server shall not keep the others waiting
+                    await checkpoint()  # a fast server must not keep other tasks from running
                 return piece
             if self._body.ended:
                 raise StopAsyncIteration
             if not await self._receive():
                 if not self._body.finish():
                     raise self._broke_off("it hung up")
-                if self._wire.torn:  # the answer ends with the connection, which anybody on the way can end
+                if self._wire.torn:  # without close_notify, anybody on the way may have ended the connection
                     raise self._broke_off("it hung up without ending its TLS, so this may not be all")
 
     async def begin(self, tasks: TaskGroup, head: bytes, body: Body, length: int | None) -> None:
-        """Send the request and wait for the head of its answer."""
+        """Send the request and wait for the head of the response."""
         if body is None or (isinstance(body, bytes) and len(body) <= AT_ONCE_BYTES):
             self._sent = await self._send(head + (body or b""))
         else:
@@ -176,7 +176,7 @@ class Response:
         await self._read_head()
 
     async def end(self) -> bool:
-        """Leave it, and tell whether its connection can carry another. One that can't is closed."""
+        """End the exchange; return whether the connection can carry another, and close it if not."""
         if self._upload is not None:
             await self._upload.stop()
         if self._sent and self._body.ended and self._persists and not self._buffer:
@@ -185,11 +185,11 @@ class Response:
         return False
 
     async def _send(self, data: bytes) -> bool:
-        """Send it, and tell whether it was sent."""
+        """Send data; return whether it was sent."""
         try:
             await self._wire.send(data)
         except OSError:
-            return False  # the server may have answered before it hung up: what it said is still to be read
+            return False  # the server may have answered before it closed the connection: read that answer
         return True
 
     async def _send_all(self, head: bytes, pieces: AsyncIterator[bytes], length: int | None) -> None:
@@ -233,7 +233,7 @@ class Response:
         self._persists = self._persists and self._body.framing != _ENDLESS
 
     async def _find_end(self, room: int) -> int:
-        """Receive until a head is whole, and tell where it ends."""
+        """Receive until a head is complete; return where it ends."""
         seen = 0
         with self._refuse_malformed():
             while not (end := find_end(self._buffer, _HEAD_LINES, seen)):
@@ -270,10 +270,10 @@ class Response:
 
 
 class _Upload:
-    """Sends a body in a task of its own: a server may answer before it has read all, and then it is stopped.
+    """Sends a body in its own task, which is stopped if the server answers before it has read the whole body.
 
     Attributes:
-        fault: What ``send`` raised: the body's own trouble. What the connection raises is told by the answer.
+        fault: The exception of the body's source. Errors of the connection are reported by reading the response.
     """
 
     def __init__(self, tasks: TaskGroup, send: Callable[[], Awaitable[None]], give_up: Callable[[], None]) -> None:
@@ -283,7 +283,7 @@ class _Upload:
         tasks.start_soon(self._run, send, give_up)
 
     async def stop(self) -> None:
-        """Stop it, and return when nothing of it goes on: nobody reads from the body any more."""
+        """Stop the task, and wait until it has ended, so that it does not read from the body any more."""
         self._scope.cancel()
         with anyio.CancelScope(shield=True):
             await self._ended.wait()
@@ -294,7 +294,7 @@ class _Upload:
                 await send()
         except Exception as fault:  # noqa: BLE001 - it is raised where the answer is awaited
             self.fault = fault
-            give_up()  # so that nobody waits for an answer that can't come
+            give_up()  # wakes up whoever waits for an answer, which can't come now
         finally:
             self._ended.set()
 

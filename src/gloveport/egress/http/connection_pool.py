@@ -1,8 +1,8 @@
-"""Pools connections to servers: kept between requests, shared by executions.
+"""Pools connections to servers, which are kept between requests and shared by executions.
 
-A connection is kept for its route and for nothing else: one that was allowed, resolved and verified under other terms
-is another. One that may be somebody's is not kept. What may have been done by a server is not sent a second time,
-unless doing it twice is the same.
+A connection is kept for its exact route: one that was allowed, resolved or verified on other terms is not used. A
+connection that may be authenticated itself is not kept. A request that the server may have processed is not sent again,
+unless it is idempotent.
 """
 
 import contextlib
@@ -38,15 +38,15 @@ _WEBSOCKET: Headers = ((b"connection", b"Upgrade"), (b"upgrade", b"websocket"))
 
 
 class ConnectionPool:
-    """Connections to all servers. A context; leaving it closes them.
+    """Connections to all servers. A context manager; leaving it closes them.
 
     Attributes:
-        dialer: Opens those that the pool does not keep.
+        dialer: Opens new connections.
 
     Args:
-        resolve: Instead of what the host's own resolver says.
-        idle_seconds: How long a connection is kept that carries nothing.
-        proxy: Through which it goes where that serves the route.
+        resolve: Resolves names instead of the host's own resolver.
+        idle_seconds: How long an idle connection is kept.
+        proxy: The upstream proxy for the routes that it serves.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ConnectionPool:
         self.dialer = Dialer(resolve)
         self._proxy = proxy
         self._idle_seconds = idle_seconds
-        self._idle: list[ClientConnection] = []  # few: the one that has been idle longest is the first
+        self._idle: list[ClientConnection] = []  # the one that has been idle longest is the first
         self._tasks: TaskGroup
 
     async def __aenter__(self) -> Self:
@@ -79,15 +79,15 @@ class ConnectionPool:
     async def exchange(
         self, route: Route, out: Outbound, body: Body, *, length: int | None = None
     ) -> AsyncIterator[Response]:
-        """Send a request. The context begins with the head of the answer; leaving it gives up what has not come.
+        """Send a request; yield the response when its head has come. Leaving the context drops the rest of it.
 
-        Redirects are answers like others.
+        Redirects are not followed.
 
         Args:
-            route: Where to.
-            out: Its head.
-            body: All of it, or piece by piece: then it is read in another task, until the context is left.
-            length: Of a body that comes piece by piece, in bytes, where it is known.
+            route: Where the request goes.
+            out: The request's head.
+            body: The whole body, or an iterator of its pieces, which another task reads until the context is left.
+            length: Bytes of a streamed body, if known.
 
         Raises:
             UpstreamError: ``name_not_found``, ``address_refused``, ``upstream_unreachable``, ``upstream_timeout``,
@@ -102,7 +102,7 @@ class ConnectionPool:
 
     @contextlib.asynccontextmanager
     async def open_websocket(self, route: Route, out: Outbound) -> AsyncIterator[Response]:
-        """Ask for an upgrade to WebSocket, on a connection of its own, which the context closes.
+        """Request an upgrade to WebSocket, on a new connection, which the context closes.
 
         Raises:
             UpstreamError: As ``exchange``.
@@ -111,7 +111,7 @@ class ConnectionPool:
             yield await connection.exchange(self._tasks, out, None, None, _WEBSOCKET)
 
     async def post(self, route: Route, out: Outbound, body: bytes) -> tuple[int, Headers, bytes]:
-        """Send a small request on a connection of its own, and give status, headers and body of its answer.
+        """Send a small request on a new connection; return status, headers and body of the response.
 
         Raises:
             UpstreamError: As ``exchange``, or ``upstream_timeout`` when it takes more than 30 s in all.
@@ -130,7 +130,7 @@ class ConnectionPool:
     async def _send(
         self, route: Route, out: Outbound, body: Body, length: int | None
     ) -> tuple[ClientConnection, Response]:
-        """Send a request on some connection: once more on a fresh one, where that does nothing twice."""
+        """Send a request on a kept or new connection; again on a new one, if that can't do anything twice."""
         connection = self._take(route) or await self._dial(route)
         repeatable = connection.used and out.method in _IDEMPOTENT and (body is None or isinstance(body, bytes))
         try:
@@ -147,7 +147,7 @@ class ConnectionPool:
         return ClientConnection(await self.dialer.dial(route), route)
 
     def _take(self, route: Route) -> ClientConnection | None:
-        """Give a connection that is known to be good: the one used last, for it is the likeliest to live."""
+        """Take a ready connection of this route, the one used last: it is the least likely to be closed soon."""
         for connection in reversed([known for known in self._idle if known.route == route]):
             self._idle.remove(connection)
             if connection.is_ready():
@@ -156,7 +156,7 @@ class ConnectionPool:
         return None
 
     def _keep(self, connection: ClientConnection, out: Outbound, response: Response) -> None:
-        """Keep it for others; where there are too many the one goes that has been idle longest."""
+        """Keep a connection; if there are too many, drop the one that has been idle longest."""
         if _authenticates(b"authorization", out.headers) or _authenticates(b"www-authenticate", response.headers):
             connection.close()
             return
@@ -178,7 +178,7 @@ class ConnectionPool:
 
 
 def _authenticates(name: bytes, headers: Headers) -> bool:
-    """Whether a header of this name has to do with the connection itself."""
+    """Whether a header of this name authenticates the connection itself, as NTLM does."""
     return any(said == name and _OF_CONNECTION.search(value) is not None for said, value in headers)
 
 

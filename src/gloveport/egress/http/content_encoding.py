@@ -1,7 +1,7 @@
-"""Decodes a body's content encodings as it streams. What comes out at once is bounded, whatever the body claims to be.
+"""Decodes a body's content encodings as it streams, with bounded memory whatever the body holds.
 
-A kilobyte may stand for a megabyte, and three layers of that for a terabyte: nothing here grows with it. Each piece is
-made when it is asked for, and is about 64 KiB at most; windows are limited, as RFC 9659 has it, to 8 MiB.
+A kilobyte may decompress to a megabyte, and through three layers to a terabyte. So each decoded piece is made when it
+is asked for, and has about 64 KiB at most; windows are limited to 8 MiB, as by RFC 9659.
 """
 
 import zlib
@@ -21,28 +21,28 @@ MAX_LAYERS = 3
 WRITE_BYTES = 1 << 14
 PIECE_BYTES = 1 << 16
 WINDOW_BYTES = 8 << 20
-ZSTD_SLICE_BYTES = 64  # four bytes can stand for a block of 128 KiB, and the library decodes whatever it is given
+ZSTD_SLICE_BYTES = 64  # four bytes may decode to a block of 128 KiB, and the library decodes all input at once
 
 
 class _Codec(Protocol):
-    def feed(self, data: bytes) -> Iterator[bytes]: ...  # what the bytes stand for; to be exhausted before more is fed
+    def feed(self, data: bytes) -> Iterator[bytes]: ...  # the decoded pieces; exhaust them before the next ``feed``
     def is_whole(self) -> bool: ...  # whether the content may end here
 
 
 class Decoder:
-    """Takes all codings off one body. After an error it is of no use."""
+    """Decodes all content encodings of one body. It can't be used after an error."""
 
     def __init__(self, layers: Sequence[_Codec]) -> None:
         self._layers = tuple(layers)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """What these bytes stand for, piece by piece. To be exhausted before more is fed.
+        """Decode data, piece by piece. Exhaust the iterator before the next ``feed``.
 
-        Pieces may be empty: a few bytes may stand for hours of work from which nothing comes, and whoever takes the
-        pieces has to let others have their turn.
+        Pieces may be empty: a few bytes may cause hours of work without output, so the consumer has to yield to other
+        tasks between pieces.
 
         Raises:
-            UpstreamError: ``broken_encoding``: it is not what it was said to be.
+            UpstreamError: ``broken_encoding``: the data is not in the declared encoding.
         """
         try:
             yield from _decode_through(self._layers, data)
@@ -50,10 +50,10 @@ class Decoder:
             raise _make_error("is damaged") from error
 
     def finish(self) -> None:
-        """Nothing more comes.
+        """Note the end of the data.
 
         Raises:
-            UpstreamError: ``broken_encoding``: it broke off.
+            UpstreamError: ``broken_encoding``: the data is truncated.
         """
         if not all(layer.is_whole() for layer in self._layers):
             raise _make_error("breaks off")
@@ -109,7 +109,7 @@ class _Gzip:
 
 
 class _Deflate:
-    """A zlib stream, RFC 1950, or what some servers send instead: the bare deflate stream in it, RFC 1951."""
+    """A zlib stream, RFC 1950; or a raw deflate stream, RFC 1951, which some servers send instead."""
 
     def __init__(self) -> None:
         self._head = b""

@@ -1,7 +1,7 @@
 """Parses and writes heads of HTTP/1.1 messages, strictly (RFC 9112). Pure.
 
-What two readers could read in two ways is refused: folded lines, a line end that is no CR LF, control characters,
-spaces around a name, two lengths. Whatever is accepted here h11 reads in the same way, which a test tries.
+Heads that two parsers could read differently are refused: folded lines, line ends other than CR LF, control characters,
+spaces around a name, two lengths. h11 reads every accepted head in the same way, which a test checks.
 """
 
 import re
@@ -33,10 +33,10 @@ _END = b"\r\n\r\n"
 
 
 class Malformed(Exception):  # noqa: N818 - the far end's fault, which is told to it
-    """What came is no HTTP/1.1, or too much of it.
+    """Received data is no HTTP/1.1, or too large.
 
     Attributes:
-        status: What a server answers to that.
+        status: The status that a server answers with.
     """
 
     def __init__(self, problem: str, *, status: int = 400) -> None:
@@ -45,7 +45,7 @@ class Malformed(Exception):  # noqa: N818 - the far end's fault, which is told t
 
 
 class Framing(NamedTuple):
-    """Where a body ends: after ``length`` bytes, after the last chunk, or, with neither, where nothing was said."""
+    """Where a body ends: after ``length`` bytes, after the last chunk, or, with neither, undeclared."""
 
     length: int | None
     chunked: bool
@@ -56,7 +56,7 @@ class Outbound(NamedTuple):
 
     Attributes:
         target: Path and query, in ASCII, as they are sent.
-        headers: Without ``host``, which is the route's, and without framing, which the connection makes.
+        headers: The headers without ``host``, which the route has, and framing, which the connection makes.
     """
 
     method: str
@@ -65,7 +65,7 @@ class Outbound(NamedTuple):
 
 
 class RequestHead(NamedTuple):
-    """The head of a request. Names of headers are in lower case, none is left out; ``framing`` is what they say."""
+    """The head of a request: all headers, with names in lower case, and the framing that they declare."""
 
     method: str
     target: str
@@ -75,7 +75,7 @@ class RequestHead(NamedTuple):
 
 
 class ResponseHead(NamedTuple):
-    """The head of an answer, as above."""
+    """The head of a response, as above."""
 
     version: bytes
     status: int
@@ -85,15 +85,15 @@ class ResponseHead(NamedTuple):
 
 
 def find_end(data: bytearray, most_lines: int, seen: int = 0) -> int:
-    """Find where the head that ``data`` begins with ends; 0 where it is not whole yet.
+    """Find the end of the head that ``data`` begins with; 0 if it is incomplete.
 
     Args:
-        data: What has come.
+        data: The received data.
         most_lines: How many lines a head may have.
-        seen: How much of it was looked at before. Who sends a byte at a time shall not have it all looked at each time.
+        seen: How much of the data was searched before: a peer that sends single bytes must not cause quadratic work.
 
     Raises:
-        Malformed: It is too large, or what is there is no beginning of a head.
+        Malformed: The head is too large, or the data can't be the beginning of a head.
     """
     end = data.find(_END, max(0, seen - len(_END)), HEAD_BYTES)
     head = data if end < 0 else data[: end + len(_END)]
@@ -107,34 +107,33 @@ def find_end(data: bytearray, most_lines: int, seen: int = 0) -> int:
 
 
 def may_be_request(data: bytearray) -> bool:
-    """Tell whether a head that is not whole can still become that of a request."""
+    """Whether an incomplete head can still become that of a request."""
     return b"\r\n" not in data or _REQUEST_LINE.match(data) is not None
 
 
 def read_request(head: bytes) -> RequestHead:
-    """Read a whole head.
+    """Parse a complete head.
 
     Raises:
-        Malformed: It is none of HTTP/1.1 or HTTP/1.0, or says more than once, or in a way that is not known, where the
-            body after it ends.
+        Malformed: It is no head of HTTP/1.1 or HTTP/1.0, or declares the end of its body twice or in an unknown way.
     """
     (method, target, version), headers, framing = _read(head, _REQUEST_LINE, "request")
     return RequestHead(method.decode("ascii"), target.decode("ascii"), version, headers, framing)
 
 
 def read_response(head: bytes) -> ResponseHead:
-    """Read a whole head. Raises as above."""
+    """Parse a complete head. Raises as above."""
     (version, status, reason), headers, framing = _read(head, _STATUS_LINE, "status")
     return ResponseHead(version, int(status), reason or b"", headers, framing)
 
 
 def read_trailers(lines: bytes) -> Headers:
-    """Read the headers after a body, which end in an empty line. Raises as above."""
+    """Parse the trailer fields after a body, with the empty line at their end. Raises as above."""
     return _fields(lines, 0)
 
 
 def hyphenate(name: bytes) -> bytes:
-    """Spell a header's name as many servers read it: what turns names into variables takes ``_`` and ``-`` for one."""
+    """Replace ``_`` by ``-`` in a header's name: servers that turn names into variables take the two for one."""
     return name.replace(b"_", b"-")
 
 
@@ -163,7 +162,7 @@ def write_head(line: bytes, headers: Headers) -> bytes:
     """Write a head: the bytes of its first line, and its headers.
 
     Raises:
-        ValueError: It would not be read as it is meant. The message holds nothing of it.
+        ValueError: It would not be parsed as it is meant. The message quotes nothing of the head.
     """
     fields = b"".join([b"%b: %b\r\n" % header for header in headers])
     if b"\r" in line or b"\n" in line or _FIELDS.fullmatch(fields) is None or fields.count(b"\n") != len(headers):

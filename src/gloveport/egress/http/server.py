@@ -1,4 +1,4 @@
-"""HTTP/1.1 server: takes requests of a program on one connection and answers them one after the other."""
+"""HTTP/1.1 server: receives a program's requests on one connection, and answers them one after the other."""
 
 import contextlib
 import json
@@ -46,10 +46,10 @@ class AnswerHead(NamedTuple):
 
 
 class ServerConnection:
-    """One connection of a program that speaks HTTP/1.1.
+    """One HTTP/1.1 connection of a program.
 
     Attributes:
-        answered: Whether the answer to the present request has begun.
+        answered: Whether the answer to the current request has begun.
     """
 
     def __init__(self, wire: SocketStream) -> None:
@@ -68,10 +68,10 @@ class ServerConnection:
         self._left = 0
 
     async def next_request(self) -> RequestHead | None:
-        """The next one; None when no more will come.
+        """Receive the next request; None when no more will come.
 
         Raises:
-            Malformed: What comes is no HTTP.
+            Malformed: The data is no HTTP.
             OSError: The connection broke.
         """
         if not (self._goes_on and self._body.ended):
@@ -82,7 +82,7 @@ class ServerConnection:
             return None
         end = find_end(self._buffer, HEAD_LINES)
         if not end:
-            with anyio.move_on_after(_HEAD_SECONDS):  # one who speaks a byte a minute is not listened to
+            with anyio.move_on_after(_HEAD_SECONDS):  # against a client that sends a byte a minute
                 end = await self._receive_head()
         if not end:
             return None
@@ -94,11 +94,11 @@ class ServerConnection:
         return head
 
     async def content(self) -> AsyncIterator[bytes]:
-        """The body of the present request, piece by piece. A program that waits for leave to send it gets that here.
+        """Iterate over the body of the current request. Sends 100 Continue first, if the program waits for that.
 
         Raises:
-            OSError: It broke off.
-            Malformed: It is no body.
+            OSError: The connection broke.
+            Malformed: The body's framing is wrong.
         """
         if self._awaits_leave and not self._buffer:
             await self._wire.send(_CONTINUE)
@@ -107,14 +107,14 @@ class ServerConnection:
             if piece := self._body.take(self._buffer):
                 yield piece
                 if self._buffer:
-                    await checkpoint()  # one who sends a lot at once shall not keep the others waiting
+                    await checkpoint()  # a fast program must not keep other tasks from running
             elif self._body.ended:
                 return
             elif not await self._receive():
                 raise OSError("it broke off in the middle of a body")
 
     async def answer(self, head: AnswerHead, content: bytes) -> None:
-        """Answer with a body that is there already.
+        """Send a complete answer.
 
         Raises:
             UpstreamError: The head can't be sent.
@@ -124,7 +124,7 @@ class ServerConnection:
         await self._wire.send(data if self._head.method == "HEAD" else data + content)
 
     async def begin(self, head: AnswerHead, length: int | None) -> None:
-        """Begin an answer. Its body has a length, or goes in chunks where the program knows these. Raises as above."""
+        """Begin an answer. A body without a length goes in chunks if the program supports them. Raises as above."""
         chunked = length is None and self._head.version == b"1.1" and not self._is_bodyless(head)
         await self._wire.send(self._start_answer(head, Framing(length, chunked=chunked)))
 
@@ -132,7 +132,7 @@ class ServerConnection:
         """Send a piece of the body.
 
         Raises:
-            UpstreamError: It is more than was said that it is.
+            UpstreamError: The body is longer than declared.
         """
         if self._outgoing is None or not data:
             return
@@ -146,7 +146,7 @@ class ServerConnection:
         """End the answer.
 
         Raises:
-            UpstreamError: It is less than was said that it is, or its trailers can't be sent.
+            UpstreamError: The body is shorter than declared, or the trailers can't be sent.
         """
         outgoing, self._outgoing = self._outgoing, None
         if outgoing is None:
@@ -157,14 +157,15 @@ class ServerConnection:
             raise _unlike_its_head()
 
     async def refuse(self, status: int, code: str, reason: str, hint: str) -> None:
-        """Answer with why there is no answer. What is still to come of the request is not waited for."""
+        """Answer with a refusal, without waiting for the rest of the request."""
         content = json.dumps({"code": code, "reason": reason, "hint": hint}).encode() + b"\n"
         await self.answer(AnswerHead(status=status, headers=(_JSON,)), content)
 
     async def linger(self) -> None:
-        """Before it is closed: take what is still sent of a request that was answered early, for a while.
+        """Read the rest of a request that was answered early, for a while, before the connection is closed.
 
-        To close at once would take back the answer; a program that sends all it has before it reads would miss it.
+        Closing at once would reset the connection, and a program that sends its whole request first would miss the
+        answer.
         """
         if self.answered and self._outgoing is None and not self._body.ended:
             with anyio.move_on_after(_LINGER_SECONDS), contextlib.suppress(OSError):
@@ -172,15 +173,15 @@ class ServerConnection:
                     pass
 
     async def accept_tunnel(self) -> None:
-        """Say yes to CONNECT: from then on the connection is another's.
+        """Accept a CONNECT. From then on another protocol uses the connection.
 
         Raises:
-            OSError: The program has not waited for it.
+            OSError: The program has sent data before the answer.
         """
         await self._leave(b"HTTP/1.1 200 Connection established\r\n\r\n")
 
     async def switch(self, head: AnswerHead) -> None:
-        """Say yes to an upgrade: from then on the connection is another's.
+        """Accept an upgrade. From then on another protocol uses the connection.
 
         Raises:
             OSError: As above.
@@ -195,10 +196,10 @@ class ServerConnection:
         await self._wire.send(data)
 
     async def _receive_head(self) -> int:
-        """Receive until a head is whole, and tell where it ends; 0 where the connection ends instead.
+        """Receive until a head is complete; return where it ends, or 0 if the connection ends first.
 
         Raises:
-            Malformed: It ends in the middle of one, or what comes is none.
+            Malformed: The connection ends within a head, or the data is no head.
         """
         seen, begun = 0, False
         while not (end := find_end(self._buffer, HEAD_LINES, seen)):
@@ -220,14 +221,14 @@ class ServerConnection:
         return head.status in WITHOUT_BODY or self._head.method == "HEAD"
 
     def _start_answer(self, head: AnswerHead, framing: Framing) -> bytes:
-        """The head of the answer with its framing, which is made here and nowhere else."""
+        """Make the head of the answer. Only this method makes framing headers of answers."""
         headers = head.headers
         if framing.length is not None:
             headers = (*headers, (b"content-length", b"%d" % framing.length))
         elif framing.chunked:
             headers = (*headers, _CHUNKED)
         elif not self._is_bodyless(head):
-            self._goes_on = False  # it ends where the connection ends
+            self._goes_on = False  # the body ends with the connection
         if not (self._goes_on and self._body.ended):
             self._goes_on = False
             headers = (*headers, _CLOSE)
@@ -242,7 +243,7 @@ def _line(head: AnswerHead) -> bytes:
 
 
 def _write_head(line: bytes, headers: Headers) -> bytes:
-    """A head that can't be sent is the far side's fault."""
+    """Write a head; one that can't be written is the upstream server's fault."""
     try:
         return write_head(line, headers)
     except ValueError:

@@ -1,7 +1,7 @@
 """Opens connections to servers through the HTTP proxy that this host has to use (CONNECT; RFC 9110, 9.3.6).
 
-The proxy looks names up, so nobody here knows to which address one leads. It is asked for HTTPS alone: before anything
-of a request is sent, the server has proved its name. What the proxy says is told to no program, but its status.
+The proxy resolves names, so we can't check addresses. So it is used for HTTPS alone: the server has proved its name
+before anything of a request is sent. Programs are told only the status of the proxy's answers.
 """
 
 import base64
@@ -30,21 +30,21 @@ class UpstreamProxy(Struct, frozen=True, kw_only=True):
     """The proxy.
 
     Attributes:
-        owner: Which it is.
+        owner: The configured proxy.
     """
 
     owner: ForwardProxy
 
     def serves(self, route: Route) -> bool:
-        """Whether a route goes through it: not one of which the operator says where it lies, and none of no API.
+        """Whether a route goes through the proxy: not if it has addresses or networks of the operator's, or no API.
 
-        A program that was granted ``yolo`` chooses names, and may go on when a proxy is configured.
+        A program that was granted ``yolo`` chooses the names itself, and may still run when a proxy is configured.
         """
         is_placed = bool(route.networks or route.addresses)
         return bool(route.api) and not is_placed and self.owner.serves(route.scheme, route.host)
 
     async def open(self, dialer: Dialer, route: Route) -> SocketStream:
-        """A connection to the server of a route, which has proved its name.
+        """Open a connection to the server of a route, verified by TLS.
 
         Raises:
             UpstreamError: ``secret_unavailable``, ``upstream_unreachable``, ``upstream_timeout`` or ``tls_failed``.
@@ -83,11 +83,11 @@ class UpstreamProxy(Struct, frozen=True, kw_only=True):
 
 
 async def _read_status(wire: SocketStream) -> int:
-    """The status of the proxy's answer. Nothing may follow it: a server speaks when it was spoken to.
+    """Read the status of the proxy's answer. No data may follow it, for a TLS server does not send first.
 
     Raises:
-        OSError: It broke off.
-        Malformed: It is none.
+        OSError: The connection broke.
+        Malformed: The answer is no HTTP.
     """
     heard = bytearray()
     while not (end := find_end(heard, _MOST_LINES, 0)):

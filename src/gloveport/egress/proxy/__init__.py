@@ -1,1 +1,1 @@
-"""The proxy of an execution: answers its connections, decides requests, and scrubs what comes back."""
+"""The proxy of an execution: answers its connections, decides its requests, and scrubs the answers."""

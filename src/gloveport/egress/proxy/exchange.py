@@ -1,4 +1,4 @@
-"""Handles one request of a program: decides, strips, injects, sends, scrubs the answer, and writes it down."""
+"""Handles one request of a program: decides, audits, strips, injects, sends, and scrubs the answer."""
 
 import contextlib
 import logging
@@ -31,9 +31,9 @@ from gloveport.secrets.scrub import Finder
 
 _FORBIDDEN, _BAD_GATEWAY, _UNAUTHORIZED = 403, 502, 401
 _STATUS = {"bad_request": 400, "body_too_large": 413, "too_many_requests": 429, "upstream_timeout": 504} | {
-    "address_refused": 403  # what clients take for a passing fault, npm asks for again for a minute
+    "address_refused": 403  # not a 5xx: clients retry those, npm for a minute
 }
-_NO_API = Api(hosts=("nowhere.invalid",))  # of a host that no API names: under yolo
+_NO_API = Api(hosts=("nowhere.invalid",))  # stands for a host that no API names, under yolo
 _SHOWN = 300
 _OF_ANOTHER_BODY = ((b"x-amz-content-sha256", b"unknown"),)
 _SMALL_BYTES = 64 * 1024
@@ -44,18 +44,18 @@ _log = logging.getLogger(__name__)
 async def serve_request(
     session: EgressSession, wire: SocketStream, connection: ServerConnection, head: RequestHead, site: Site | None
 ) -> None:
-    """Answer one request: as the far side answers it, or with why not.
+    """Answer one request with the server's answer or a refusal.
 
     Args:
-        session: Of the execution that asks.
-        wire: What the connection goes on over, which an upgrade takes over.
-        connection: Where the request has come.
-        head: The request's.
+        session: The outbound session of the execution.
+        wire: The stream under the connection, which a WebSocket takes over.
+        connection: The connection that the request came on.
+        head: The request's head.
         site: Where the connection leads; None at the proxy door.
 
     Raises:
-        OSError, Malformed: The program's end broke, or speaks no HTTP.
-        AuditError: It can't be written down.
+        OSError, Malformed: The program's connection broke, or its data is no HTTP.
+        AuditError: The audit log can't be written.
     """
     try:
         request = parse_request(head, site)
@@ -81,7 +81,7 @@ async def serve_request(
 
 
 async def _refuse(session: EgressSession, connection: ServerConnection, error: Denied | UpstreamError) -> None:
-    """Say why there is no answer; after a part of one, end it so that nobody takes it for all of it."""
+    """Answer with the error; after a partial answer, break the connection so that nobody takes it for a whole one."""
     if connection.answered:
         raise OSError(f"{error.code} after the answer had begun")
     status = _STATUS.get(error.code) or (_FORBIDDEN if isinstance(error, Denied) else _BAD_GATEWAY)
@@ -89,10 +89,10 @@ async def _refuse(session: EgressSession, connection: ServerConnection, error: D
 
 
 class _RequestHandler(Struct, kw_only=True, dict=True):
-    """One request on its way.
+    """One request that is being handled.
 
     Attributes:
-        status: What was answered to it.
+        status: The status of the answer.
     """
 
     session: EgressSession
@@ -116,24 +116,24 @@ class _RequestHandler(Struct, kw_only=True, dict=True):
 
     @property
     def url(self) -> str:
-        """Where it goes, without the query."""
+        """The URL without the query."""
         url = f"{self._route.scheme}://{self._route.authority}{self.request.path}"
         return (self.session.clean(url) if self._holds_secret else url)[:_SHOWN]
 
     @property
     def action(self) -> Fetch:
-        """What has to be decided."""
+        """The action to be decided."""
         scheme, host, port = self.request.site
         return Fetch(method=self.request.method, scheme=scheme, host=host, port=port, path=self.request.path)
 
     def reject_secret_in_url(self) -> None:
-        """Refuse a URL with a secret in it. No program is to know one, and URLs are written down, here and by servers.
+        """Refuse a URL with a secret in it: no program is to know a secret, and both we and servers log URLs.
 
-        Only one that would be sent: what is refused anyway is refused as if there were no secret, or any host that
-        exists nowhere would tell of a thousand guesses whether one of them is right.
+        Only a URL that would be sent is refused for that, and counted: else a program could test thousands of guesses
+        in URLs that are refused anyway, of hosts that do not exist.
 
         Raises:
-            Denied: There is one.
+            Denied: The URL holds a secret.
         """
         url = self.request.site.host + self.request.target
         self._holds_secret = self.session.clean(url) != url
@@ -157,10 +157,10 @@ class _RequestHandler(Struct, kw_only=True, dict=True):
         return True
 
     async def exchange(self, ending: Ending) -> None:
-        """Send it and pass on the answer.
+        """Send the request and pass on the answer.
 
         Raises:
-            Denied, UpstreamError: There is none, or not all of one.
+            Denied, UpstreamError: There is no answer, or only a part of one.
         """
         self._require_plain()
         is_held = self._needs_whole and not self._is_short
@@ -220,10 +220,10 @@ class _RequestHandler(Struct, kw_only=True, dict=True):
             relay.found |= sockets.found
 
     def _require_plain(self) -> None:
-        """Refuse what would get around a rule, or around the scrubber.
+        """Refuse a request that could circumvent a rule or the scrubber.
 
         Raises:
-            Denied: It would.
+            Denied: It has a method override, or a Range header.
         """
         if self._api.rules and (place := self.request.override()):
             raise _refuse_override(place)
@@ -235,14 +235,14 @@ class _RequestHandler(Struct, kw_only=True, dict=True):
             )
 
     def _make_head(self) -> Outbound:
-        """The head, before anything of the owner's is in it."""
+        """Make the head, before credentials are injected."""
         egress = self.session.guard.grant.egress
         headers = self.request.headers
         if self._finder is not None:
             self._finder.feed(b"\n".join([b":".join(header) for header in headers]) + b"\n")
         if egress.user_agent:
             headers = _replace_header(headers, b"user-agent", egress.user_agent.encode())
-        if self.request.websocket:  # frames that are compressed can't be looked at
+        if self.request.websocket:  # compressed frames could not be scrubbed
             headers = tuple(header for header in headers if header[0] != b"sec-websocket-extensions")
         elif self._api.auth or self.session.gateway.vault.needles:
             wanted = any(name == b"accept-encoding" and value != b"identity" for name, value in headers)
@@ -251,7 +251,7 @@ class _RequestHandler(Struct, kw_only=True, dict=True):
         return redact_head(self.session.redactions, out)
 
     async def _read_body(self) -> tuple[bytes | AsyncIterator[bytes] | None, int | None]:
-        """The body as it is sent, and how long it is, where that is known before."""
+        """Read the body, whole or as a stream; return it and its length, if that is known."""
         request, redactions = self.request, self.session.redactions
         if not request.has_body:
             return None, None
@@ -259,7 +259,7 @@ class _RequestHandler(Struct, kw_only=True, dict=True):
         if redactions:
             stream = redact_body(redactions, stream, join_values(request.headers, b"content-encoding"))
             length = None
-        if not self._is_short and not self._needs_whole:  # what is short too, for servers that take no chunks
+        if not self._is_short and not self._needs_whole:  # short ones are read whole, for servers without chunks
             return stream, length
         data = await _read_whole(stream)
         if self._api.rules and request.has_form and await compute(len(data), request.overrides_in, data):
@@ -268,18 +268,18 @@ class _RequestHandler(Struct, kw_only=True, dict=True):
 
     @property
     def _is_short(self) -> bool:
-        """Whether it takes little memory to hold the body. What grows as it is decoded may take much."""
+        """Whether the whole body takes little memory. An encoded one that has to be decoded may take much."""
         request = self.request
         coded = any(name == b"content-encoding" for name, _ in request.headers)
         return request.length is not None and request.length <= _SMALL_BYTES and not (self.session.redactions and coded)
 
     @property
     def _needs_whole(self) -> bool:
-        """Whether the body has to be looked at."""
+        """Whether the whole body has to be inspected."""
         request = self.request
         if not request.has_body:
             return False
-        # What is declared of a body is not so of one that is redacted.
+        # The program's headers do not describe the redacted body.
         headers = _OF_ANOTHER_BODY if self.session.redactions else request.headers
         return self.session.gateway.injector.needs_body(self._api, headers) or (
             bool(self._api.rules) and request.has_form
@@ -292,7 +292,7 @@ class _RequestHandler(Struct, kw_only=True, dict=True):
                 if self._finder is not None:
                     self._finder.feed(piece)
                 yield piece
-        except Malformed as error:  # else it would be told as the far side's fault
+        except Malformed as error:  # the program's fault; unconverted, it would be reported as the server's
             raise refuse_malformed(str(error)) from None
 
 

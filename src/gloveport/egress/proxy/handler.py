@@ -1,7 +1,7 @@
-"""Answers connections on the doors of an execution: where each leads, and which protocol is spoken on it.
+"""Answers connections on the doors of an execution: finds the destination and the protocol of each.
 
-At the proxy door a program says where it wants to go. Everywhere else it is known from the address that it has
-connected to, which stands for a granted name inside. Where TLS is spoken it ends here.
+At the proxy door the program names the destination. At the transparent door the local address determines it: each
+granted name has its own loopback address in the sandbox. TLS of programs ends here.
 """
 
 import contextlib
@@ -33,11 +33,11 @@ _SERVE: Mapping[ConnectionScheme, _Serve] = {
 
 
 async def answer(session: EgressSession, sock: socket.socket) -> None:
-    """Answer on one connection until it is over, and close it.
+    """Serve one connection until it ends, and close it.
 
     Raises:
-        OSError: It broke.
-        AuditError: What is asked can't be written down.
+        OSError: The connection broke.
+        AuditError: The audit log can't be written.
     """
     wire = SocketStream(sock)
     with contextlib.closing(wire):
@@ -50,7 +50,7 @@ async def answer(session: EgressSession, sock: socket.socket) -> None:
 
 
 async def _serve_place(session: EgressSession, wire: SocketStream, host: str, port: int) -> None:
-    """A connection that leads to one place: a database, or passed on unseen where that is granted, else HTTP."""
+    """Serve a connection to one destination: a database, a granted tunnel, or else HTTP."""
     for scheme, serve in _SERVE.items():
         if found := find(session.guard.grant.egress, scheme, host, port):
             await serve(session, wire, *found, host, port)
@@ -68,7 +68,7 @@ async def _serve_place(session: EgressSession, wire: SocketStream, host: str, po
 
 
 def _names_another(asked: str | None, host: str) -> bool:
-    """Whether a client wants somebody else. One that names nobody is content with whoever it reaches."""
+    """Whether a TLS client asks for another host. One that names none accepts any."""
     try:
         return asked is not None and canonical_host(asked) != host
     except ValueError:
@@ -94,7 +94,7 @@ async def _serve_http(session: EgressSession, wire: SocketStream, site: Site | N
 async def _open_tunnel(
     session: EgressSession, wire: SocketStream, connection: ServerConnection, request: RequestHead, site: Site | None
 ) -> None:
-    """A tunnel. Whether it may be is judged by what is sent through it: only there can a refusal be read."""
+    """Accept a CONNECT. What is sent through the tunnel is decided instead: clients hide the refusal of a CONNECT."""
     try:
         if site is not None:
             raise refuse_malformed("there is no proxy behind this one")

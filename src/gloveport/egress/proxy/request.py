@@ -1,7 +1,7 @@
-"""Parses the head of a program's request as an enemy's: what it asks for, or why it can't be meant.
+"""Parses the hostile head of a program's request, or refuses it. Pure.
 
-Pure. A request has up to three names for where it goes: the place the connection was opened to, the target, and the
-Host header. They agree, or it is refused: a credential is chosen by the name, and must go where the name leads.
+A request has up to three names of its destination: that of the connection, the target, and the Host header. If they
+disagree, it is refused: the name chooses the credential, which must go to no other destination.
 """
 
 import re
@@ -24,12 +24,12 @@ _OVERRIDES = frozenset(
     | {b"x-original-url", b"x-rewrite-url", b"x-original-uri"}
 )
 _FORM = re.compile(rb"application/x-www-form-urlencoded|multipart/form-data", re.IGNORECASE)
-# What has matched is never given back: a form may be a megabyte of blanks behind one "name=".
+# Possessive quantifiers, without backtracking: a form may be a megabyte of blanks after one "name=".
 _PART = re.compile(rb"name\s*+=(?:\s*+[\"'])?+[^a-z\"';]++method\b")
 _SLICE_BYTES = 1 << 16
 _NO_LETTERS = bytes(code for code in range(256) if not bytes((code,)).isalpha())
 _OVERRIDING_PARAMETERS = frozenset(name.replace(b"-", b"") for name in _OVERRIDES)
-_PERHAPS = frozenset({b"method", b"httpmethod"})  # of what they say it depends
+_PERHAPS = frozenset({b"method", b"httpmethod"})  # overrides only if the value is a method
 _METHODS = frozenset({b"get", b"head", b"post", b"put", b"patch", b"delete", b"options"})
 _PARAMETERS = re.compile(rb"[&;]")
 _SHORTEST = len("method")
@@ -40,11 +40,11 @@ _LONGEST_METHOD = 64
 """Bytes of a value that may still be a method, however it is escaped."""
 _MOST_PORT = 65_535
 _SHOWN = 300
-_LONGEST_PATH = 4096  # it is written to the log, and no server takes much more
+_LONGEST_PATH = 4096  # the path is logged, and no server accepts much more
 
 
 class Site(NamedTuple):
-    """What a connection leads to. Canonical."""
+    """The destination of a connection or request, with a canonical host."""
 
     scheme: Scheme
     host: str
@@ -52,14 +52,14 @@ class Site(NamedTuple):
 
 
 class ParsedRequest(Struct, frozen=True, kw_only=True):
-    """What a request asks for.
+    """A parsed request.
 
     Attributes:
-        path: As it was sent, without the query.
-        query: What follows the question mark; None without one.
-        headers: Without those of the connection alone.
-        length: Bytes of the body, as announced; None where it comes in chunks.
-        websocket: Whether it asks for the connection to become a WebSocket.
+        path: The path as it was sent, without the query.
+        query: The text after the question mark; None without one.
+        headers: The headers without the hop-by-hop ones.
+        length: Bytes of the body, as declared; None for a chunked body.
+        websocket: Whether it requests an upgrade to WebSocket.
     """
 
     method: str
@@ -77,33 +77,33 @@ class ParsedRequest(Struct, frozen=True, kw_only=True):
 
     @property
     def has_body(self) -> bool:
-        """Whether a body comes after it."""
+        """Whether the request has a body."""
         return self.length != 0
 
     @property
     def has_form(self) -> bool:
-        """Whether its body is a form, in which frameworks look for another method."""
+        """Whether the body is a form, in which frameworks look for a method override."""
         return self.has_body and any(name == b"content-type" and _FORM.match(value) for name, value in self.headers)
 
     def override(self) -> str | None:
-        """Where it asks a server to take another method or path for its own; None where it does not."""
+        """Find where the head asks the server to treat the request as another method or path; None if nowhere."""
         for header, _ in self.headers:
             if hyphenate(header) in _OVERRIDES:
                 return header.decode()
         return "the query" if _overrides((self.query or "").encode()) else None
 
     def overrides_in(self, form: bytes) -> bool:
-        """Whether its body, which is a form, asks for that. Takes time by its size: a large one is for a thread."""
+        """Whether a form asks for another method. For a large form, call it in a thread."""
         if any(name == b"content-encoding" for name, _ in self.headers):
-            return True  # nobody can tell
+            return True  # an encoded form can't be inspected here
         return _overrides_in_parts(form.lower()) or _overrides(form)
 
 
 def _overrides_in_parts(form: bytes) -> bool:
-    """Whether a part has such a name. No other call may have to wait for the whole of a large form to be searched."""
+    """Whether a part of a multipart form overrides the method. It searches slices: ``re`` blocks all threads."""
     at = 0
     while at < len(form):
-        following = form.find(b"name", at + _SLICE_BYTES)  # in no match is there a second one
+        following = form.find(b"name", at + _SLICE_BYTES)  # no match holds a second "name", so slices may end there
         end = len(form) if following < 0 else following
         if _PART.search(form, at, end):
             return True
@@ -112,9 +112,9 @@ def _overrides_in_parts(form: bytes) -> bool:
 
 
 def _overrides(parameters: bytes) -> bool:
-    """Whether one of them is ``_method``, or what some framework takes for it: ``.method``, ``[_method]``.
+    """Whether a parameter is ``_method``, or a spelling that some framework accepts: ``.method``, ``[_method]``.
 
-    So it counts as well where nobody can tell: there are too many, or a name is escaped at length.
+    Also True if it can't be determined: there are too many parameters, or a name has too many escapes.
     """
     if parameters.count(b"&") + parameters.count(b";") >= _MOST_PARAMETERS:
         return True
@@ -125,7 +125,7 @@ def _is_override(parameter: bytes) -> bool:
     written, _, value = parameter.partition(b"=")
     if written.count(b"%") > _MOST_ESCAPES:
         return True
-    name, mark, rest = unquote_to_bytes(written).partition(b"=")  # some take an escaped one for the sign as well
+    name, mark, rest = unquote_to_bytes(written).partition(b"=")  # some frameworks split at an escaped "=" too
     letters = name.lower().translate(None, _NO_LETTERS)
     if letters == b"method" and not name[:1].isalpha():
         return True
@@ -136,15 +136,15 @@ def _is_override(parameter: bytes) -> bool:
 
 
 def parse_authority(text: str, default_port: int | None) -> tuple[str, int]:
-    """Canonical host and port of ``host``, ``host:port`` or ``[v6]:port``.
+    """Parse ``host``, ``host:port`` or ``[v6]:port``; return the canonical host and the port.
 
     Raises:
-        Denied: It is none of these.
+        Denied: The text is none of these.
     """
     matched = _AUTHORITY.fullmatch(text)
     port = int(matched["port"]) if matched and matched["port"] else default_port
     if matched is None or port is None or not 0 < port <= _MOST_PORT:
-        raise refuse_malformed("it names no host with a port")  # nothing of it: a password may stand there
+        raise refuse_malformed("it names no host with a port")  # unquoted: the text may hold a password
     try:
         return canonical_host(matched["host"]), port
     except ValueError as error:
@@ -152,14 +152,14 @@ def parse_authority(text: str, default_port: int | None) -> tuple[str, int]:
 
 
 def parse_request(request: RequestHead, site: Site | None) -> ParsedRequest:
-    """Read a head.
+    """Parse a head.
 
     Args:
-        request: Its method is not CONNECT.
-        site: Where its connection leads; None where the program speaks to a proxy, and each target says where it goes.
+        request: The head of a request other than CONNECT.
+        site: The destination of the connection; None at the proxy door, where each target has its own.
 
     Raises:
-        Denied: It can't be meant, or its names disagree.
+        Denied: The request makes no sense, or its names disagree.
     """
     method = request.method
     if not _TOKEN.fullmatch(method) or method in {"CONNECT", "TRACE"}:
@@ -192,13 +192,13 @@ def parse_request(request: RequestHead, site: Site | None) -> ParsedRequest:
 
 
 def refuse_malformed(problem: str) -> Denied:
-    """The refusal of what is no request."""
-    problem = problem[:_SHOWN]  # it may quote all that came
+    """Make the refusal of a malformed request."""
+    problem = problem[:_SHOWN]  # it may quote a long request
     return Denied("bad_request", f"This is no request that can be sent: {problem}.", hint="Use an HTTP client.")
 
 
 def _find_site(target: str, site: Site | None) -> tuple[Site, str]:
-    """Where a request goes, and path and query."""
+    """Find the destination of a request; return it, and the target's path and query."""
     if target.startswith("/") or (target == "*" and site is not None):
         if site is None:
             raise refuse_malformed("this is a proxy, which needs a whole URL")

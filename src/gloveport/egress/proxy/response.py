@@ -1,4 +1,4 @@
-"""Passes a server's answer on to the program as it comes, without a secret in head or body."""
+"""Streams a server's answer to the program, with secrets scrubbed from head and body."""
 
 from collections.abc import AsyncIterator, Collection
 
@@ -16,19 +16,19 @@ from gloveport.secrets.vault import Vault
 
 _PARTIAL = 206
 _SMALL_BYTES = 64 * 1024
-# Another way to the same server, which leads past us.
+# alt-svc tells clients of other ways to the server, which would bypass the proxy.
 _DROPPED = frozenset({b"alt-svc"})
 
 
 class ResponseRelay(Struct, kw_only=True):
-    """One answer on its way back.
+    """Relays one answer.
 
     Attributes:
-        vault: What must not be in it. A secret that is resolved while it comes is one that may come in it.
-        own_text: What the program has itself sent, which stays; None where it comes from an API that gets credentials:
-            there all is scrubbed, and what can't be looked at is refused.
-        received_bytes: Bytes of its body, as they came.
-        found: Names of the secrets that were in it.
+        vault: The secrets to scrub, those included that are resolved while the answer streams.
+        own_text: The secrets that the program has itself sent, which stay; None for an API with credentials: there all
+            secrets are scrubbed, and an answer that can't be inspected is refused.
+        received_bytes: Bytes of the body as received.
+        found: Names of the secrets that were scrubbed.
     """
 
     vault: Vault
@@ -37,11 +37,11 @@ class ResponseRelay(Struct, kw_only=True):
     found: set[str] = field(default_factory=set)
 
     async def pass_on(self, connection: ServerConnection, answer: Response, method: str) -> None:
-        """Pass on an answer to ``method``, and its body piece by piece.
+        """Pass on an answer to a request with this method.
 
         Raises:
-            UpstreamError: It can't be looked at, or breaks off.
-            OSError: The program's end broke.
+            UpstreamError: The answer can't be inspected, or breaks off.
+            OSError: The program's connection broke.
         """
         if self.credentialed and (
             answer.status == _PARTIAL or any(name == b"content-range" for name, _ in answer.headers)
@@ -66,15 +66,15 @@ class ResponseRelay(Struct, kw_only=True):
         await connection.end(self._scrub_headers(answer.trailers))
 
     def needs_window(self, answer: Response) -> bool:
-        """Whether megabytes of what has come already are held while it is decoded."""
+        """Whether decoding the answer takes megabytes of memory."""
         codings = join_values(answer.headers, b"content-encoding").lower().split(b",")
         return self._looks and any(name.strip() not in LIGHT for name in codings)
 
     def upgrade_head(self, answer: Response) -> AnswerHead:
-        """The head of an answer that makes the connection a WebSocket.
+        """Make the head of an answer that accepts an upgrade to WebSocket.
 
         Raises:
-            UpstreamError: It wants something of which nothing was said.
+            UpstreamError: The server selects an extension that was not offered.
         """
         if any(name == b"sec-websocket-extensions" for name, _ in answer.headers):
             raise UpstreamError("bad_response", "The server wants an extension that nobody has offered.")
@@ -83,7 +83,7 @@ class ResponseRelay(Struct, kw_only=True):
 
     @property
     def credentialed(self) -> bool:
-        """Whether it is from an API that gets credentials."""
+        """Whether the answer is from an API with credentials."""
         return self.own_text is None
 
     @property
@@ -92,7 +92,7 @@ class ResponseRelay(Struct, kw_only=True):
 
     @property
     def _looks(self) -> bool:
-        """Whether there is anything to look for, or may be before it has come to its end."""
+        """Whether there are secrets to look for, or may be before the answer ends."""
         return self.credentialed or bool(self.vault.needles)
 
     def _head(self, answer: Response, *, decoded: bool = False) -> AnswerHead:
@@ -104,14 +104,14 @@ class ResponseRelay(Struct, kw_only=True):
     def _scrub_headers(self, headers: Headers) -> Headers:
         if not self._looks:
             return headers
-        # At once, and only if there is something, one by one: a secret has no line feed in it, and no header either.
+        # All together first, and one by one only on a match: neither secrets nor headers hold a line feed.
         data = b"\n".join([b":".join(header) for header in headers])
         if self._scrub(data) is data:
             return headers
         return tuple((self._scrub(name), self._scrub(value)) for name, value in headers)
 
     def _scrub(self, data: bytes) -> bytes:
-        """The same object where there is nothing to be found in it."""
+        """Scrub data; return the same object if it holds no secret."""
         own = self._own
         if not self._looks or scrub(self.vault.needles, data, own) is data:
             return data
@@ -119,23 +119,23 @@ class ResponseRelay(Struct, kw_only=True):
         return scrubber.feed(data) + scrubber.finish()
 
     def _decoder(self, headers: Headers) -> Decoder | None:
-        """What undoes the content's coding, where that has to be undone to look at it.
+        """Make the decoder for the content encoding, if the body has to be inspected; None if not.
 
         Raises:
-            UpstreamError: Nothing does, and it has to be.
+            UpstreamError: The encoding is unknown, and the answer is from an API with credentials.
         """
         coding = join_values(headers, b"content-encoding")
         if not coding or not self._looks:
             return None
         try:
-            return make_decoder(self._scrub(coding))  # what is unknown is quoted, and cut
+            return make_decoder(self._scrub(coding))  # scrubbed: the error quotes an unknown encoding
         except UpstreamError:
             if self.credentialed:
                 raise
-            return None  # what comes from where no credential goes is looked at as it is
+            return None  # without credentials, an answer may pass with only its encoded form inspected
 
     async def _watch(self, answer: Response, scrubber: Scrubber) -> AsyncIterator[bytes]:
-        """The body as it comes; what is looked for in it is what is known by then."""
+        """Iterate over the body, and renew the scrubber's secrets before each piece."""
         async for piece in answer:
             self.received_bytes += len(piece)
             scrubber.renew(self.vault.needles, self._own)

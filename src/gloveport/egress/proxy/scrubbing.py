@@ -1,4 +1,4 @@
-"""Scrubs bodies as they stream: without content encoding, without what must not pass, and without stopping others."""
+"""Decodes and scrubs bodies as they stream, without blocking the event loop."""
 
 import time
 from collections.abc import AsyncIterator
@@ -15,12 +15,12 @@ async def scrub_stream(pieces: AsyncIterator[bytes], undo: Decoder | None, scrub
     """Scrub a body piece by piece.
 
     Args:
-        pieces: As they come.
-        undo: Takes its content encoding off; None where it has none, or it is looked at as it is.
-        scrubber: Looks at what is left then.
+        pieces: The body as received.
+        undo: The decoder of its content encoding; None to inspect the body as it is.
+        scrubber: Scrubs the decoded body.
 
     Raises:
-        UpstreamError: Its encoding is broken.
+        UpstreamError: The encoding is broken.
     """
     pace = Pace()
     async for piece in pieces:
@@ -39,7 +39,7 @@ async def scrub_stream(pieces: AsyncIterator[bytes], undo: Decoder | None, scrub
 
 
 def redact_head(needles: Needles, out: Outbound) -> Outbound:
-    """The head of a request without the owner's strings, and as it has to be for a body without them."""
+    """Redact the head of a request, and drop the headers that would not fit the redacted body."""
     if not needles:
         return out
     headers = tuple((name, scrub(needles, value)) for name, value in out.headers if name != b"content-encoding")
@@ -47,10 +47,10 @@ def redact_head(needles: Needles, out: Outbound) -> Outbound:
 
 
 async def redact_body(needles: Needles, pieces: AsyncIterator[bytes], encoding: bytes) -> AsyncIterator[bytes]:
-    """A body without them, and without its content encoding, under which nobody could look for them.
+    """Redact the body of a request, after decoding it: in an encoded body no string could be found.
 
     Raises:
-        UpstreamError: Its encoding is unknown, or it is broken.
+        UpstreamError: The encoding is unknown or broken.
     """
     async for piece in scrub_stream(pieces, make_decoder(encoding or b"identity"), Scrubber(needles)):
         yield piece

@@ -1,8 +1,7 @@
 """Relays a WebSocket: each message is redacted on its way to the server and scrubbed on its way back.
 
-A message may come in any number of frames; a secret is found across them, and what is held back goes with the last.
-Across messages it is not, since each has to be passed on when it is whole: what a program makes of them is scrubbed
-once more when it prints.
+A secret is found across the frames of one message; text that is held back goes with the last frame. It is not found
+across messages, since each has to be passed on when it is complete: a program's output is scrubbed once more.
 """
 
 import contextlib
@@ -31,11 +30,11 @@ class WebSocketRelay(Struct, kw_only=True):
     """One WebSocket.
 
     Attributes:
-        vault: What must not come in, and what is resolved meanwhile must not either.
-        redactions: What must not go out.
-        own_text: What the program has itself sent, which stays when it comes back; None where all is scrubbed.
-        sent_bytes, received_bytes: Bytes of messages that went out and came in.
-        found: Names of the secrets that came.
+        vault: The secrets to scrub from incoming messages, those included that are resolved meanwhile.
+        redactions: The strings to redact from outgoing messages.
+        own_text: The secrets that the program has itself sent, which stay; None where all are scrubbed.
+        sent_bytes, received_bytes: Bytes of outgoing and incoming messages.
+        found: Names of the secrets that were scrubbed.
     """
 
     vault: Vault
@@ -46,12 +45,12 @@ class WebSocketRelay(Struct, kw_only=True):
     found: set[str] = field(default_factory=set)
 
     async def run(self, near: SocketStream, far: SocketStream, ahead: bytes) -> None:
-        """Pass on messages until one end has closed or broken.
+        """Relay messages until one end has closed or broken.
 
         Args:
-            near: The program's end.
-            far: The far side's; closed here.
-            ahead: What it has sent already.
+            near: The program's connection.
+            far: The server's connection; closed here.
+            ahead: Data that the server has sent already.
         """
         program, server = Connection(ConnectionType.SERVER), Connection(ConnectionType.CLIENT)
         server.receive_data(ahead)
@@ -77,7 +76,7 @@ class WebSocketRelay(Struct, kw_only=True):
         async def pass_on(direction: _Direction) -> None:
             await direction.pass_on()
             ended.append(direction)
-            if direction.at_sink and len(ended) == 1:  # there shall be time for what comes the other way
+            if direction.at_sink and len(ended) == 1:  # leave time for the last messages of the other direction
                 tasks.cancel_scope.deadline = anyio.current_time() + _CLOSING_SECONDS
             else:
                 tasks.cancel_scope.cancel()
@@ -92,14 +91,14 @@ class WebSocketRelay(Struct, kw_only=True):
 
 
 class _Direction(Struct, kw_only=True):
-    """What goes one way.
+    """One direction.
 
     Attributes:
-        barred: What must not go that way, as it is by then.
-        own: Names of secrets that may all the same.
-        finder: Makes what has to see each message before it is passed on.
-        at_sink: Whether it has ended at the sink, which may still have said something: closed as a WebSocket shall, or
-            broken.
+        barred: Returns the strings to scrub at this moment.
+        own: Returns the names of secrets that may pass all the same.
+        finder: Makes the finder that has to see each message before it is passed on.
+        at_sink: Whether the direction ended by a close frame, or by an error of the sink, which may still have sent
+            messages.
     """
 
     barred: Callable[[], Needles]
@@ -117,7 +116,7 @@ class _Direction(Struct, kw_only=True):
     _finder: Finder | None = None
 
     async def pass_on(self) -> None:
-        """Pass on what the source sends, until it closes, or either end is broken."""
+        """Pass on the source's messages, until it closes, or either end breaks."""
         pace = Pace()
         with contextlib.suppress(OSError, LocalProtocolError, RemoteProtocolError):
             while True:
@@ -137,7 +136,7 @@ class _Direction(Struct, kw_only=True):
                 self.incoming.receive_data(data)
 
     def _scrub_event(self, event: Event) -> Event:
-        """What is passed on of an event."""
+        """Scrub an event."""
         if isinstance(event, TextMessage):
             data = event.data.encode()
             self.passed_bytes += len(data)
@@ -155,7 +154,7 @@ class _Direction(Struct, kw_only=True):
         raise LocalProtocolError(f"no event of an open WebSocket: {type(event).__name__}")
 
     def _clean(self, data: bytes) -> bytes:
-        """What a control frame holds, as it is passed on."""
+        """Scrub the payload of a control frame."""
         self._find(data, last=True)
         return scrub(self.barred(), data, self.own())
 
@@ -167,7 +166,7 @@ class _Direction(Struct, kw_only=True):
                 self._finder = None
 
     def _scrub_part(self, data: bytes, last: bool) -> bytes:  # noqa: FBT001 - a flag of the protocol
-        """A part of a message, as far as it can be let out."""
+        """Scrub a part of a message; return as much as can be passed on now."""
         self._find(data, last)
         if self._scrubber is None:
             self._scrubber = Scrubber(self.barred())

@@ -1,7 +1,7 @@
-"""The certificate authority that sandboxes trust: it signs for every name where a program's TLS ends, at the proxy.
+"""The certificate authority that sandboxes trust: the proxy ends programs' TLS for every name with its certificates.
 
-It is made anew by each server and lives in its memory alone. What it signs is good for nothing but this server's own
-sandboxes, so there is no key on a disk that somebody could take.
+Each server makes its own and holds it in memory alone, so that no key on a disk can be stolen. Nothing but this
+server's sandboxes trusts it.
 """
 
 import datetime as dt
@@ -28,13 +28,13 @@ class CertificateAuthority:
     """A certificate authority in memory.
 
     Attributes:
-        certificate: Its certificate, PEM.
-        context: TLS settings of a server that is a host; remembered for many hosts.
+        certificate: The authority's certificate, PEM.
+        context: Returns the TLS context of a server for a host name, cached for many hosts.
     """
 
     def __init__(self) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._leaf_key = ec.generate_private_key(ec.SECP256R1())  # of all leaves: they have the same keeper
+        self._leaf_key = ec.generate_private_key(ec.SECP256R1())  # one for all leaves, which are all held here
         self._root = _certificate("Gloveport", self._key).sign(self._key, hashes.SHA256())
         self.certificate = self._root.public_bytes(serialization.Encoding.PEM).decode()
         self.context = lru_cache(_MOST_NAMES)(self._context)
@@ -43,7 +43,7 @@ class CertificateAuthority:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET
-        context.num_tickets = 0  # nobody comes back to a sandbox that is used once
+        context.num_tickets = 0  # a sandbox is used once, so no session is resumed
         context.set_alpn_protocols(["http/1.1"])
         context.sslsocket_class = SniSocket
         context.sni_callback = _keep_asked_name
@@ -51,7 +51,7 @@ class CertificateAuthority:
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
         leaf = self._leaf(host).public_bytes(serialization.Encoding.PEM)
-        with FileIO(os.memfd_create("leaf", os.MFD_CLOEXEC), "w") as memory:  # the only input that OpenSSL takes here
+        with FileIO(os.memfd_create("leaf", os.MFD_CLOEXEC), "w") as memory:  # load_cert_chain reads only files
             memory.write(key + leaf)
             context.load_cert_chain(f"/proc/self/fd/{memory.fileno()}")
         return context
@@ -78,7 +78,7 @@ def _keep_asked_name(session: ssl.SSLObject | ssl.SSLSocket, name: str | None, _
 def _certificate(
     common_name: str, key: ec.EllipticCurvePrivateKey, issuer: x509.Name | None = None
 ) -> x509.CertificateBuilder:
-    """A certificate before it is signed; without an issuer that of an authority, which is its own."""
+    """Make an unsigned certificate; without an issuer, that of a self-signed authority."""
     now, is_root = dt.datetime.now(dt.UTC), issuer is None
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     unused = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement")

@@ -1,7 +1,7 @@
-"""Dials the server of a route: resolves, checks every address, connects to what was checked, verifies it by TLS.
+"""Dials the server of a route: resolves its name, checks every address, connects to a checked one, verifies TLS.
 
-The name is resolved once, and what is connected to are the addresses that were checked: an answer that is another one
-the next time leads nowhere. The name itself serves TLS alone.
+The name is resolved once, and only checked addresses are connected to, so an answer that changes later (DNS rebinding)
+has no effect. After that the name is used for TLS alone.
 """
 
 import contextlib
@@ -36,10 +36,10 @@ Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[Address]]]
 
 
 class Dialer:
-    """Opens connections. Keeps the authorities that it has read.
+    """Opens connections. Caches the certificate authorities that it has read.
 
     Args:
-        resolve: Instead of what the host's own resolver says.
+        resolve: Resolves names instead of the host's own resolver.
     """
 
     def __init__(self, resolve: Resolve | None = None) -> None:
@@ -57,7 +57,7 @@ class Dialer:
             return await _first(route, addresses)
 
     async def dial(self, route: Route) -> SocketStream:
-        """Open a connection for HTTP/1.1, with TLS when the route's scheme is ``https``.
+        """Open a connection for HTTP/1.1, with TLS if the route's scheme is ``https``.
 
         Raises:
             UpstreamError: As ``connect``, or ``tls_failed``.
@@ -72,12 +72,12 @@ class Dialer:
         return wire
 
     async def secure(self, wire: SocketStream, route: Route, protocols: Sequence[str]) -> None:
-        """Go on by TLS on a connection to a route, or close it.
+        """Start TLS on a connection, or close it.
 
         Args:
             wire: The connection.
-            route: Where it leads.
-            protocols: What is offered by ALPN, the best first.
+            route: The connection's route.
+            protocols: The protocols to offer by ALPN, the best first.
 
         Raises:
             UpstreamError: ``tls_failed`` or ``upstream_timeout``.
@@ -87,7 +87,7 @@ class Dialer:
             await _secure(wire, context, route)
 
     async def _resolve_route(self, route: Route) -> Sequence[Address]:
-        """Give what to connect to: every one checked, and none of them when one of them is refused."""
+        """Return the checked addresses of a route; if one of them is refused, raise."""
         found = _chosen_addresses(route)
         if not found:
             found = (ip_address(route.host),) if is_address(route.host) else await self._look_up(route)
@@ -107,9 +107,9 @@ class Dialer:
         return found
 
     def _context(self, ca_file: str | None, protocols: tuple[str, ...]) -> ssl.SSLContext:
-        """Give the context for these authorities; a file that has changed is read anew."""
+        """Return the TLS context for these authorities; a changed file is read again."""
         try:
-            # Of the inode: it tells a new mode or owner too, and nobody can set it back.
+            # The ctime changes with mode and owner too, and can't be set back.
             changed = os.stat(ca_file).st_ctime_ns if ca_file else 0  # noqa: PTH116 - one call, no object
             known = self._contexts.get((ca_file, protocols))
             if known is None or known[0] != changed:
@@ -131,11 +131,11 @@ def _trust(ca_file: str | None, protocols: tuple[str, ...]) -> ssl.SSLContext:
     if ca_file is None:
         context = ssl.create_default_context()
     else:
-        with open_safe(ca_file) as file:  # who can change it can be any server
-            context = ssl.create_default_context(cafile=f"/proc/self/fd/{file.fileno()}")  # the one that was judged
+        with open_safe(ca_file) as file:  # whoever can change the file can impersonate any server
+            context = ssl.create_default_context(cafile=f"/proc/self/fd/{file.fileno()}")  # exactly the checked file
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION
-    context.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF  # Python 3.11.2 sets it: a part would be taken for the whole
+    context.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF  # Python 3.11.2 sets it, and would hide a truncated answer
     context.hostname_checks_common_name = False
     context.set_alpn_protocols(list(protocols))
     return context
@@ -153,12 +153,12 @@ async def _secure(wire: SocketStream, context: ssl.SSLContext, route: Route) -> 
 
 
 def _chosen_addresses(route: Route) -> Sequence[Address]:
-    """Give the addresses that the operator wrote. No pattern matches one: where an API's host is one, it was meant."""
+    """Return the addresses that the operator wrote. No pattern matches an address, so a literal one was meant."""
     return route.addresses or ((ip_address(route.host),) if route.api and is_address(route.host) else ())
 
 
 async def _first(route: Route, addresses: Sequence[Address]) -> SocketStream:
-    """Connect to the first that answers (RFC 8305): families by turns, each with a start before the next."""
+    """Connect to the first address that answers (RFC 8305): families alternate, each attempt with a head start."""
     if len(addresses) == 1:
         try:
             return _accept(route, await _open(addresses[0], route.port))
@@ -198,14 +198,14 @@ async def _first(route: Route, addresses: Sequence[Address]) -> SocketStream:
 
 
 def _accept(route: Route, sock: socket.socket) -> SocketStream:
-    """Take a connection, but not to this host itself: what listens there may trust whoever comes from here.
+    """Accept a connection, unless it leads to this host itself, whose servers may trust local connections.
 
-    Told by one address at both ends. The kernel answers for a secondary address of a network from the primary one:
-    that is not told.
+    Such a connection has the same address at both ends. One to a secondary address of a network is not recognised: the
+    kernel connects from the primary one.
     """
     try:
         own, far = sock.getsockname()[0], sock.getpeername()[0]
-    except OSError as error:  # it has hung up already
+    except OSError as error:  # the peer has closed already
         sock.close()
         raise _unreachable(route, error) from error
     if own == far and not is_named(ip_address(far), route.networks, _chosen_addresses(route)):
@@ -239,7 +239,7 @@ async def _open(address: Address, port: int) -> socket.socket:
 
 @contextlib.asynccontextmanager
 async def limit_time(route: Route, seconds: float, what: str) -> AsyncIterator[None]:
-    """Bound how long something with the far side may take.
+    """Bound the time of an operation with the server.
 
     Raises:
         UpstreamError: ``upstream_timeout``.
@@ -253,11 +253,11 @@ async def limit_time(route: Route, seconds: float, what: str) -> AsyncIterator[N
 
 
 def _refuse_address(route: Route, address: Address, what: str) -> UpstreamError:
-    """The refusal of an address. Of a host that no API names it is not told: a program could map a network by names."""
+    """Make the refusal of an address, which it names only for an API's host: else programs could map a network."""
     if not route.api:
         message = f"{route.host} leads to an address that {what}."
         return UpstreamError("address_refused", message, hint="The owner has to name the host in an API.")
-    address = unmap_address(address)  # which is what networks are compared with
+    address = unmap_address(address)  # the form that networks are compared with
     message = f"{route.host} leads to {address}, which {what}."
     entry = f'networks = ["{ip_network(address)}"]'
     hint = f"The owner can allow it, in [api.{route.api}] of the configuration: {entry}. Retrying does not help."

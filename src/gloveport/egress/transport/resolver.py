@@ -1,7 +1,7 @@
-"""Resolves host names with the host's own resolver, in threads that nothing can end.
+"""Resolves host names with the host's own resolver, in threads that can't be cancelled.
 
-A server of names that never answers holds a thread long after the one who asked has gone away. So a thread counts
-until it ends by itself, one domain has a few of all, and who asks for the same host waits for the same answer.
+A DNS server that never answers occupies a thread long after the caller has given up. So a thread counts until it ends
+by itself, each domain may use only a few of the threads, and callers for one host share a lookup.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ LOOKUPS_OF_DOMAIN = 4
 
 
 class _Lookup(Struct, eq=False):
-    """What is asked about a host. Without a thread it waits for one."""
+    """A lookup of one host. Without a thread it waits for one."""
 
     host: str
     domain: str
@@ -43,10 +43,10 @@ class Resolver:
         self._lookups: dict[str, _Lookup] = {}
 
     async def find(self, host: str, _port: int) -> Sequence[Address]:
-        """Tell the addresses of a canonical name.
+        """Return the addresses of a canonical name.
 
         Raises:
-            OSError: It has none.
+            OSError: The name has none.
         """
         lookup = self._lookups.get(host)
         if lookup is None:
@@ -64,13 +64,13 @@ class Resolver:
         return lookup.found
 
     def _start(self) -> None:
-        """Give those their thread who may have one."""
+        """Start threads for waiting lookups, within the limits."""
         busy = Counter(lookup.domain for lookup in self._lookups.values() if lookup.thread is not None)
         for lookup in self._lookups.values():
             if busy.total() >= LOOKUPS:
                 return
             if lookup.thread is None and busy[lookup.domain] < LOOKUPS_OF_DOMAIN:
-                # A daemon: the end of the server does not wait for it.
+                # A daemon thread: the server's exit does not wait for it.
                 thread = threading.Thread(target=self._ask, args=(lookup, asyncio.get_running_loop()), daemon=True)
                 thread.start()
                 lookup.thread = thread
@@ -79,13 +79,13 @@ class Resolver:
     def _ask(self, lookup: _Lookup, loop: asyncio.AbstractEventLoop) -> None:
         """Ask the resolver. The body of a thread."""
         try:
-            # Bytes, for a str would go through the codec of IDNA 2003: the name is what the policy has compared.
+            # Bytes: a str would pass the IDNA 2003 codec, and the name must be the one that the policy has compared.
             answers = socket.getaddrinfo(lookup.host.encode("ascii"), None, type=socket.SOCK_STREAM)
             lookup.found = [ip_address(str(answer[4][0])) for answer in answers]
         except OSError as error:
             lookup.fault = error
         finally:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody waits
                 loop.call_soon_threadsafe(self._end, lookup)
 
     def _end(self, lookup: _Lookup) -> None:

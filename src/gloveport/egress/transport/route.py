@@ -1,4 +1,4 @@
-"""Routes: where a request goes, and on which terms its server is dialled."""
+"""Routes: the destination of a request, and the terms on which its server is dialled."""
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Self
@@ -10,14 +10,14 @@ from gloveport.policy.hosts.authorities import DEFAULT_PORTS
 
 
 class Route(Struct, frozen=True, kw_only=True):
-    """Where a request goes, as the policy names it.
+    """The destination of a request, by the names of the policy.
 
     Attributes:
-        api: Name of the API; empty where there is none, as under ``yolo``.
+        api: Name of the API; empty if there is none, as under ``yolo``.
         host: Canonical name or address.
-        networks: What is not public and may be dialled all the same.
-        addresses: What is dialled instead of what DNS tells; empty for what DNS tells.
-        ca_file: Authorities to trust instead of the system's.
+        networks: Networks that may be dialled though they are not public.
+        addresses: Addresses to dial instead of those of DNS; empty for those of DNS.
+        ca_file: Certificate authorities to trust instead of the system's.
     """
 
     api: str
@@ -30,7 +30,7 @@ class Route(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def to(cls, name: str, api: Api, scheme: Scheme, host: str, port: int) -> Self:
-        """Make the route to a place of an API, by the API's own terms."""
+        """Make the route to a host and port of an API, on the API's terms."""
         return cls(
             api=name,
             scheme=scheme,
@@ -43,6 +43,6 @@ class Route(Struct, frozen=True, kw_only=True):
 
     @property
     def authority(self) -> str:
-        """What the ``host`` header says: the port only where it is not the scheme's own."""
+        """The value of the ``host`` header, without the scheme's default port."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"

@@ -1,6 +1,6 @@
-"""Byte streams over non-blocking sockets, with or without TLS. The end of a connection and of TLS are one: ``b""``.
+"""Byte streams over non-blocking sockets, with or without TLS. The end of the connection or of TLS reads as ``b""``.
 
-Whether a server has said that this is the end (close_notify) is told apart: anybody on the way can end a connection.
+``torn`` tells whether a server ended TLS without close_notify: then anybody on the way may have cut the connection.
 """
 
 import contextlib
@@ -26,20 +26,20 @@ Result = TypeVar("Result")
 
 
 class SniSocket(ssl.SSLSocket):
-    """A TLS server's socket that remembers for whom the client opened the session.
+    """A TLS server's socket that keeps the client's server name.
 
     Attributes:
-        asked_name: What the client named in its first message (SNI); None when it named nothing.
+        asked_name: The client's server name (SNI); None if it sent none.
     """
 
     asked_name: str | None = None
 
 
 class SocketStream:
-    """One end of a TCP connection. One task may receive while another sends; each may do so once at a time.
+    """One end of a TCP connection. One task at a time may receive, and one may send.
 
     Attributes:
-        torn: Whether what a TLS server sends ended without its saying so: it may not be all.
+        torn: Whether TLS of the server ended without close_notify, so that the data may be truncated.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -53,10 +53,10 @@ class SocketStream:
         self._closed = False
 
     async def receive(self, size: int = CHUNK_BYTES) -> bytes:
-        """Receive at most ``size`` bytes; waits for the first. ``b""`` when nothing more will come.
+        """Receive at most ``size`` bytes; waits for the first. ``b""`` at the end.
 
         Raises:
-            OSError: The connection broke, or what comes is no TLS.
+            OSError: The connection broke, or the data is no TLS.
         """
         await self._take_turns()
         try:
@@ -70,11 +70,11 @@ class SocketStream:
             return b""
 
     async def peek(self) -> bytes:
-        """Look at the first byte of what has come, which stays there; waits for it. Not under TLS."""
+        """Wait for the first byte, and return it without taking it from the stream. Not under TLS."""
         return await self._retry(anyio.wait_readable, self._socket.recv, 1, socket.MSG_PEEK)
 
     async def send(self, data: bytes | bytearray | memoryview) -> None:
-        """Send all of it.
+        """Send all data.
 
         Raises:
             OSError: The connection broke.
@@ -85,7 +85,7 @@ class SocketStream:
             view = view[await self._retry(anyio.wait_writable, self._socket.send, view) :]
 
     async def answer_tls(self, context: ssl.SSLContext) -> None:
-        """Become the server of a TLS session.
+        """Start TLS as the server.
 
         Raises:
             OSError: The handshake failed.
@@ -93,10 +93,10 @@ class SocketStream:
         await self._shake(context.wrap_socket(self._release(), server_side=True, do_handshake_on_connect=False))
 
     async def ask_tls(self, context: ssl.SSLContext, name: str) -> None:
-        """Become the client of a TLS session with a server that proves to be ``name``.
+        """Start TLS as the client of a server that proves to be ``name``.
 
         Raises:
-            OSError: The handshake failed; ``ssl.SSLCertVerificationError`` when it is somebody else.
+            OSError: The handshake failed; ``ssl.SSLCertVerificationError`` if it is another server.
         """
         session = context.wrap_socket(
             self._release(), server_hostname=name, do_handshake_on_connect=False, suppress_ragged_eofs=False
@@ -105,12 +105,12 @@ class SocketStream:
 
     @property
     def asked_name(self) -> str | None:
-        """Whom the client of a TLS session has named, where we are its server."""
+        """The client's server name (SNI), if we are the TLS server."""
         return self._socket.asked_name if isinstance(self._socket, SniSocket) else None
 
     @property
     def certificate(self) -> bytes | None:
-        """By what the server of a TLS session has proved who it is, in DER; None without TLS."""
+        """The TLS server's certificate, in DER; None without TLS."""
         return self._socket.getpeercert(binary_form=True) if isinstance(self._socket, ssl.SSLSocket) else None
 
     @property
@@ -120,7 +120,7 @@ class SocketStream:
         return str(host), int(port)
 
     def is_quiet(self) -> bool:
-        """Whether nothing has come and nobody has hung up: the connection can be used once more."""
+        """Whether the connection is open and has no unread data, so that it can be used again."""
         try:
             self._socket.recv(1)
         except (BlockingIOError, ssl.SSLWantReadError):
@@ -130,7 +130,7 @@ class SocketStream:
         return False
 
     def finish(self) -> None:
-        """Say that nothing more is sent. What comes can still be received, but not under TLS."""
+        """End the sending direction. Receiving is still possible, except under TLS."""
         if isinstance(self._socket, ssl.SSLSocket):
             self.close()
             return
@@ -138,18 +138,18 @@ class SocketStream:
             self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Close it, without waiting. What was sent is still delivered; whoever waits for it gets an ``OSError``."""
+        """Close the connection without waiting. Sent data is still delivered; waiting tasks get an ``OSError``."""
         if self._closed:
             return
         self._closed = True
         if isinstance(self._socket, ssl.SSLSocket):
             with contextlib.suppress(OSError, ValueError):
-                self._socket.unwrap()  # says goodbye, and does not wait for the answer
+                self._socket.unwrap()  # sends close_notify without waiting for the peer's
         if not self._waiting:
             self._socket.close()
             return
-        # Who waits wakes up and closes it. Closed here, its descriptor could be another connection's by then, and the
-        # one who wakes up would take that one's registration out of the event loop.
+        # The waiting task wakes up and closes the socket. Were it closed here, the descriptor could belong to another
+        # connection by then, and the task would remove that connection's registration from the event loop.
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -169,7 +169,7 @@ class SocketStream:
             await checkpoint()
 
     async def _retry(self, ready: _Wait, work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
-        """Do what needs the socket, again whenever it may go on; ``ready`` waits for that where there is no TLS."""
+        """Retry an operation until the socket does not block it; without TLS, ``ready`` waits for the socket."""
         while True:
             try:
                 return work(*arguments)
@@ -186,7 +186,7 @@ class SocketStream:
         try:
             await ready(self._socket)
         except anyio.BusyResourceError as error:
-            # The far side can bring it about: by a key update while we can't send.
+            # The peer can cause this: by a TLS key update while we can't send.
             raise OSError(errno.EBUSY, "it is waited for already") from error
         finally:
             self._waiting -= 1
