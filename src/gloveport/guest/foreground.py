@@ -1,9 +1,9 @@
 """Leads the session of a person's program: starts it as a job, passes signals on to it, and tells when it is stopped.
 
-A program that led its session itself could not be stopped: nobody would be there to let it go on, so the kernel drops
-what Ctrl-Z sends. As a shell does, this process keeps the program in a process group of its own, and that in the
-foreground of the terminal. Each time that the program is stopped, it writes a byte to the host, which sends SIGCONT in
-the end. What the program does to this process ends the sandbox, and nothing else.
+A program that led its session itself could not be stopped: no process could continue it, so the kernel drops the signal
+of Ctrl-Z. Like a shell, this process keeps the program in a process group of its own, and that group in the foreground
+of the terminal. Each time the program is stopped, this process writes a byte to the host, which later sends SIGCONT. A
+program that attacks this process can only end the sandbox.
 """
 
 import _signal as signal  # as ``zygote.py``: enumerations and ``contextlib`` take longer than the start of a program
@@ -15,7 +15,7 @@ INPUT = 0
 
 
 def lead(execute, program, inputs, notices):
-    """Run a program to its end, and end as it has ended. ``execute``: that of ``init.py``."""
+    """Run a program to its end, and end the same way. ``execute``: the function of ``init.py``."""
     signal.pthread_sigmask(signal.SIG_BLOCK, WAITED)
     has_terminal = bool(program["terminal"])
     job = os.fork()
@@ -29,7 +29,7 @@ def lead(execute, program, inputs, notices):
         execute(program, inputs)
     try:
         os.setpgid(job, job)
-    except OSError:  # it has done so itself, and is another program by now
+    except OSError:  # it has done so itself, and has called exec by now
         pass
     let_go(inputs, has_terminal)
     while True:
@@ -47,7 +47,7 @@ def lead(execute, program, inputs, notices):
 
 
 def pass_on(job, number, has_terminal):
-    """Send the program's group a signal. One that goes on gets the terminal back."""
+    """Send the program's group a signal. A program that continues gets the terminal back."""
     try:
         if number == signal.SIGCONT and has_terminal:
             os.tcsetpgrp(INPUT, job)
@@ -57,7 +57,7 @@ def pass_on(job, number, has_terminal):
 
 
 def let_go(inputs, has_terminal):
-    """Close the program's pipes, or who reads its output would not see it end before we do."""
+    """Close the program's pipes, or readers of its output would not see it end before this process does."""
     for descriptor in inputs.values():
         os.close(descriptor)
     if not has_terminal:

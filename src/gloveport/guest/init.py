@@ -1,21 +1,21 @@
-"""First process in every sandbox built for one program: closes the inner walls, says so, runs the program, reports.
+"""First process of a sandbox built for one program: enforces Landlock, confirms it, runs the program, and reports.
 
-    init → host   a byte               as soon as we run
+    init → host   a byte               as soon as this process runs
     host → init   {"landlock": [[path, kind]…], "mounts": [path…], "python": whether a Python program will come}, with
-                                       descriptors of the cgroups that we move into by ourselves, if there are some
-    init → host   {"ready": …}         what is in force, as the kernel tells it; carries our pid as credentials, and
+                                       descriptors of the cgroups that this process enters by itself, if any
+    init → host   {"ready": …}         what is enforced, as the kernel says; carries our pid as credentials, and
                                        descriptors of the directories of ``DIRECTORIES``
-    host → init   {"program": …}       with descriptors of stdout and stderr, and of "inputs" of an interpreter that
-                                       shall wait for its program, or of a session's direct channel; by now we are in
-                                       a cgroup
-    init → host   a descriptor         where the interpreter is one that reports: from which its reports are read
-    init → host   a descriptor         where the program has a terminal: its other side
-    init → host   a descriptor         where it is a person's: a byte can be read from it each time that it is stopped
-    init → host   {"report": …}        the outcome, where there is one to tell; the host believes none of it
+    host → init   {"program": …}       with descriptors of stdout and stderr, and of the "inputs" of an interpreter
+                                       that waits for its program, or of a session's direct channel; by now this
+                                       process is in a cgroup
+    init → host   a descriptor         if the interpreter reports: the reading end of its reports
+    init → host   a descriptor         if the program has a terminal: the master side
+    init → host   a descriptor         if the program is a person's: a pipe with a byte for each time that it is stopped
+    init → host   {"report": …}        the outcome, if there is any; the host trusts none of it
 
 A frame is four bytes of length, most significant first, and JSON. Up to the program's first line this code is trusted;
 after it the process belongs to the program. Runs under the seccomp filter already, as uid 1000 of a user namespace
-without capabilities. Standard library only. What follows the confinement is shared with ``zygote.py``.
+without capabilities. Standard library only. ``zygote.py`` shares the code for all that follows the confinement.
 """
 
 import posix  # and not ``os``, which takes longer to import than all else here
@@ -39,14 +39,14 @@ CAPABILITY_LINES = [b"\nCap%s:\t%016x\n" % (kind, 0) for kind in (b"Inh", b"Prm"
 IUTF8 = 0o40000  # of <asm-generic/termbits.h>
 CHANNEL, MAX_DESCRIPTOR = 3, (1 << 31) - 1
 HERE = __file__.rpartition("/")[0]
-DIRECTORIES = ("/out", "/tmp", "/run/gloveport")  # where the host reads what was left, and writes what comes in
-ENVIRONMENT = "/opt/environment/python"  # packages that belong together, and were built for this interpreter
+DIRECTORIES = ("/out", "/tmp", "/run/gloveport")  # where the host reads output files, and writes input files
+ENVIRONMENT = "/opt/environment/python"  # an environment's packages, built for this interpreter
 AS_OS = "utf-8", "surrogateescape"
-TOOLS_DOOR = "GLOVEPORT_HUB"  # the environment variable that says where the host answers calls of tools
+TOOLS_DOOR = "GLOVEPORT_HUB"  # the environment variable with the address of the door to tools
 
 
 class JsonOptions:
-    """How the parser of ``json.loads`` is set there."""
+    """The options with which ``json.loads`` makes its parser."""
 
     strict, object_hook, object_pairs_hook = True, None, None
     parse_float, parse_int, parse_constant = float, int, float
@@ -60,14 +60,14 @@ prepared = []
 
 
 def import_rest():
-    """Import what is only needed when the program has come."""
+    """Import the modules that are not needed before the program has come."""
     global fcntl, resource  # noqa: PLW0603 - where all of this file looks for them
     import fcntl
     import resource
 
 
 def load(name, path):
-    """Import a file of ours by its path: isolated mode has no directory of ours on ``sys.path``, nor shall it."""
+    """Import a file of ours by its path: isolated mode keeps our directories off ``sys.path``, as it should."""
     module = loaded.get(name)
     if module is None:
         module = loaded[name] = type(sys)(name)
@@ -78,9 +78,9 @@ def load(name, path):
 
 
 def receive(host):
-    """One frame, and the descriptors that came with it. The host is gone: end quietly.
+    """Receive one frame, and the descriptors that came with it. If the host is gone, end quietly.
 
-    The host sends the next one only when it has got an answer, so nothing can come behind it.
+    The host sends the next frame only after an answer, so no bytes of another can follow this one.
     """
     frame, size, descriptors = bytearray(), HEAD_BYTES, ()
     while len(frame) < size:
@@ -117,7 +117,7 @@ def send_descriptors(host, data, descriptors):
 
 
 def send_ready(host, ready):
-    """Tell what is in force, and give the host our directories: it has them also when nothing else is left of us."""
+    """Say what is enforced, and give the host our directories: it can still use them when this process is dead."""
     directories = [posix.open(path, posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC) for path in DIRECTORIES]
     frame = pack({"ready": ready})
     host.sendall(frame[send_descriptors(host, frame, directories) :])
@@ -126,7 +126,7 @@ def send_ready(host, ready):
 
 
 def open_channel(number):
-    """The socket to the host, moved to ``CHANNEL``. Whatever else leaked this far is closed."""
+    """Move the socket to the host to ``CHANNEL``, and close any descriptors that leaked in."""
     posix.dup2(number, CHANNEL)
     posix.set_inheritable(CHANNEL, False)  # noqa: FBT003 - dup2 onto itself leaves it as it is
     posix.closerange(CHANNEL + 1, MAX_DESCRIPTOR)
@@ -134,12 +134,12 @@ def open_channel(number):
 
 
 def identities(paths):
-    """Device and inode of what lies at each path."""
+    """Device and inode of the file at each path."""
     return [[status.st_dev, status.st_ino] for status in map(posix.stat, paths)]
 
 
 def perform(calls):
-    """Make calls that were made ready before: pairs of a function and its arguments. A result of -1 is a failure."""
+    """Make prepared calls: pairs of a function and its arguments. A result of -1 is a failure."""
     for call, arguments in calls:
         if call(*arguments) == -1:
             code = _ctypes.get_errno()
@@ -147,7 +147,7 @@ def perform(calls):
 
 
 def in_force(version):
-    """What is in force on this process, as the kernel tells it; of Landlock the ABI, since it tells nothing."""
+    """What the kernel says is enforced on this process; of Landlock the ABI, since the kernel does not say."""
     status = posix.open("/proc/self/status", posix.O_RDONLY | posix.O_CLOEXEC)
     told = posix.read(status, 1 << 16)
     posix.close(status)
@@ -160,10 +160,10 @@ def in_force(version):
 
 
 def add_packages(*, environment=True):
-    """Find what PYTHONPATH names as well, which isolated mode ignores: last, so that it shadows nothing installed.
+    """Add PYTHONPATH, which isolated mode ignores, to ``sys.path``: last, so that it shadows nothing installed.
 
-    But an environment before what else is installed for all, of which it may have another version. A fork server has
-    none: it may do more than programs may, and imports nothing that somebody else has put there.
+    An environment comes before the packages installed for all, since it may have another version of them. A fork server
+    gets no environment: it has more rights than programs, so it imports nothing that others have put there.
     """
     import os
 
@@ -174,9 +174,9 @@ def add_packages(*, environment=True):
 
 
 def prepare_python():
-    """Make ready for a Python program, once: where one is waited for, before it comes. Where the door to tools is.
+    """Prepare for a Python program, once, if possible before it comes. Returns the address of the door to tools.
 
-    It may import what it writes, after everything that is installed.
+    The program may import modules that it writes itself; installed ones come first.
     """
     if not prepared:
         import os
@@ -189,12 +189,12 @@ def prepare_python():
 
 
 def install_tools(address):
-    """What programs find in their namespace to call tools by, and what counts as JSON then; where there is a door."""
+    """If there is a door: the names by which programs call tools, and the further types that count as JSON."""
     return (load_tools().install(address), load_tools().PLAIN) if address else ({}, ())
 
 
 def load_tools():
-    """Import what programs call tools by. Unlike ``load`` under its name, by which it finds its own parts."""
+    """Import the package ``gloveport_tools``, under its name (unlike ``load``), by which it finds its own parts."""
     module = sys.modules.get("gloveport_tools")
     if module is None:
         from importlib.util import module_from_spec, spec_from_file_location
@@ -207,9 +207,9 @@ def load_tools():
 
 
 def write_source(program):
-    """Put the program where its ``__file__`` says: processes that multiprocessing spawns read it there.
+    """Write the program to its ``__file__``: processes that multiprocessing spawns read it there.
 
-    By system calls: a file object of Python's would touch so much memory that a short program takes a tenth longer.
+    By system calls: Python's file objects touch so much memory that a short program would take a tenth longer.
     """
     try:
         file = posix.open(program["name"], posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC, 0o644)
@@ -246,20 +246,20 @@ SESSION = {
 
 
 def load_session():
-    """Import what a session needs ahead of it: to compile it takes longer than to begin one."""
+    """Import a session's modules before it begins: to compile them takes longer than to begin a session."""
     for name, path in SESSION.items():
         load(name, path)
 
 
 def start_python(link, direct):
-    """Be a Python interpreter that takes one call after another, for good."""
+    """Run as a Python interpreter that takes one call after another. Never returns."""
     names, plain = install_tools(prepare_python())
     program, interpreter, variables = (load(name, SESSION[name]) for name in ("program", "interpreter", "variables"))
     interpreter.Interpreter(link, direct, program, variables.Variables, names, plain).serve()
 
 
 def write_sealed(text):
-    """A descriptor of memory that holds ``text`` and that nobody can change any more, read from its start."""
+    """A descriptor, at offset 0, of sealed memory that holds ``text``: nobody can change it."""
     memory = posix.memfd_create("program", posix.MFD_CLOEXEC | posix.MFD_ALLOW_SEALING)
     with open(memory, "wb", closefd=False) as file:
         file.write(text.encode("utf-8", "surrogatepass"))
@@ -269,13 +269,13 @@ def write_sealed(text):
 
 
 def open_terminal(host, rows, columns):
-    """Give the program a terminal, which controls its session, as its streams. The host is sent its other side."""
+    """Make a controlling terminal the program's standard streams, and send the host the master side."""
     import termios  # few programs have one
 
     ours, theirs = posix.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, _struct.pack("HHHH", rows, columns, 0, 0))
     modes = termios.tcgetattr(theirs)
-    modes[0] |= IUTF8  # what erases a character erases all of its bytes
+    modes[0] |= IUTF8  # to erase a character erases all of its bytes
     termios.tcsetattr(theirs, termios.TCSANOW, modes)
     send_descriptors(host, b"\0", [ours])
     posix.close(ours)
@@ -289,7 +289,7 @@ def open_terminal(host, rows, columns):
 
 def read_environment():
     """All environment variables, as text."""
-    os = sys.modules.get("os")  # which knows what has been changed
+    os = sys.modules.get("os")  # which knows of changes
     if os is not None:
         return os.environ
     return {name.decode(*AS_OS): value.decode(*AS_OS) for name, value in posix.environ.items()}
@@ -305,7 +305,7 @@ def begin(argv, variables):
 
 
 def execute(program, inputs):
-    """Become the program's interpreter. ``inputs``: by which number it finds which descriptor."""
+    """Become the program's interpreter. ``inputs``: descriptors by the numbers that it expects."""
     try:
         for number, descriptor in inputs.items():
             posix.dup2(descriptor, number)
@@ -320,7 +320,7 @@ def execute(program, inputs):
 
 
 def send_reports(host, path):
-    """Send the host what an interpreter's reports are read from."""
+    """Make the FIFO of an interpreter's reports, and send the host its reading end."""
     posix.mkfifo(path, 0o600)
     reports = posix.open(path, posix.O_RDONLY | posix.O_NONBLOCK | posix.O_CLOEXEC)
     send_descriptors(host, b"\0", [reports])
@@ -347,7 +347,7 @@ def run_child(program, inputs):
 
 
 def run_interpreter(program, ahead, notices):
-    """Become the program's interpreter; come back only where it is to report. ``ahead``: its inputs, if they came."""
+    """Become the program's interpreter; return only if it is to report. ``ahead``: its inputs, if they have come."""
     inputs = {}
     if not program["terminal"]:
         inputs = dict(zip(program["inputs"], ahead, strict=True))
@@ -360,7 +360,7 @@ def run_interpreter(program, ahead, notices):
 
 
 def rehearse():
-    """Do once what ``run`` does before the program begins, without a trace: see ``python/program.py``, ``rehearse``."""
+    """Warm up what ``run`` does before the program begins, without a trace: see ``python/program.py``, ``rehearse``."""
     parse_json(pack({"program": {"text": "", "rlimits": {}}})[HEAD_BYTES:].decode("utf-8", "surrogatepass"), 0)
     posix.close(write_sealed(""))
     dict(read_environment())
@@ -381,7 +381,7 @@ def run(host):
         import os
 
         os.environ.update(program["env"])
-    # Before the limits: what all processes of a user have in flight counts against the limit of each that sends.
+    # Before the limits: descriptors in flight of all processes of a user count against the limit of each sender.
     if program["report"]:
         send_reports(host, program["report"])
     if program["terminal"]:
@@ -402,7 +402,7 @@ def run(host):
 def main():
     """See the module."""
     host = open_channel(int(sys.argv[1]))
-    with open("/dev/null", "rb") as null:  # the sandbox's own, in place of the one inherited from the host
+    with open("/dev/null", "rb") as null:  # the sandbox's own, instead of the one inherited from the host
         posix.dup2(null.fileno(), 0)
     setup, groups = receive(host)
     for group in groups:
@@ -412,7 +412,7 @@ def main():
     version, calls = load("landlock", "landlock.py").calls(setup["landlock"], CHANNEL + 1, CHANNEL + 2)
     perform(calls)
     send_ready(host, {"mounts": mounts, **in_force(version)})
-    import_rest()  # while the host looks at what was said
+    import_rest()  # while the host checks what is enforced
     if setup["python"]:
         load("program", "python/program.py").load_notebook()
     run(host)

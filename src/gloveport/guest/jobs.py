@@ -1,14 +1,14 @@
-"""Runs one program after another in a sandbox that may write to nothing of the host.
+"""Runs one program after another in a sandbox that can't write to the host's files.
 
     python -I -S -B jobs.py
 
-On the standard input, for each: four bytes of length, most significant first, JSON, and as many bytes as it says under
-``stdin``, which the program is to read. It writes to the same standard output and error as this one. When it has ended,
-the ``mark`` of the job follows on both, 16 bytes that no program knows, and its exit code, one byte.
+Standard input has, for each program: four bytes of length, most significant first, JSON, and the program's input, of as
+many bytes as ``stdin`` in the JSON says. The program writes to this process's standard output and error. When it has
+ended, both get the job's ``mark``, 16 bytes that no program knows, and one byte with the exit code.
 
-A program can start no other and has no thread but its own, so nothing goes on when it has ended. Of this process, which
-is the same user's, it can read and write nothing; and where it has changed its limits or its priority, or has left
-anything in the scratch, no other program comes after it. Standard library only.
+A program can start no process or thread, so nothing runs on when it has ended. It can't read or write anything of this
+process, though both have the same user. If it has changed this process's limits or priority, or has left anything in
+the scratch directory, no other program follows. Standard library only.
 """
 
 import ctypes
@@ -20,16 +20,16 @@ import signal
 PR_SET_DUMPABLE = 4
 HEAD_BYTES = 4
 NOT_THERE = 127
-THIS_AND_THE_PROGRAM = 2, 2  # processes and threads of the sandbox: a program finds them used up
+THIS_AND_THE_PROGRAM = 2, 2  # limit of processes and threads in the sandbox: a program finds it used up
 SCRATCH = "/tmp", "/dev/shm"
 LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
 
 
 def exit_code(job, text, streams):
-    """Run the program: its exit code, 128 + the signal where one has ended it. Raises OSError where there is none.
+    """Run the program; returns its exit code, or 128 + the signal that ended it. Raises OSError where it can't start.
 
-    ``streams``: copies of our own. It gets what they lead to, opened anew: a flag, or who is sent signals, belongs to
-    what was opened, and would stay for the next program.
+    ``streams``: copies of our own. The program gets them opened anew, since flags and the owner of signals belong to
+    the open file description, and would stay for the next program.
     """
     with open(os.memfd_create("stdin", os.MFD_CLOEXEC), "wb") as memory:
         memory.write(text)
@@ -50,7 +50,7 @@ def exit_code(job, text, streams):
 
 
 def standing():
-    """What another process of this user could change of this one."""
+    """The settings of this process that another process of this user could change."""
     limits = [resource.getrlimit(limit) for limit in LIMITS]
     return limits, os.sched_getaffinity(0), os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)
 

@@ -1,7 +1,7 @@
-"""Keepers: pid 1 of each pid namespace of the fork server's, made by a process of their own.
+"""Keepers: pid 1 of each of the fork server's pid namespaces, made by a process of their own.
 
 A keeper does nothing: it shares the memory of the process that makes it, runs no Python, and is in libc's ``pause``.
-The kernel itself reaps what it is left. Standard library only.
+The kernel itself reaps the orphans that it inherits. Standard library only.
 """
 
 import _signal as signal
@@ -16,16 +16,16 @@ import sys
 CLONE_NEWPID = 0x20000000
 CLONE_VM, CLONE_FS, CLONE_FILES = 0x100, 0x200, 0x400
 KEEPER = CLONE_NEWPID | CLONE_VM | CLONE_FS | CLONE_FILES
-KEEPER_STACKS, KEEPER_STACK_BYTES = 256, 1 << 12  # more than there are: who shares one does the same on it, in any case
+KEEPER_STACKS, KEEPER_STACK_BYTES = 256, 1 << 12  # more than keepers; two that share a stack do the same on it anyway
 ORPHANS_BYTES = 4096  # of a list of processes, which may be long
 
 _libc = ctypes.PyDLL(None, use_errno=True)  # as in ``walls.py``
 
 
 def start_keepers():
-    """Fork the process that makes pid namespaces, with a keeper in each. Its settings of signals are theirs.
+    """Fork the process that makes pid namespaces, with a keeper in each. Keepers inherit its signal settings.
 
-    Returns a socket: for each byte a descriptor of a keeper comes back, or the number of the error.
+    Returns a socket: for each byte, the pidfd of a new keeper comes back, or an errno.
     """
     ours, theirs = socket.socketpair()
     if os.fork():
@@ -33,10 +33,10 @@ def start_keepers():
         return ours
     try:
         ours.close()
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # then the kernel reaps what is left to a keeper
-        # With no signal handled or blocked, the kernel drops what a program sends to a keeper. Blocked, it would queue.
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that the kernel reaps the orphans of a keeper
+        # The kernel drops signals that a program sends to a keeper, if none is handled or blocked; blocked ones queue.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        memory = mmap.mmap(-1, KEEPER_STACKS * KEEPER_STACK_BYTES)  # of which only what is used is there
+        memory = mmap.mmap(-1, KEEPER_STACKS * KEEPER_STACK_BYTES)  # only used pages are allocated
         stacks = (ctypes.c_char * len(memory)).from_buffer(memory)
         tops = [ctypes.addressof(stacks) + KEEPER_STACK_BYTES * (n + 1) & -16 for n in range(KEEPER_STACKS)]
         for top in itertools.cycle(tops):
@@ -46,12 +46,12 @@ def start_keepers():
             if pid < 0:
                 theirs.send(bytes([ctypes.get_errno()]))
                 continue
-            os.setpgid(pid, pid)  # what is done to its process group is done to nobody else
+            os.setpgid(pid, pid)  # so that a signal to its process group reaches nobody else
             try:
                 keeper = os.pidfd_open(pid)
                 theirs.sendmsg([b"\0"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", keeper))])
                 os.close(keeper)
-            except OSError as error:  # no descriptor is to be had, or too many are on their way
+            except OSError as error:  # no free descriptor, or too many in flight
                 os.kill(pid, signal.SIGKILL)
                 theirs.send(bytes([error.errno]))
     finally:
@@ -59,18 +59,18 @@ def start_keepers():
 
 
 def new_keeper(keepers):
-    """A descriptor of a keeper, pid 1 of a new namespace. Raises OSError where there is none to be had."""
+    """Get the pidfd of a new keeper, pid 1 of a new namespace. Raises OSError where none can be made."""
     keepers.send(b"K")
     error, ancillary, _, _ = keepers.recvmsg(1, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
     if not error:
         sys.exit("zygote: the process that makes pid namespaces has died")
-    if not ancillary:  # the number is 0 where we have no room for it
+    if not ancillary:  # errno is 0 where this process had no free descriptor for it
         raise OSError(error[0], f"no pid namespace: {os.strerror(error[0])}")
     return struct.unpack("i", ancillary[0][2][:4])[0]
 
 
 def count_orphans(keeper):
-    """How many processes that a program has left behind a keeper has been given, about; 0 where nobody can tell."""
+    """About how many orphans of a program a keeper has inherited; 0 where that is unknown."""
     try:
         told = read_words(f"/proc/self/fdinfo/{keeper}")
         pid = int(told[told.index(b"Pid:") + 1])
@@ -80,7 +80,7 @@ def count_orphans(keeper):
 
 
 def read_words(path):
-    """The first words of a file: somebody waits for them, and ``open`` takes four times as long. Raises OSError."""
+    """The first words of a file. Not by ``open``, which takes four times as long: the host waits. Raises OSError."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(file, ORPHANS_BYTES).split()

@@ -18,7 +18,7 @@ MAKE_CHAR, MAKE_SOCK, MAKE_BLOCK, REFER = 1 << 6, 1 << 9, 1 << 11, 1 << 13
 ALL = (1 << 16) - 1
 ON_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 
-# What a rule's word means. No kind may make device nodes.
+# The rights that each word of a rule grants. None includes making device nodes.
 KINDS = {
     "read": READ_FILE | READ_DIR,
     "run": READ_FILE | READ_DIR | EXECUTE,
@@ -44,7 +44,7 @@ class Call(_ctypes.CFuncPtr):
 
 
 class Libc:
-    """What of libc is needed here. A result is an int."""
+    """The functions of libc that are needed here. They return an int."""
 
     def __init__(self, *names):
         library = _ctypes.dlopen(None, 0)
@@ -58,7 +58,7 @@ _libc = Libc("prctl", "syscall")
 
 
 def abi():
-    """Version of the kernel's Landlock; 0 where it has none or it is switched off."""
+    """Landlock's ABI in this kernel; 0 where it is missing or switched off."""
     return max(0, _libc.syscall(CREATE_RULESET, None, 0, 1))
 
 
@@ -66,8 +66,8 @@ def calls(rules, ruleset, place):
     """The calls that restrict a process to ``rules``: pairs of a path and a word of ``KINDS``.
 
     ``ruleset`` and ``place`` are the two lowest descriptors that will be free. Returns the ABI that is enforced then,
-    and the calls as ``init.perform`` takes them; none where it is 0. A rule's path that does not exist is an error: a
-    plan names only what is there. TCP is not handled: the network namespace holds nothing but its own loopback, which
+    and the calls as ``init.perform`` takes them; no calls where the ABI is 0. A rule's path that does not exist is an
+    error: a plan names only existing paths. TCP is not handled: the network namespace has only its own loopback, which
     programs may use.
     """
     version = abi()

@@ -1,8 +1,8 @@
 """The calls by which a child of the fork server makes its walls: mounts, doors, a user namespace, the filter.
 
-They are a table, made ready once for all children, so that little runs between a fork and its program. In a child the
-first descriptors are the standard three, its channel, and from ``GROUPS`` on the cgroups that it enters; behind those
-is room to work with. Standard library only.
+They are a table, prepared once for all children, so that little runs between a fork and its program. In a child the
+first descriptors are the standard three, its channel, and from ``GROUPS`` on the cgroups that it enters; the calls use
+the numbers after those. Standard library only.
 """
 
 import _socket as socket
@@ -26,17 +26,17 @@ INSIDE = 1000
 TERMINALS = b"newinstance,ptmxmode=0666,mode=0620,max=32"  # the host has some thousand in all
 GROUPS = 4
 
-# What programs can't replace, which a mount is, and what they can't write either; see ``protect_calls``.
+# Programs can replace no mount, and some they can't write either; see ``protect_calls``.
 OPENAT2, OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 437, 428, 429, 442
 RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_BENEATH = 0x02, 0x04, 0x08
 AT_EMPTY_PATH, AT_RECURSIVE, OPEN_TREE_CLONE, MOVE_MOUNT_EMPTY_PATHS = 0x1000, 0x8000, 1, 0x44
-THIS_LINK = 0x100  # AT_SYMLINK_NOFOLLOW: what a path names, though that be a link
-THIS_TREE = AT_EMPTY_PATH | AT_RECURSIVE  # what is open, and what is mounted below it
+THIS_LINK = 0x100  # AT_SYMLINK_NOFOLLOW: the link itself, where a path names one
+THIS_TREE = AT_EMPTY_PATH | AT_RECURSIVE  # the open file or directory, and the mounts below it
 MOUNT_ATTR_RDONLY, MOUNT_ATTR_NOSUID, MOUNT_ATTR_NODEV = 1, 2, 4
 KEPT = {"pinned": 0, "read-only": MOUNT_ATTR_RDONLY, "copied": MOUNT_ATTR_RDONLY}
 COPIES = "/run/gloveport/git"
 
-# PyDLL, not CDLL: it would let go of the interpreter's lock around the call, and a child would come back without it.
+# PyDLL, not CDLL, which would release the interpreter's lock around the call: a child would return without it.
 _libc = ctypes.PyDLL(None, use_errno=True)
 
 
@@ -46,7 +46,7 @@ def wall_calls(host, profile, landlock, keep):
     return [
         (os.setsid, ()),  # the zygote's process group is not ours to signal
         (os.closerange, (first, 1 << 30)),
-        (os.open, ("/dev/null", os.O_RDWR)),  # one of its own: locks and flags belong to what was opened
+        (os.open, ("/dev/null", os.O_RDWR)),  # opened anew: locks and flags belong to the open file
         (os.dup2, (first, 0)),
         (os.dup2, (first, 1)),
         (os.close, (first,)),
@@ -54,7 +54,7 @@ def wall_calls(host, profile, landlock, keep):
         *protect_calls(keep, first + 1),
         *door_calls(host, profile["doors"], profile["connectors"], first + 1),
         *user_namespace_calls(first, profile["watches"]),
-        # Only now: what whoever makes a user namespace may have is what all like it together may have in the one above.
+        # Only now: at its creation, the creator's limits would bound all such namespaces together in the parent.
         *((resource.setrlimit, (getattr(resource, name), tuple(both))) for name, both in profile["rlimits"].items()),
         *drop_capabilities_calls(),
         *filter_calls(host, profile, first),
@@ -64,14 +64,14 @@ def wall_calls(host, profile, landlock, keep):
 
 
 def trial_calls():
-    """What a host may forbid of them."""
+    """Those of the calls that a host may forbid."""
     return [(_libc.mount, (b"none", b"/", None, MS_REC | MS_PRIVATE, None)), (_libc.unshare, (CLONE_NEWUSER,))]
 
 
 def mount_calls(profile, first):
-    """File systems and loopback of the new namespaces. The root and what is bound in it are the zygote's, read-only.
+    """File systems and loopback of the new namespaces. The root and its bind mounts are the zygote's, read-only.
 
-    Leaves ``/proc/sys`` open, as it was before it was made read-only, as ``first``.
+    Leaves descriptor ``first`` open: ``/proc/sys``, still writable.
     """
     cover = MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC
     covered = [(b"/proc/sys", b"/proc/sys"), *((b"/dev/null", path.encode()) for path in profile["masked"])]
@@ -102,14 +102,14 @@ def mount_calls(profile, first):
 
 
 def protect_calls(places, first):
-    """Mount each place over itself: so it can be neither replaced nor, where it is to be read-only, written.
+    """Mount each path over itself: so it can be neither replaced nor, if it is to be read-only, written.
 
-    ``places``: a path in a directory that programs may write, and a word of ``KEPT``; what lies above another comes
-    first. The path is walked through no link, for those who write there may turn it elsewhere at any time, and what is
-    mounted is what was opened. One that is not there, or not so, is an error.
+    ``places``: a path in a directory that programs may write, and a word of ``KEPT``; parents come before children. The
+    path is resolved through no link, since others who write there may redirect one at any time, and the file that was
+    opened is the one mounted. A path that is missing, or has a link in it, is an error.
 
-    In place of what is "copied" a link is mounted, to a file of the sandbox's own with the text that is the third word:
-    git writes beside what a link leads to, and renames there, which nothing does that is a mount.
+    Over a "copied" path a link is mounted, to a file of the sandbox's own with the text in the third word: git writes
+    beside a link's target and renames over that, which it can't do with a mount.
     """
     root, place, cloned = first, first + 1, first + 2
     how = struct.pack("QQQ", os.O_PATH | os.O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
@@ -135,7 +135,7 @@ def protect_calls(places, first):
 
 
 def copy_calls(directory, text, first):
-    """Make a directory with a file of this text, and a link to it. ``first``: the next free descriptor."""
+    """Make a directory with a file of this text, and a link to the file. ``first``: the next free descriptor."""
     file = f"{directory}/config"
     return [
         (os.mkdir, (directory, 0o700)),
@@ -147,9 +147,9 @@ def copy_calls(directory, text, first):
 
 
 def door_calls(host, addresses, connectors, first):
-    """Listen at these addresses, and give the host the sockets, all of them. ``first`` is the number of the first.
+    """Listen at these addresses, and give all the sockets to the host. ``first`` is the number of the first.
 
-    It gets a socket of each family of ``connectors`` besides, which is nowhere yet: it connects here by them.
+    The host also gets an unconnected socket for each family in ``connectors``: by them it connects into the sandbox.
     """
     numbers = range(first, first + len(addresses) + len(connectors))
     places = [
@@ -172,7 +172,7 @@ def door_calls(host, addresses, connectors, first):
 
 
 def write_calls(directory, settings):
-    """Write to files below an open directory, or by their whole path. The next free descriptor is used."""
+    """Write to files below an open directory, or by absolute path. Uses the next free descriptor."""
     return [
         call
         for path, value in settings
@@ -187,8 +187,8 @@ def write_calls(directory, settings):
 def user_namespace_calls(first, watches):
     """Enter a user namespace that owns none of the other namespaces and can have none below it.
 
-    One of its own, since processes and pending signals are counted per user namespace: children use up their own alone.
-    So are watches of files, which are bounded here, where there are any.
+    Each child has its own, since processes and pending signals are counted per user namespace: it uses up only its own.
+    So are inotify watches, which are limited here if ``watches`` says so.
     """
     settings = [
         (b"/proc/self/setgroups", b"deny"),
@@ -212,7 +212,7 @@ def drop_capabilities_calls():
 
 
 def filter_calls(host, profile, first):
-    """Load the filter, and give the host its listener, where it has one. ``first``: the next free descriptor."""
+    """Load the filter, and give the host its listener, if it has one. ``first``: the next free descriptor."""
     packed = profile["filter"][0]
     if not profile["watches"]:
         return [(_libc.prctl, (PR_SET_SECCOMP, SECCOMP_MODE_FILTER, packed, 0, 0))]
@@ -225,6 +225,6 @@ def filter_calls(host, profile, first):
 
 
 def pack_filter(program):
-    """A system call filter, an array of ``struct sock_filter``, as ``PR_SET_SECCOMP`` takes it, and what keeps it."""
+    """A filter (an array of ``struct sock_filter``) as ``PR_SET_SECCOMP`` takes it, and the buffer to keep alive."""
     code = ctypes.create_string_buffer(program, len(program))
     return struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code)), code  # struct sock_fprog

@@ -1,39 +1,39 @@
-"""Fork server: an interpreter that has imported what programs import, and forks sandboxes that wait for a program.
+"""Fork server: an interpreter with the usual modules imported, which forks sandboxes that wait for a program.
 
     host → zygote   {"zygote": {"preload", "setup", "tmpfs", "masked", "doors", "connectors", "sysctls", "filter",
-                             "watches"}}      a profile of all children; with the cgroups that we enter by ourselves
-    host → zygote   a byte, {"kept": [[path, kind]…]}   what to keep in directories that programs may write, from now on
-    zygote → host   {"kept": true}            it does
-    zygote → host   {"ready": {"mounts": …}}  what lies where; carries our pid as credentials
+                             "watches"}}      a profile of all children; with the cgroups that the zygote enters itself
+    host → zygote   a byte, {"kept": [[path, kind]…]}   what to protect from now on in writable directories
+    zygote → host   {"kept": true}            done
+    zygote → host   {"ready": {"mounts": …}}  which file is mounted where; carries our pid as credentials
                  or {"refused": …}            no child can be forked on this host: see ``find_refusal``
     host → zygote   a byte                    with the child's two sockets, channel and status, and its cgroups to enter
     zygote → host   a descriptor, on status:  the process of the child's pid 1; killing it kills all of the child
-    child → host    descriptors               on channel, of doors and connectors, where there are some: it keeps none
-    child → host    a descriptor              on channel, of its filter's listener where the host answers calls
+    child → host    descriptors               on channel, of doors and connectors, if any: the child keeps none
+    child → host    a descriptor              on channel, of its filter's listener if the host answers system calls
     child → host    {"ready": …}              on channel, as ``init.py`` says it; carries the child's pid as credentials
     host → child    {"program": …}            and so on as ``init.py``
     zygote → host   a wait status, on status: a native int, when the child has ended
 
 The zygote is uid 0 of the sandbox's user namespace, with the capabilities to make namespaces and mount in them, to
-listen at any port where there are doors, and no other. It runs no program, and reads nothing but the above, which comes
-from the host alone: each child closes the zygote's socket first and gets sockets of its own.
+listen at any port where there are doors, and no other. It runs no program, and reads only the messages above, which
+come from the host alone: each child closes the zygote's socket first and gets sockets of its own.
 
-A child makes its walls itself, in this order, each step taking away what the next can do without: namespaces by
+A child makes its walls itself, in this order, each step dropping a right that the next does not need: namespaces by
 ``clone``; mounts, while it may mount; doors, while it may listen at any port; a user namespace of its own, which owns
-none of the others; no capability; the filter and Landlock. Only then it says that it is ready, and waits.
+none of the others; no capability; the filter and Landlock. Only then does it say that it is ready, and wait.
 
-A program must not be pid 1, which no signal ends that it does not handle. So each pid namespace begins with a keeper:
-see ``keepers.py``.
+A program must not be pid 1: the kernel drops each signal that pid 1 does not handle. So each pid namespace begins with
+a keeper: see ``keepers.py``.
 
-Memory is shared with the zygote until it is written to, a page at a time, and each page costs microseconds. Python
-writes to whatever it looks at. So the walls are a table of calls (``walls.py``), made ready once by the zygote, and
+A child shares each page of memory with the zygote until the page is written to, which costs microseconds. Python writes
+even to objects that it only reads. So the walls are a table of calls (``walls.py``) that the zygote prepares once, and
 little else runs between the fork and the program.
 
-What a fork copies and a program might guess, the layout of the address space and the seed of ``hash``, is that of one
-zygote, which is why the host replaces it after a while. Random numbers are seeded anew.
+All children of a zygote have its address space layout and its seed of ``hash``, which a program might find out. So the
+host replaces the zygote after a while. Random numbers are seeded anew.
 """
 
-import _signal as signal  # without enumerations, of which three quarters of a start would go into importing these
+import _signal as signal  # without the enumerations of these modules, whose import would be three quarters of a start
 import _socket as socket
 import _struct as struct
 import binascii
@@ -51,15 +51,15 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SYS_CLONE = {"x86_64": 56}
 CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
 CLONE_NEWPID, CLONE_NEWNET = 0x20000000, 0x40000000
-NAMESPACES = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNET  # and that of processes
+NAMESPACES = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNET  # the pid namespace comes apart
 REAP_MILLISECONDS = 5000
-REHEARSAL_SECONDS = 0.02  # where a program is waited for less than that, nobody has the time
+REHEARSAL_SECONDS = 0.02  # a program that comes sooner would have to wait for the rehearsal
 
 _libc = ctypes.PyDLL(None, use_errno=True)  # as in ``walls.py``
 
 
 def load_init():
-    """The module ``init.py``, by its path: isolated mode has no directory of ours on ``sys.path``, nor shall it."""
+    """The module ``init.py``, by its path: isolated mode keeps our directories off ``sys.path``, as it should."""
     module = type(sys)("init")
     loader = SourceFileLoader("init", os.path.join(HERE, "init.py"))
     module.__file__ = loader.path
@@ -78,10 +78,10 @@ SENT_BYTES = socket.CMSG_SPACE((2 + MOST_GROUPS) * 4)
 
 
 def clone(flags):
-    """Fork with flags, which ``os.fork`` does not take. Raises OSError where there is no process to be had.
+    """Fork with flags, which ``os.fork`` does not take. Raises OSError where no process can be made.
 
-    What Python and libc do at a fork is for the sake of threads, of which there are none here, and of random numbers,
-    for which see ``renew``. Left out, since it would write to as much memory as a short program.
+    The fork handlers of Python and libc serve threads, of which there are none here, and random numbers, for which see
+    ``renew``. They are skipped, since they would write to as much memory as a short program.
     """
     pid = _libc.syscall(SYS_CLONE[os.uname().machine], flags | signal.SIGCHLD, 0, 0, 0, 0)
     if pid < 0:
@@ -90,7 +90,7 @@ def clone(flags):
 
 
 def try_to(call, *arguments):
-    """Make a call that may fail. ``contextlib`` would be a fifth of all that is imported here."""
+    """Make a call that may fail. ``contextlib`` would be a fifth of all imports here."""
     try:
         call(*arguments)
     except OSError:
@@ -104,7 +104,7 @@ def last_error(what):
 
 
 def preload(modules):
-    """Import what programs will, as far as it is there, and leave no trace but the modules."""
+    """Import the modules that programs use, as far as they are installed, and leave no other trace."""
     # A library that starts threads at its import could not be forked.
     environment = dict(os.environ)
     os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
@@ -113,7 +113,7 @@ def preload(modules):
         try:
             __import__(name)
             done.append(name)
-        except Exception:  # it is not there, or broken: programs hear of it
+        except Exception:  # it is missing or broken: a program that imports it gets the error
             continue
     os.environ.clear()
     os.environ.update(environment)
@@ -123,9 +123,9 @@ def preload(modules):
 
 
 def rehearse(profile):
-    """Do once what every program of this profile needs, while there is none: it starts the sooner."""
+    """Do once what every program of this profile needs, before one comes, so that it starts sooner."""
     init.rehearse()
-    # Not where it is not Python that comes, nor for programs with arrays: they don't notice, and it takes a megabyte.
+    # Only for Python, and not for programs with arrays: they don't notice, and it takes a megabyte.
     if profile["preload"] and "numpy" not in sys.modules:
         program, interpreter, variables = (
             init.load(n, init.SESSION[n]) for n in ("program", "interpreter", "variables")
@@ -135,9 +135,9 @@ def rehearse(profile):
 
 
 def renew():
-    """Seed anew what would otherwise give each child of the zygote the same numbers.
+    """Seed the random generators anew, which would otherwise give each child of the zygote the same numbers.
 
-    OpenSSL has no state yet: it gathers some when it is first asked for a number.
+    OpenSSL is not seeded yet: it seeds itself when it is first asked for a number.
     """
     if "random" in sys.modules:
         sys.modules["random"].seed()
@@ -146,7 +146,7 @@ def renew():
 
 
 def start_trial():
-    """Fork a process that tries to make a child's namespaces; its number, or the negative one of the error."""
+    """Fork a process that tries to make a child's namespaces; returns its pid, or the negative errno."""
     try:
         pid = clone(NAMESPACES | CLONE_NEWPID)
     except OSError as error:
@@ -163,15 +163,15 @@ def start_trial():
 def find_refusal(trial):
     """What forbids us to make a child's namespaces, as ``{"error", "apparmor"}``; None where nothing does.
 
-    It has to be tried: AppArmor may have a profile that takes every capability from whatever bubblewrap starts, and
-    /proc shows them all the same. An error that may pass, such as a lack of memory, is left for a child to meet.
+    Only a trial tells: an AppArmor profile may take every capability from all that bubblewrap starts, while /proc still
+    shows them. An error that may pass, such as a lack of memory, is no refusal: a child may still meet it.
     """
     code = -trial if trial < 0 else os.waitstatus_to_exitcode(os.waitpid(trial, 0)[1])
     return {"error": code, "apparmor": read_apparmor_label()} if code in (errno.EPERM, errno.EACCES) else None
 
 
 def read_apparmor_label():
-    """The AppArmor profiles that confine this process, as the kernel words them; empty where there is no AppArmor."""
+    """The AppArmor label of this process, in the kernel's words; empty where there is no AppArmor."""
     try:
         with open("/proc/self/attr/apparmor/current", encoding="ascii", errors="replace") as file:
             return file.read().strip("\0\n")
@@ -180,7 +180,9 @@ def read_apparmor_label():
 
 
 class Zygote:
-    """Forks children, and tells how they ended. Its own socket has the number of a child's channel: one object, both.
+    """Forks children, and tells how they ended.
+
+    Its own socket has the number of a child's channel, so that one object serves as both.
 
     Attributes:
         version: The ABI of Landlock that ``walls`` enforce.
@@ -194,12 +196,12 @@ class Zygote:
         self.profile = profile
         self.keep(())
         self.own_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-        self.children = {}  # number → its descriptor, the socket on which its end is told, pid 1 of its namespace
+        self.children = {}  # pid → its pidfd, its status socket, the pidfd of its keeper
         self.events = select.poll()
         self.events.register(CHANNEL, select.POLLIN)
 
     def keep(self, places):
-        """From now on keep these in each child; see ``walls.protect_calls``."""
+        """From now on protect these paths in each child; see ``walls.protect_calls``."""
         self.walls = walls.wall_calls(self.host, self.profile, self.landlock, places)
 
     def serve(self):
@@ -212,7 +214,7 @@ class Zygote:
                 if not data:
                     os._exit(0)
                 numbers = struct.unpack(f"{len(ancillary[0][2]) // 4}i", ancillary[0][2]) if ancillary else ()
-                if flags & socket.MSG_CTRUNC:  # we have no room: the host sees their other ends closed
+                if flags & socket.MSG_CTRUNC:  # no free descriptors: the host sees their other ends closed
                     for descriptor in numbers:
                         os.close(descriptor)
                     continue
@@ -223,14 +225,14 @@ class Zygote:
                 channel, status, *groups = numbers
                 try:
                     self.fork(channel, status, groups)
-                except OSError as error:  # this one child is not to be had
+                except OSError as error:  # only this one child failed
                     os.write(2, f"zygote: {error}\n".encode())
-                    os.close(status)  # after that: the host sees it closed, and reads why
+                    os.close(status)  # after the message: the host sees the socket closed, and reads why
                 for descriptor in (channel, *groups):
                     os.close(descriptor)
 
     def fork(self, channel, status, groups):
-        """Fork a child into a pid namespace of its own, and take ``status``. Raises OSError when there is none now."""
+        """Fork a child into a pid namespace of its own, and own ``status``. Raises OSError where that fails."""
         keeper = keepers.new_keeper(self.keepers)
         try:
             if _libc.setns(keeper, CLONE_NEWPID):
@@ -241,7 +243,7 @@ class Zygote:
                     self.become_child(channel, groups)
             finally:
                 if _libc.setns(self.own_namespace, CLONE_NEWPID):
-                    os._exit(1)  # or the next child could come into a namespace of another
+                    os._exit(1)  # or the next child could get into the namespace of this one
             child = os.pidfd_open(pid)
         except OSError:
             signal.pidfd_send_signal(keeper, signal.SIGKILL)
@@ -252,11 +254,11 @@ class Zygote:
         self.children[pid] = child, teller, keeper
         try:
             init.send_descriptors(teller, b"K", [keeper])
-        except OSError:  # the host wants it no more, or too many are on their way: it is told that the child has ended
+        except OSError:  # the host has given it up, or too many descriptors are in flight: it hears of the child's end
             signal.pidfd_send_signal(keeper, signal.SIGKILL)
 
     def become_child(self, channel, groups):
-        """All of a child's life. Ends the process."""
+        """Run as a child until its end. Never returns."""
         try:
             for number, descriptor in enumerate((channel, *groups), CHANNEL):
                 os.dup2(descriptor, number, inheritable=False)
@@ -275,21 +277,21 @@ class Zygote:
             os._exit(1)
 
     def reap(self):
-        """End what dead children have left behind, and tell how they ended. Whoever else is ours to reap is reaped."""
+        """Reap all dead processes, end what dead children have left behind, and tell how they ended."""
         try:
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                if ended[0] not in self.children:  # no child of ours: but a zombie would keep its namespace from ending
+                if ended[0] not in self.children:  # reaped all the same: a zombie would keep its namespace from ending
                     continue
                 child, teller, keeper = self.children.pop(ended[0])
-                is_killed = ended[1] == signal.SIGKILL  # with all that it had
+                is_killed = ended[1] == signal.SIGKILL  # together with all its processes
                 left = 0 if is_killed else keepers.count_orphans(keeper)
-                try_to(teller.send, struct.pack("ii", ended[1], left))  # first: somebody waits for it
+                try_to(teller.send, struct.pack("ii", ended[1], left))  # first: the host waits for it
                 teller.close()
                 self.events.unregister(child)
                 os.close(child)
                 try_to(signal.pidfd_send_signal, keeper, signal.SIGKILL)
                 os.close(keeper)
-        except ChildProcessError:  # none is left
+        except ChildProcessError:  # no child is left
             return
 
 
@@ -324,11 +326,11 @@ def main():
         os.close(group)
     init.send(host, {"ready": {"mounts": init.identities(profile["setup"].pop("mounts"))}})
     zygote = Zygote(host, profile)
-    for _ in range(32):  # until the interpreter has adapted its code: each child would have to copy what it changes
+    for _ in range(32):  # until the interpreter has specialized its code: else each child would copy the pages changed
         rehearse(profile)
     gc.collect()
     gc.freeze()
-    zygote.keepers = keepers.start_keepers()  # now that this memory changes little: they share what does not change
+    zygote.keepers = keepers.start_keepers()  # now that this memory changes little: they share all unchanged pages
     zygote.serve()
 
 

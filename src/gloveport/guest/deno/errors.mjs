@@ -1,5 +1,5 @@
 /**
- * How a call fails: as ToolError or SkillError, or as TypeError where it was called wrongly, with the program's own lines as its stack.
+ * Errors of calls: ToolError or SkillError, or TypeError for a wrong call, with the program's own lines as the stack.
  */
 const { Error, TypeError } = globalThis;
 const { captureStackTrace } = Error;
@@ -28,7 +28,7 @@ export class ToolError extends Error {
 }
 defineProperty(ToolError.prototype, "name", { value: "ToolError", writable: true, configurable: true });
 
-/** A skill did not run, or has failed: `skill` is its name, `code` the host's reason, or `skill_error` and the like. */
+/** A skill did not run, or has failed: `skill` is its name, `code` the host's reason, such as `skill_error`. */
 export class SkillError extends ToolError {
   get skill() {
     return this.tool;
@@ -36,30 +36,30 @@ export class SkillError extends ToolError {
 }
 defineProperty(SkillError.prototype, "name", { value: "SkillError", writable: true, configurable: true });
 
-/** What is thrown in here, and becomes an error of the program's on the way out. */
+/** Thrown by the modules here, and turned into an error of the program's on the way out. */
 export class Failure {
-  /** `fields`: those of ToolError; none where the program has called it wrongly. `type`: what it becomes then. */
+  /** `fields`: those of ToolError; none for a wrong call. `type`: the class of the program's error. */
   constructor(message, fields = null, type = ToolError) {
     this.message = message;
     this.fields = fields;
     this.type = type;
   }
 
-  /** The error, as if it had been made where the program called. `site` has the stack of that. */
+  /** The error, as if it had been made at the program's call. `site` has the stack of the call. */
   at(site) {
     const error = this.fields ? new this.type(this.message, this.fields) : new TypeError(this.message);
     const frames = `${site.stack}`.split("\n").filter((line) => line.startsWith("    at ") && !line.includes(OWN));
-    void error.stack; // an error whose own stack Deno has never seen, its module loader takes for none of a program
+    void error.stack; // else Deno's module loader would not take it for an error of the program's
     error.stack = [`${error.name}: ${this.message}`, ...frames].join("\n");
     return error;
   }
 }
 
-/** A function of the program's that does `work`, and fails where it was called. */
+/** A function for the program that does `work`, and fails with the stack of its call. */
 export function entry(name, work) {
   const call = async (...values) => {
     const site = {};
-    captureStackTrace(site, call); // now: who has gone on without waiting has no frame left when the answer comes
+    captureStackTrace(site, call); // now: a caller that does not wait has no frame left when the answer comes
     try {
       return await work(...values);
     } catch (error) {

@@ -61,7 +61,7 @@ class Connection {
   #waiting = new Map(); // id → resolve of the answer's promise
   #outbox = [];
   #sending = false;
-  #lost = null; // the answer to all that comes too late
+  #lost = null; // the answer to requests after the end of the connection
 
   constructor(socket, ended) {
     this.#socket = socket;
@@ -130,13 +130,13 @@ class Connection {
   }
 }
 
-/** Size of the frame that begins at `start`; more than there is, as long as its head is not there. */
+/** Size of the frame that begins at `start`; larger than the received bytes until its head has come. */
 function frameSize(buffer, start, end) {
   if (end - start < HEAD_BYTES) return CHUNK_BYTES;
   return HEAD_BYTES + buffer[start] * 2 ** 24 + (buffer[start + 1] << 16 | buffer[start + 2] << 8 | buffer[start + 3]);
 }
 
-/** The answer where there is none. */
+/** The answer for a request that gets none. */
 function unavailable(reason, hint) {
   return { error: { code: "unavailable", message: `the host does not answer: ${reason}`, hint } };
 }

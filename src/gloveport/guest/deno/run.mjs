@@ -1,25 +1,25 @@
 /**
- * Run one TypeScript or JavaScript program in this Deno and write a report of what came of it.
+ * Run one TypeScript or JavaScript program in this Deno and report its outcome.
  *
  * The job comes on standard input as JSON `{source, name, language, types, value_bytes, hub, packages}` and is read to its end; the
  * report goes to the file that the first argument names, a line each time there is one, of which the last counts. Its shape is
- * that of `guest/python/program.py`, with `last` where nothing of the program comes after it. It is written when Deno ends the
- * program. `hub` is where tools can be called, or empty, and `packages` the directory of those of npm. What calls them, `run_with_tools.mjs` brings: who needs none shall not
- * wait for it.
- * With `wait` as the second argument this goes once through all that a program needs, writes a line that is no report, and the
- * byte "R" to standard output, and only then reads. No job at all is the quiet end of one that waits in vain.
+ * that of `guest/python/program.py`, with `last` if nothing of the program runs after it. It is written when Deno ends the
+ * program. `hub` is the address of the door to tools, or empty, and `packages` the directory of npm packages. The code for
+ * tools is in `run_with_tools.mjs`: programs without tools don't wait for it.
+ * With `wait` as the second argument this warms up all that a program needs, writes a line that is no report, and the byte
+ * "R" to standard output, and only then reads. An empty input ends it quietly: no program has come.
  *
  * The program is a module of its own (a blob: no permission is needed to load it, and what it imports is checked against
  * Deno's). Types are erased and its last expression becomes its default export, which is its value; an inline source map
  * turns positions in stacks back into `name:line:column`. A program with a top-level `return` becomes an async function.
- * What code there is in `types`, declarations in TypeScript that are not the program's own, stands before it.
- * Decorators and `accessor` are turned into JavaScript by Deno, so a module with them is given to it as TypeScript. What can't
- * be read runs as it is, without a value: Deno says what is wrong with it.
+ * Code in `types`, TypeScript declarations that are not the program's own, comes before the program.
+ * Decorators and `accessor` are turned into JavaScript by Deno, so it gets a module with them as TypeScript. A program that
+ * can't be parsed runs unchanged, without a value: Deno reports its errors.
  *
- * Invariants: nothing of this module is reachable from the program's globals but its listeners, which Deno shows (and tools,
- * where there are any), and what the report needs is taken from the globals before the program is loaded. A program finds the same whether this has waited or not,
- * but for its clocks, node's modules, which are loaded already, and `Deno.args` of its workers. The program shares this process,
- * so the report is worth no more than its word.
+ * Invariants: the program's globals lead to nothing of this module but its listeners, which Deno shows (and tools, if there
+ * are any), and globals that the report needs are saved before the program is loaded. A program can't tell whether this has
+ * waited, but by its clocks, node's modules, which are loaded already, and `Deno.args` of its workers. The program shares
+ * this process, so the report is no more trustworthy than the program.
  *
  * What counts as JSON: null, booleans, finite numbers, well-formed strings, arrays without holes, and plain objects with
  * string keys and no accessors, nested at most 100 deep; members that are undefined are left out. Anything else is shown as
@@ -57,7 +57,7 @@ const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/
 
 // -- Compile ----------------------------------------------------------------------------------------------------------
 
-/** The module: `{ text, type, ahead }`, with `ahead` lines before the program that no map takes away. Throws SyntaxError. */
+/** The module: `{ text, type, ahead }`, with `ahead` unmapped lines before the program. Throws SyntaxError. */
 async function compile({ source, name, language, types, hub }) {
   const typed = language === "typescript";
   const declared = types ? await codeOf(types) : "";
@@ -83,7 +83,7 @@ async function compile({ source, name, language, types, hub }) {
   return { text: applyEdits(text, edits) + comment, type, ahead: 0 };
 }
 
-/** The text with imports of "skills" as what they come to, on as many lines: there is no such module. */
+/** The text with imports of "skills", which is no module, replaced by declarations on as many lines. */
 function takeSkills({ body }, text) {
   let [result, from] = ["", 0];
   for (const node of body) {
@@ -116,8 +116,8 @@ function urlOf(name) {
 }
 
 /**
- * Tell whether to erase types without a look whether there are any. It must be so where `f<T>(x)` may stand, which is two
- * comparisons to whoever reads it as JavaScript; for the rest it saves time.
+ * Tell whether to erase types without checking that there are any. This is needed for `f<T>(x)`, which JavaScript parses
+ * as two comparisons; elsewhere it saves time.
  */
 function looksTyped(text) {
   return /[^=]>\s*[(`]|(?:\b(?:const|let|var)\s|\()\s*\w+\s*:/.test(text);
@@ -154,7 +154,7 @@ async function codeOf(types) {
 }
 
 /**
- * What to insert so that the program's value is its default export, and `declared` before it: `[{ at, text }]`, each text
+ * Insertions that make the program's value its default export, with `declared` before it: `[{ at, text }]`, each text
  * ending its line.
  */
 function editsOf(program, text, declared) {
@@ -435,13 +435,13 @@ function readJob(read) {
   return fromJson(decode(bytes.subarray(0, size)));
 }
 
-/** Report the errors that no handler of the program takes, as the end of it. `fail` gets the error. */
+/** Treat errors that no handler of the program takes as its end. `fail` gets the error. */
 function catchUncaught(fail) {
   let asking = false;
   const asked = (event, copy, reason) => {
     if (asking || handledByProcess(event.type)) return;
     event.preventDefault();
-    event.stopImmediatePropagation(); // this listener is the first: the program's own get a copy, and their say
+    event.stopImmediatePropagation(); // this listener is the first: the program's own get a copy, and decide
     asking = true;
     const unhandled = dispatchEvent(copy);
     asking = false;
@@ -457,7 +457,7 @@ function catchUncaught(fail) {
   });
 }
 
-/** Tell whether listeners of node's `process` will decide about the event: Deno asks them last. */
+/** Tell whether listeners of node's `process` will decide about the event: Deno calls them last. */
 function handledByProcess(type) {
   if (type !== "unhandledrejection") return false;
   try {
@@ -478,7 +478,7 @@ function reporter(path) {
   };
 }
 
-/** Give a program the names of a CommonJS module, as node would. Only where it speaks of them: to load them takes time. */
+/** Give a program the names of a CommonJS module, as node would, but only if it uses them: loading them takes time. */
 export async function installRequire(name, packages) {
   const { createRequire } = await import("node:module");
   const module = { exports: {}, filename: `${cwd()}/${name}` };
@@ -499,8 +499,8 @@ export async function installRequire(name, packages) {
 }
 
 /**
- * Get ready to report, call `ready`, then read the program and run it. `leave` is called when the report is written, before
- * the program's own listeners of the end, with a function that writes it for the last time. `tools` is that module, or null.
+ * Prepare the report, call `ready`, then read the program and run it. `leave` is called when the report is written, before
+ * the program's own exit listeners, with a function that writes the final report. `tools` is `tools.mjs`, or null.
  */
 async function main(path, tools, ready, leave) {
   const write = reporter(path);
@@ -545,7 +545,7 @@ async function main(path, tools, ready, leave) {
 
 // -- Wait -------------------------------------------------------------------------------------------------------------
 
-/** Programs that are read, run and fail in the ways that most are. */
+/** Programs that are read, run and fail in the usual ways. */
 const SAMPLES = [
   "const x: number = 1;\nx",
   "const f = async (x: number): Promise<number> => { await null; return x; };\nreturn [await f(1)]",
@@ -570,8 +570,8 @@ const SAMPLES = [
 ];
 
 /**
- * Go once through what a program will need: what V8 has not compiled yet and Deno has not loaded takes most of the time of a
- * short one. No listener, global, resource or output may be left of it.
+ * Warm up all that a program will need: a short program takes most of its time for V8 to compile and Deno to load it. No
+ * listener, global, resource or output may remain.
  */
 async function warmUp() {
   for (const source of SAMPLES) {
@@ -611,8 +611,8 @@ async function wait(path, tools) {
   const before = new Set(ownKeys(internal));
   process.on("exit", idle).off("exit", idle);
   for (const name of ownKeys(internal)) if (!before.has(name)) delete internal[name];
-  await new Promise((resolve) => process.nextTick(resolve)); // Deno asks for what is left of these at the end
-  // Else Deno would take the engine apart, only for the kernel to free its memory. Node's process is loaded here anyhow.
+  await new Promise((resolve) => process.nextTick(resolve)); // at its end, Deno looks for remaining ones
+  // Else Deno would tear down V8, though the kernel frees its memory anyway. Node's process is loaded in any case.
   const onExit = EventEmitter.prototype.on.bind(process, "exit");
   const leave = (writeLast) =>
     onExit(() => {
@@ -620,13 +620,13 @@ async function wait(path, tools) {
       exit();
     });
   const ready = (write) => {
-    write(null); // no report, but the first is slow, for its reader too
+    write(null); // no report, but the first line is slow, for its reader too
     stdout.writeSync(encode("R"));
   };
   main(path, tools, ready, leave);
 }
 
-/** Do what the arguments say. They are taken away before node's process copies them. */
+/** Do what the arguments say. They are removed before node's process copies them. */
 export function start(tools) {
   const [path, mode] = args.splice(0);
   if (mode === "wait") wait(path, tools);

@@ -3,15 +3,16 @@
  *
  * `session.mjs HUB PACKAGES CALLS ANSWERS`: a call is a line of JSON on the pipe CALLS, `{call, do, language, path, name, value_bytes,
  * until}` with `do` one of "run", "variables" and "inspect" (of an `expression`); its answer one on ANSWERS, `{call,
- * report, variables}`, whose report has the shape of `run.mjs`. HUB is where tools can be called, or empty, and
- * PACKAGES the directory of those of npm.
+ * report, variables}`, whose report has the shape of `run.mjs`. HUB is the address of the door to tools, or empty, and
+ * PACKAGES the directory of npm packages.
  *
- * V8 evaluates a call as it does what is typed into developer tools: top-level declarations stay and may be declared anew,
- * and `await` stands anywhere. Before that, types are replaced by spaces, and `import` and `export`, which only modules have,
- * by what comes to the same. A call with a top-level `return` becomes an async function, whose declarations are its own.
+ * V8 evaluates a call like input of developer tools: top-level declarations stay and may be declared anew, and `await` may
+ * stand anywhere. Before that, types are replaced by spaces, and `import` and `export`, which only modules have, by
+ * equivalent code. A call with a top-level `return` becomes an async function, whose declarations are its own.
  *
- * An exit ends the call alone. What computes without a pause when its time is over, V8 ends. SIGINT ends the waiting for what a call awaits; that itself
- * goes on, for nobody can end it. An error that nobody catches is written to standard error, and the process goes on.
+ * An exit ends the call alone. V8 ends a call that still computes when its time is over. SIGINT ends a call's waiting; the
+ * work that it awaits goes on, since nothing can end it. An uncaught error is written to standard error, and the process
+ * goes on.
  */
 import { Session } from "node:inspector";
 import { stripTypeScriptTypes } from "node:module";
@@ -40,7 +41,7 @@ const LEFT = "the call was interrupted; what it awaits goes on";
 const session = new Session();
 session.connect();
 
-/** Ask V8's inspector, which is this process. What it runs for it has run when this returns its promise. */
+/** Send a request to V8's inspector, in this process. Code that it evaluates has run when this returns its promise. */
 function ask(method, parameters) {
   return new Promise((resolve, reject) =>
     session.post(method, parameters, (error, answer) => error ? reject(error) : resolve(answer))
@@ -69,7 +70,7 @@ function compile(source, { name, language }) {
   return { text: `await (async () => {${apply(text, edits)}\n})()`, hasValue: true };
 }
 
-/** The text without types. What is no type and no JavaScript either, such as an enum, moves the lines. */
+/** The text without types. TypeScript code that is no type, such as an enum, moves the lines. */
 function eraseTypes(source, name) {
   try {
     return stripTypeScriptTypes(source, { mode: "strip" });
@@ -86,7 +87,7 @@ function eraseTypes(source, name) {
   }
 }
 
-/** Of a source map's mappings, the source line, from 1, of each line's first segment. */
+/** The source line, from 1, of each line's first segment in a source map's mappings. */
 function linesOf(mappings) {
   const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   const found = [];
@@ -117,7 +118,7 @@ function endOf(node, text) {
   return text[node.end - 1] === ";" ? node.end - 1 : node.end;
 }
 
-/** What to put in the place of a top-level statement that only modules have. */
+/** The replacement for a top-level statement that only modules have. */
 function editModule(node, text, edits) {
   const { start, end, type, source } = node;
   const replace = (to, by) => edits.push({ start, end: to, text: by + text.slice(start, to).replace(/[^\n]/g, "") });
@@ -152,7 +153,7 @@ function importOf({ specifiers, source, attributes }) {
   return names.length ? `const ${object} = ${module};` : `${module};`;
 }
 
-/** What modules are called by: paths are those of the current directory. */
+/** The URL of a module: paths are relative to the current directory. */
 function urlOf(specifier) {
   return /^\.{0,2}\//.test(specifier) ? new URL(specifier, `file://${encodeURI(cwd())}/`).href : specifier;
 }
@@ -184,10 +185,10 @@ function apply(text, edits) {
 
 // -- Run --------------------------------------------------------------------------------------------------------------
 
-let taken; // what V8's inspector has handed over
-let taker; // its name there for the function that takes it
-let interrupt = null; // ends the call that goes on
-let packages = ""; // the directory of those of npm
+let taken; // the value that V8's inspector has handed over
+let taker; // the inspector's name for the function that takes it
+let interrupt = null; // ends the running call
+let packages = ""; // the directory of npm packages
 
 /** The value that an answer of the inspector's stands for. */
 async function take({ objectId, unserializableValue, value }) {
@@ -208,7 +209,7 @@ async function evaluate(text, { name, until }) {
   try {
     answer = await ask("Runtime.evaluate", { expression, ...settings });
   } catch {
-    throw new Interrupted(ENDED); // V8 answers nothing else when it has ended it
+    throw new Interrupted(ENDED); // V8's only answer when it has ended a call
   }
   try {
     const { exceptionDetails: failure } = answer;
@@ -223,7 +224,7 @@ async function evaluate(text, { name, until }) {
   }
 }
 
-/** Where V8 has found an error: in what it was given, ours stands behind the caller's. */
+/** Where V8 has found an error: in the text that it was given, our code follows the caller's. */
 function positionOf({ lineNumber, columnNumber }, text, name) {
   const shown = text.split("\n");
   if (lineNumber < shown.length) return `${name}:${lineOf(name, lineNumber + 1)}:${columnNumber + 1}`;
@@ -234,7 +235,7 @@ class Interrupted extends Error {
   name = "Interrupted";
 }
 
-/** Ends a call and not the session, as in Python: V8's inspector would not live through an end within a call. */
+/** Ends a call and not the session, as in Python: V8's inspector would not survive an exit within a call. */
 class Exit extends Error {
   name = "Exit";
 
@@ -248,7 +249,7 @@ function exit(code) {
   throw new Exit(code);
 }
 
-/** What a call comes to. */
+/** The report on a call. */
 async function answer(message) {
   const { call, do: what, value_bytes: limit } = message;
   const report = { value: null, value_type: null, value_truncated: false, error: null, exit_code: 0 };
@@ -260,7 +261,7 @@ async function answer(message) {
   try {
     const interrupted = new Promise((_, reject) => interrupt = () => reject(new Interrupted(LEFT)));
     const work = what === "inspect" ? show(message) : run(message, (text) => source = text);
-    work.catch(() => {}); // it may go on when nobody listens any more
+    work.catch(() => {}); // it may fail when nobody listens any more
     Object.assign(report, describeValue((await Promise.race([work, interrupted])).result, limit));
   } catch (error) {
     report.exit_code = error instanceof Exit ? error.code : 1;
@@ -292,7 +293,7 @@ async function show(message) {
 // -- Variables --------------------------------------------------------------------------------------------------------
 
 let hidden; // names of globals that are not the program's
-let known = new Map(); // name → how it was told last
+let known = new Map(); // name → its last description
 const identities = new WeakMap(); // object → a number of its own
 let last = 0;
 
@@ -315,7 +316,7 @@ async function list() {
   return found.slice(-MOST_NAMES);
 }
 
-/** What has changed since the last time. */
+/** The variables that have changed since the last time. */
 async function changes() {
   const [before, changed] = [known, []];
   known = new Map();
@@ -375,7 +376,7 @@ function prepareStackTrace(error, sites) {
 
 // -- Serve ------------------------------------------------------------------------------------------------------------
 
-/** Write an error that nobody catches to standard error, and go on. */
+/** Write an uncaught error to standard error, and go on. */
 function tellUncaught(event, error) {
   event.preventDefault();
   stderr.writeSync(encoder.encode(`Uncaught ${describeError(error, { name: "call", source: "" }, OWN).traceback}`));

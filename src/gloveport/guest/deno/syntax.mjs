@@ -1,6 +1,6 @@
 /**
- * The syntax tree of a module, decorators and `accessor` among its classes included: they are no JavaScript to V8 and to
- * acorn yet, but Deno turns them into it when it loads TypeScript.
+ * The syntax tree of a module, including decorators and `accessor` in classes: V8 and acorn don't know them yet, but Deno
+ * turns them into JavaScript when it loads TypeScript.
  */
 import { Parser, TokenType, tokTypes } from "./vendor/acorn.mjs";
 
@@ -14,7 +14,7 @@ const OPTIONS = {
 const AT_SIGN = 64;
 const at = new TokenType("@", { beforeExpr: true });
 
-/** Reads what stands ahead of a class or its elements, and notes where each `accessor` without a decorator begins. */
+/** Parses decorators of classes and their elements, and notes where each `accessor` without a decorator begins. */
 class DecoratorParser extends Parser {
   bareAccessors = [];
 
@@ -77,8 +77,8 @@ class DecoratorParser extends Parser {
 }
 
 /**
- * `{ body, isLowered, bareAccessors }` of a module, or null when it is no program. `isLowered` where only Deno's way with
- * TypeScript makes JavaScript of it, and that only if what is at `bareAccessors` has a decorator.
+ * `{ body, isLowered, bareAccessors }` of a module, or null if it can't be parsed. `isLowered`: only Deno's TypeScript
+ * loader makes JavaScript of it, and only once each accessor at `bareAccessors` has a decorator.
  */
 export function parseModule(text) {
   try {

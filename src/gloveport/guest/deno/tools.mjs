@@ -1,5 +1,5 @@
 /**
- * What a program has to call tools of other MCP servers, and to ask a language model. `install` puts it among the globals:
+ * The globals by which a program calls tools of other MCP servers, and asks a language model. `install` defines them:
  *
  *     await tools.github.create_issue({ title: "x" })    one function a tool; names are exposed or original ones
  *     await tools["my-server"]["do-it"].blocks({...})    the same, but always a ToolResult with all that came
@@ -15,12 +15,12 @@
  *                                                        `import { salesReport } from "skills"` gives the same
  *     await listSkills(name?)                            names of skills, or what one says of itself and takes
  *
- * A call returns structured content, else parsed JSON, else text; with other blocks, such as images, a ToolResult. What
- * is refused or fails throws ToolError, of a skill SkillError. `then` and `toJSON` are no tools, or a promise or JSON of `tools` would call
- * one: callMCPTool reaches tools of these names.
+ * A call returns structured content, else parsed JSON, else text; with other blocks, such as images, a ToolResult. A call
+ * that is refused or fails throws ToolError, of a skill SkillError. `then` and `toJSON` are no tools, or a promise or JSON
+ * of `tools` would call one: callMCPTool reaches tools of these names.
  *
- * Invariant, of `host.mjs` and `errors.mjs` too: what they need of the globals they take before the program is loaded.
- * A worker of the program has nothing of this.
+ * Invariant, of `host.mjs` and `errors.mjs` too: the globals that they need are saved before the program is loaded.
+ * Workers of the program have none of this.
  */
 import { entry, Failure, SkillError, ToolError } from "./errors.mjs";
 import { rehearsal, requester } from "./host.mjs";
@@ -55,7 +55,7 @@ const ADVICE = new Map([
 
 // -- Arguments --------------------------------------------------------------------------------------------------------
 
-/** A copy in plain JSON types of what `name` stands for. Throws a Failure that names the path to what is no JSON. */
+/** A copy of `given` in plain JSON types. Throws a Failure that names the path, from `name` on, to what is no JSON. */
 function plain(given, name) {
   const [path, around] = [[], []];
   const refuse = (why) => {
@@ -103,7 +103,7 @@ function memberOf(name) {
 
 // -- Results ----------------------------------------------------------------------------------------------------------
 
-/** One content block of a result: text, or a handle of what an image, a sound or a resource holds. */
+/** One content block of a result: text, or a handle of an image, a sound or a resource. */
 class Block {
   #base64;
   #bytes = null;
@@ -171,7 +171,7 @@ class ToolResult {
 
 // -- What a program has -----------------------------------------------------------------------------------------------
 
-/** All of it, by name. `dial` opens a socket to the host. */
+/** The program's globals, by name. `dial` opens a socket to the host. */
 function surface(dial) {
   const request = requester(dial);
   const call = (about, server, tool, given) => {
@@ -333,7 +333,7 @@ async function* pieces(answer) {
   yield await answer();
 }
 
-/** Put what a program has among its globals. `hub` is where the host listens, `address:port`. */
+/** Define the program's globals. `hub` is the host's address, `address:port`. */
 export function install(hub) {
   const [hostname, port] = hub.split(":");
   for (const [name, value] of entries(surface(() => connect({ hostname, port: Number(port) })))) {
@@ -343,7 +343,7 @@ export function install(hub) {
 
 // -- Wait -------------------------------------------------------------------------------------------------------------
 
-/** Go once through what most programs will do here, without a connection. Nothing may be left of it. */
+/** Warm up the usual calls of programs, without a connection. Nothing may remain. */
 export async function warmUp() {
   const block = { type: "text", text: "x" };
   const answers = [

@@ -1,10 +1,10 @@
-"""Makes text of a document: ``document_text.py pdf|notebook MOST_BYTES FIRST LAST`` reads one and writes its text.
+"""Extracts the text of a document from standard input: ``document_text.py pdf|notebook MOST_BYTES FIRST LAST``.
 
 A line of JSON comes first: ``pages`` of the document (cells of a notebook), and the ``last`` that is in the text. Pages
 from FIRST to LAST, 0 for the end, as far as there is time and room for them.
 
-Runs in a sandbox: documents are hostile, and what reads them has faults. Exit code 3: there is no pypdf; 4: a password
-is needed; 5: it is no such document.
+Runs in a sandbox: documents are hostile, and their parsers have bugs. Exit code 3: there is no pypdf; 4: a password is
+needed; 5: it is no such document.
 """
 
 import io
@@ -14,7 +14,7 @@ import sys
 import time
 
 PACKAGES = "/opt/data"
-SECONDS = 7  # of processor time; whoever has started this waits for ten
+SECONDS = 7  # of processor time; the caller waits for ten
 OUTPUT_CHARACTERS = 4000  # of one output of a cell
 DATA = re.compile(r"data:([\w/+.-]{1,100});base64,[A-Za-z0-9+/=\s]{100,}")
 ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|[@-Z\\-_])")
@@ -38,7 +38,7 @@ def main():
 
 
 def pdf_pages(data):
-    """How many pages a PDF has, and what gives the text of one."""
+    """The number of pages of a PDF, and a function that gives the text of one."""
     sys.path.append(PACKAGES)
     try:
         import pypdf
@@ -50,7 +50,7 @@ def pdf_pages(data):
         if reader.is_encrypted and not reader.decrypt(""):
             sys.exit(4)
         count = len(reader.pages)
-    except DependencyError:  # of a cipher that nothing here knows
+    except DependencyError:  # for a cipher that is not installed
         sys.exit(4)
     except Exception:
         sys.exit(5)
@@ -66,10 +66,10 @@ def pdf_pages(data):
 
 
 def notebook_cells(data):
-    """How many cells a notebook has, and what gives the text of one."""
+    """The number of cells of a notebook, and a function that gives the text of one."""
     try:
         notebook = json.loads(data)
-        sheets = [notebook, *notebook.get("worksheets", ())]  # which those of nbformat 3 have
+        sheets = [notebook, *notebook.get("worksheets", ())]  # of nbformat 3
         cells = [cell for sheet in sheets for cell in sheet.get("cells", ())]
         if "nbformat" not in notebook:
             sys.exit(5)
@@ -86,7 +86,7 @@ def notebook_cells(data):
 
 
 def cell_lines(number, cell):
-    """A cell: its kind and source, and what came of it."""
+    """A cell: its kind, source and outputs."""
     count = cell.get("execution_count", cell.get("prompt_number"))
     run = f", run {count}" if isinstance(count, int) else ""
     yield f"--- cell {number}: {cell.get('cell_type')}{run} ---"
@@ -99,7 +99,7 @@ def cell_lines(number, cell):
 
 
 def output_lines(output):
-    """What is told of one output. Of several forms of one the text; pictures are named."""
+    """The lines of one output. Of several forms the text is taken; pictures are named."""
     if output.get("output_type") in {"error", "pyerr"}:
         trace = plain(output.get("traceback") or [], "\n")
         yield shorten(trace or f"{output.get('ename')}: {output.get('evalue')}")

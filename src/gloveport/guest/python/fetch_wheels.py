@@ -1,11 +1,11 @@
-"""Fetches files for an environment, inside a sandbox whose only door is the index, and looks at what is in wheels.
+"""Fetches files for an environment, inside a sandbox whose only door is the index, and inspects the wheels among them.
 
     fetch_wheels.py LIST DIRECTORY MOST_BYTES MOST_FILES
 
-``LIST`` is JSON: an array of ``{"url", "file", "sha256"}``. What is in ``DIRECTORY`` under its name already is not
-fetched. Without a digest it is a page of the index, which may not be there. A file whose digest is another, or a wheel
-that holds a link, a name outside of it, two names that differ by case alone, or more than there may be, ends it. The
-host believes none of this, and looks at all of it once more.
+``LIST`` is JSON: an array of ``{"url", "file", "sha256"}``. A file that is in ``DIRECTORY`` already is not fetched. An
+entry without a digest is a page of the index, which may be missing. A wrong digest ends the run, and so does a wheel
+that holds a link, a path outside of it, two names that differ by case alone, or too many bytes or files. The host
+trusts none of this, and checks everything again.
 """
 
 import concurrent.futures
@@ -26,7 +26,7 @@ PAGES = "application/vnd.pypi.simple.v1+json"
 
 
 def fetch_page(one, directory):
-    """Fetch a page of an index, where there is one."""
+    """Fetch a page of an index, if it exists."""
     request = urllib.request.Request(one["url"], headers={"Accept": PAGES})
     try:
         answer = urllib.request.urlopen(request, timeout=SECONDS)
@@ -39,7 +39,7 @@ def fetch_page(one, directory):
 
 
 def fetch(one, directory):
-    """Fetch one, where it is not there."""
+    """Fetch a file, if it is missing."""
     place = os.path.join(directory, one["file"])
     if not os.path.exists(place):
         with urllib.request.urlopen(one["url"], timeout=SECONDS) as answer, open(f"{place}.part", "wb") as file:
@@ -53,7 +53,7 @@ def fetch(one, directory):
 
 
 def look(place, bounds):
-    """Look at what a wheel says that is in it; tells how many bytes and files."""
+    """Check the member list of a wheel; returns its bytes and files."""
     if not str(place).endswith(".whl"):
         return os.path.getsize(place), 1
     with zipfile.ZipFile(place) as archive:

@@ -1,9 +1,9 @@
-"""Installs a wheel and compiles its modules. Run as a program of its own, in a sandbox where nothing else is.
+"""Installs a wheel and compiles its modules. Runs as a program of its own, in a sandbox with nothing else.
 
     python -I install_wheel.py DIRECTORY COMMAND…
 
-The command installs it in the directory. It could compile as well, but starts interpreters of its own for that, which
-take longer than most wheels do. Standard library only.
+The command installs the wheel in the directory. It could compile as well, but would start interpreters for that, which
+takes longer than most wheels do. Standard library only.
 """
 
 import compileall
@@ -13,11 +13,11 @@ import subprocess
 import sys
 
 MANY_FILES = 200
-"""From so many on, further interpreters are worth it."""
+"""From this number on, further interpreters are worth their start."""
 
 
 def main() -> None:
-    """See the module. What can't be compiled is imported, or fails to be, as it is."""
+    """See the module. A module that can't be compiled stays as source."""
     directory, *command = sys.argv[1:]
     if code := subprocess.run(command, check=False).returncode:
         sys.exit(code)

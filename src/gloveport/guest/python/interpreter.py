@@ -10,17 +10,17 @@
     interpreter → host         its answer; where it finds no room, the supervisor gets it
     interpreter → supervisor   {"call": n, "is_told": true, "checkpoint"}
 
-What comes straight from the host is taken when the supervisor has kept the state that the run before has left: the
-first run at once.
+A message from the host is taken once the supervisor has checkpointed the state after the run before; that of the first
+run at once.
 
-A twin is a fork that sleeps until a byte comes, and then is the interpreter, or until its socket is closed. It is no
-child that a program's own ``wait`` would find. Threads are not in it, nor is what its event loop was about to do.
+A twin is a fork that sleeps until a byte comes, and then becomes the interpreter; it ends when its socket is closed. A
+program's own ``wait`` does not find it. It has no threads, and nothing of what the event loop was about to do.
 
 SIGINT interrupts a call, and means nothing between calls. Standard library only.
 """
 
-import _signal  # without enumerations, which cost more than the rest of a call's beginning
-import _socket  # as it is, also where a program has put something of its own in the place of ``socket``'s
+import _signal  # without enumerations, which cost more than the rest of a call's start
+import _socket  # unchanged even if a program has replaced parts of ``socket``
 import contextlib
 import ctypes
 import errno
@@ -45,10 +45,10 @@ VARIABLES_SECONDS = 0.01
 CANCEL_SECONDS = 1.0
 INSPECTED_BYTES = 16 * 1024
 REHEARSAL = "<rehearsal>"
-BREATH_SECONDS = 0.002  # what comes of a call at once would keep the host from its answer
-SHORT_BREATH_SECONDS = 0.0003  # the next call comes soon where the last one did: then its checkpoint should be there
+BREATH_SECONDS = 0.002  # work immediately after an answer would keep the host from taking it
+SHORT_BREATH_SECONDS = 0.0003  # if the last call came soon, so will the next: its checkpoint should be made by then
 HURRY_SECONDS = 0.005
-REST_SECONDS = 0.001  # a call that comes as soon as its checkpoint is made is there by then
+REST_SECONDS = 0.001  # a call that follows directly on its checkpoint has come by then
 UNHANDLED = _signal.SIG_IGN, _signal.SIG_DFL, _signal.default_int_handler
 
 _getrusage, _RUSAGE_SELF = resource.getrusage, resource.RUSAGE_SELF
@@ -59,9 +59,9 @@ _byte = ctypes.create_string_buffer(1)
 
 
 def fork_unseen(sleep):
-    """Fork a child of which the parent's ``wait`` does not tell. In the child this returns when ``sleep`` has.
+    """Fork a child that the parent's ``wait`` does not see. In the child this returns after ``sleep``.
 
-    Where there are threads, libc has to see to its own locks: then it is an ordinary fork, which ``wait`` does see.
+    If there are threads, libc has to handle its own locks: then it is an ordinary fork, which ``wait`` does see.
     """
     clone = SYS_CLONE.get(platform.machine())
     if clone is None or len(os.listdir("/proc/self/task")) > 1:
@@ -72,7 +72,7 @@ def fork_unseen(sleep):
     _python.PyOS_BeforeFork()
     pid = _libc.syscall(clone, 0, 0, 0, 0, 0)
     if pid == 0:
-        sleep()  # before the interpreter makes ready: most children are never woken
+        sleep()  # before the interpreter's own work after a fork: most children are never woken
         _python.PyOS_AfterFork_Child()
     else:
         _python.PyOS_AfterFork_Parent()
@@ -83,7 +83,7 @@ def fork_unseen(sleep):
 
 
 def sleep_until_woken(connection, others):
-    """Close descriptors, and wait for a byte on a socket; end where none comes. Touches little memory."""
+    """Close descriptors, and wait for a byte on a socket; exit if it closes. Touches little memory."""
     for other in others:
         _libc.close(other)
     while (got := _libc.recv(connection, _byte, 1, 0)) < 0 and ctypes.get_errno() == errno.EINTR:
@@ -93,8 +93,8 @@ def sleep_until_woken(connection, others):
 
 
 def count_heap_bytes(least=0):
-    """Memory of this process that is no file's: what a twin may come to hold once more. Up to ``least`` it may be 0."""
-    if _getrusage(_RUSAGE_SELF).ru_maxrss <= least >> 10:  # the most that it has ever held, with files: one call
+    """Anonymous memory of this process, which a twin may come to duplicate. Below ``least`` the result may be 0."""
+    if _getrusage(_RUSAGE_SELF).ru_maxrss <= least >> 10:  # its peak, files included: a single call
         return 0
     statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)  # ``open`` takes four times as long
     try:
@@ -105,7 +105,7 @@ def count_heap_bytes(least=0):
 
 
 def rehearse(program, variables):
-    """Do once what every call needs, in a process that will be forked. Nothing of it stays but what is faster then."""
+    """Warm up what every call needs, in a process that will be forked. It leaves no trace but speed."""
     host, handler = sys.modules["__main__"], signal.getsignal(signal.SIGINT)
     try:
         call = {"do": "run", "source": "None", "name": REHEARSAL, "value_bytes": INSPECTED_BYTES, "heap_bytes": 0}
@@ -121,13 +121,13 @@ class Interpreter:
 
     Attributes:
         link: To the supervisor. A twin has its own.
-        direct: To the host; None where there is none.
-        program: The module that compiles programs and describes what came of them.
-        task: What runs in the event loop, while a call does.
-        can_interrupt: Whether a SIGINT ends what runs.
+        direct: To the host; None where there is no such channel.
+        program: The module that compiles programs and describes their outcome.
+        task: The running call's task in the event loop.
+        can_interrupt: Whether a SIGINT ends the running code.
         dying: Numbers of twins that were killed, and nobody has waited for.
-        is_kept: Whether the supervisor has kept the state that the last run has left.
-        told: What it has to hear of a call that the host has the answer to; None when it has.
+        is_kept: Whether the supervisor has checkpointed the state after the last run.
+        told: The note that the supervisor has yet to get on a call that the host has the answer to; else None.
         answered: When the host was given its last answer, in seconds of the monotonic clock.
         is_hurried: Whether the last call came soon after the answer to the one before.
     """
@@ -152,7 +152,7 @@ class Interpreter:
         self.variables = variables(self.namespace)
 
     def serve(self):
-        """Do what comes, until nothing more will."""
+        """Answer messages until no more will come."""
         signal.signal(signal.SIGINT, self.interrupt)
         if not sys.stdout.write_through:
             self.program.open_streams()
@@ -170,7 +170,7 @@ class Interpreter:
         os._exit(0)
 
     def send(self, answer, message):
-        """Send the answer to a message to whoever has sent that, if there is room for it."""
+        """Send the answer to the sender of the message, if there is room for it."""
         if message["do"] == "run":
             self.is_kept = False
         if message.get("is_direct"):
@@ -184,7 +184,7 @@ class Interpreter:
     # -- Wait --------------------------------------------------------------------------------------------------------
 
     def wait(self):
-        """The next message. What was left in the event loop goes on meanwhile."""
+        """The next message. Tasks left in the event loop run on meanwhile."""
         if self.told is not None:
             if not self.link.has_frame():
                 breath = SHORT_BREATH_SECONDS if self.is_hurried else BREATH_SECONDS
@@ -204,7 +204,7 @@ class Interpreter:
         return self.link.receive()
 
     def run_loop_until_readable(self):
-        """Let what is left in the event loop go on until a message comes."""
+        """Run the tasks left in the event loop until a message comes."""
         import asyncio
 
         if not asyncio.all_tasks(self.loop) and not self.loop._scheduled:  # noqa: SLF001 - nothing is left to do
@@ -220,7 +220,7 @@ class Interpreter:
                 self.loop.remove_reader(source)
 
     def interrupt(self, _signal, _frame):
-        """Handle SIGINT: an ``await`` is cancelled first; where that does not help, what runs is interrupted."""
+        """Handle SIGINT: cancel an ``await`` first; if that does not help, interrupt the running code."""
         if not self.can_interrupt:
             return
         if self.task is not None and not self.is_cancelled:
@@ -233,7 +233,7 @@ class Interpreter:
     # -- Run ---------------------------------------------------------------------------------------------------------
 
     def answer(self, message):
-        """What a call comes to."""
+        """The answer to a call."""
         if message["do"] == "variables":
             return {"report": None, "variables": {"changed": self.variables.list(), "removed": [], "is_complete": True}}
         if message["do"] == "inspect":
@@ -329,7 +329,7 @@ class Interpreter:
     # -- Checkpoint --------------------------------------------------------------------------------------------------
 
     def checkpoint(self, message):
-        """Fork a twin, and give its socket to the supervisor. In the twin this returns when it is woken."""
+        """Fork a twin, and give its socket to the supervisor. In the twin this returns when the twin is woken."""
         self.dying += message["reap"]
         ours, theirs = socket.socketpair()
         pid = self.fork_twin(theirs.fileno(), [ours.fileno(), self.link.fileno()])
@@ -337,7 +337,7 @@ class Interpreter:
             ours.detach()
             self.link.connection.detach()
             self.link = type(self.link)(theirs)
-            self.loop = None  # its descriptors were the other's as well
+            self.loop = None  # it shares its descriptors with the original's
             self.is_kept = False
             self.dying = []
             return
@@ -349,7 +349,7 @@ class Interpreter:
             self.program.attempt(self.rehearse)
 
     def fork_twin(self, connection, others):
-        """The number of a twin that sleeps, None where there can be none; 0 in the twin, when it is woken."""
+        """The number of a sleeping twin, None where none can be made; 0 in the twin, when it is woken."""
 
         def sleep():
             sleep_until_woken(connection, others)
@@ -368,7 +368,7 @@ class Interpreter:
         self.dying = [pid for pid in self.dying if self.program.attempt(os.waitpid, pid, WALL | options) == (0, 0)]
 
     def rehearse(self):
-        """Do what each call does while nobody waits: since the fork, who writes to a page first has to copy it."""
+        """Warm up a call while nobody waits: after a fork, the first write to each page has to copy it."""
         sources = [self.link] if self.direct is None else [self.link, self.direct]
         is_awaited = self.link.has_frame() or select.select(sources, [], [], REST_SECONDS)[0]
         if is_awaited or sys.gettrace() or sys.getprofile():  # a program's tracer must not see it
@@ -380,7 +380,7 @@ class Interpreter:
             far.send(call)
             message = near.receive()
             report = self.run(message["source"], message["name"], message["value_bytes"], self.evaluate)
-            near.send(call)  # nobody takes it, so it must be small
+            near.send(call)  # nothing reads it, so it must fit into the buffer
         near.close()
         far.close()
         sys.argv = arguments

@@ -8,7 +8,7 @@ Invariants:
     * ``run`` raises nothing, and its report is finite, well-formed Unicode that ``json.dumps`` takes.
     * Of the program's code, the report runs ``__repr__`` and ``__str__`` of its values and exceptions, and what they
       offer to notebooks (``_repr_html_`` and its kin), contained.
-    * The program shares this process, so the report is worth no more than the program's word.
+    * The program shares this process, so the report is no more trustworthy than the program.
 
 What counts as JSON is exact: ``None``, ``bool``, ``int`` of at most 4299 digits, finite ``float``, ``str`` without lone
 surrogates, ``list``, ``tuple`` and ``dict`` with ``str`` keys, no subclasses, nested at most 100 deep. Anything else is
@@ -16,7 +16,7 @@ shown by its ``repr``.
 """
 
 import _ast
-import _json  # as in ``init.py``: what needs regular expressions is imported when there is an error to tell
+import _json  # as in ``init.py``: modules with regular expressions are imported only to report an error
 import atexit
 import builtins
 import gc
@@ -37,7 +37,7 @@ ENOSPC = 28
 INT_BITS = 14_280  # below 4300 decimal digits, where int() of the reader stops
 TEXT_BYTES = 16 * 1024
 FRAMES = 10_000
-MOST_ROWS_AS_JSON = 20  # of dicts; where it has more and is no JSON, or too large, a list is shown as a table
+MOST_ROWS_AS_JSON = 20  # a longer list of dicts that is no JSON, or too large, is shown as a table
 
 BRACKETS = {list: "[]", tuple: "()", dict: "{}", set: "{}", frozenset: ("frozenset({", "})")}
 encode_json = _json.make_encoder(None, None, _json.encode_basestring, None, ":", ",", False, False, True)  # noqa: FBT003 - as ``json.dumps`` has it
@@ -65,7 +65,7 @@ class Loader:
 
 
 Plain = Sequence[tuple[type, type]]
-"""Subclasses of JSON types whose objects are JSON all the same: each with what their plain copy is made by."""
+"""Subclasses of JSON types whose objects count as JSON: each with the type of its plain copy."""
 
 
 def run(
@@ -83,15 +83,15 @@ def run(
         source: The program's text.
         name: Its file name in tracebacks, ``__file__`` and ``sys.argv``; no such file need exist.
         value_bytes: Largest value, in bytes of compact UTF-8 JSON; a larger one is shown by the head of its ``repr``.
-        names: What it finds in its namespace besides.
-        plain: What else counts as JSON.
+        names: Added to its namespace.
+        plain: Further types that count as JSON.
         end: Ends the program's threads and runs its exit handlers; by default as the interpreter does.
 
     Returns:
         ``{"value": JSON, "value_type": str | None, "value_truncated": bool, "error": None | {"type": str,
         "message": str, "traceback": str, "errno": int | None, "is_scratch_full": bool | None}, "exit_code": int}``.
-        And ``shown``, ``[{"path", "about"}]``, where something is said of files that the program has left in ``/out``.
-        The last tells what ENOSPC means, of other errors it is None or left out. ``value_type`` is None when
+        And ``shown``, ``[{"path", "about"}]``, if files that the program has left in ``/out`` have descriptions.
+        ``is_scratch_full`` explains ENOSPC; for other errors it is None or left out. ``value_type`` is None when
         ``value`` is the value itself, else the type's name, and ``value`` is its ``repr``, which ends in an ellipsis
         when ``value_truncated``.
     """
@@ -144,9 +144,9 @@ print(f"{numbers[0]:>4}", {"sum": sum(numbers)}, Pair("ab"))
 
 
 def rehearse() -> None:
-    """Do once what every program needs. A forked process then owns the memory this writes to, before its program comes.
+    """Warm up what every program needs: a forked process then has its own copy of that memory before its program comes.
 
-    To be called while the standard streams lead nowhere. The program can't tell: what is kept is replaced.
+    Call it while the standard streams lead nowhere. The program can't tell: all that is kept is replaced.
     """
     import linecache  # noqa: F401 - see ``run``
 
@@ -190,7 +190,7 @@ def execute(source: str, name: str, namespace: dict) -> object:
 
 
 async def settle(coroutine: CoroutineType, namespace: dict, is_future: Callable) -> object:
-    """Await the program, or what it ends with, and what that ends with: an ``await`` forgotten there loses no work."""
+    """Await the program, its value, and the value of that: a forgotten ``await`` at the end loses no work."""
     value = await coroutine
     value = namespace.pop(VALUE, value)
     return await value if is_unstarted(value) or is_future(value) else value
@@ -219,7 +219,7 @@ def compile_program(source: str, name: str, namespace: dict) -> CodeType:
 
 
 def from_notebook(source: str, name: str, namespace: dict) -> str:
-    """Return a source with lines of a notebook in it as Python; any other as it is."""
+    """Translate notebook lines in a source to Python; any other source is returned as it is."""
     if "!" not in source and "%" not in source:
         return source
     magics = attempt(lambda: load_notebook().load("magics"))
@@ -233,8 +233,8 @@ def from_notebook(source: str, name: str, namespace: dict) -> str:
 def compile_returning(source: str, name: str, namespace: dict) -> CodeType:
     """Compile a program with a ``return`` at top level: its body becomes a function whose names are all global.
 
-    Returning by an exception would run the program's own handlers, so a function it must be. Its code object is then
-    freed of what makes it one, so that ``locals()``, ``exec`` and tracebacks see a module.
+    To return by an exception would run the program's own handlers, so it has to be a function. Its code object is then
+    stripped of the marks of a function, so that ``locals()``, ``exec`` and tracebacks see a module.
     """
     import warnings
 
@@ -325,7 +325,7 @@ def without_annotation(node: _ast.stmt, namespace: dict, *, lazy: bool) -> list:
 
 
 def names_in(code: CodeType) -> set[str]:
-    """Return every name that ``code`` and what is nested in it may bind in the module; the other names do no harm."""
+    """Return every name that ``code`` and its nested code may bind in the module; extra names do no harm."""
     names, queue = {"__name__"}, [code]  # a `global` statement has one at least
     while queue:
         code = queue.pop()
@@ -364,7 +364,7 @@ def can_be_shown(value: object) -> bool:
 
 
 def load_notebook() -> ModuleType:
-    """Import what programs of notebooks expect. Under its name, by which it finds its own parts."""
+    """Import the package ``gloveport_notebook``, under its name, by which it finds its own parts."""
     module = sys.modules.get("gloveport_notebook")
     if module is None:
         spec = PathFinder.find_spec("gloveport_notebook", [os.path.dirname(run.__code__.co_filename)])
@@ -376,7 +376,7 @@ def load_notebook() -> ModuleType:
 
 
 def finish_shown(report: dict) -> None:
-    """Keep the figures that are open, and put into the report what is said of what was kept."""
+    """Keep the open figures, and add the descriptions of kept files to the report."""
     if "matplotlib._pylab_helpers" in sys.modules:
         attempt(lambda: load_notebook().load("charts").keep_open_figures())
     kept = sys.modules.get("gloveport_notebook.files")
@@ -393,7 +393,7 @@ def fit_json(value: object, limit: int, plain: Plain) -> tuple[object]:
 
 
 class JsonBudget:
-    """Bytes that are left for a value, and what counts as JSON in it besides."""
+    """Bytes that are left for a value, and the further types that count as JSON in it."""
 
     def __init__(self, size: int, plain: Plain) -> None:
         self.left = size
@@ -457,7 +457,7 @@ def show(value: object, limit: int) -> tuple[str, bool]:
 
 
 def pieces(value: object, limit: int, outer: tuple[int, ...]) -> Iterator[str]:
-    """Yield ``repr(value)`` piece by piece, so that of a huge value only what is shown gets written."""
+    """Yield ``repr(value)`` piece by piece, so that a huge value is formatted only as far as it is shown."""
     kind = type(value)
     if kind is str or kind is bytes or kind is bytearray:
         yield repr(value[:limit])
@@ -509,7 +509,7 @@ def describe_exit(stop: SystemExit) -> dict:
 
 
 def describe_error(error: BaseException, trace: TracebackType | None) -> dict:
-    """Return the report's ``error``. ``error`` keeps none but the program's frames."""
+    """Return the report's ``error``. Leaves only the program's frames in ``error``."""
     BaseException.with_traceback(error, own_frames(trace))
     attempt(cut_causes, error)
     attempt(add_source, error)
@@ -532,7 +532,7 @@ def add_source(error: BaseException) -> None:
 
 
 def cut_causes(error: BaseException) -> None:
-    """Leave our frames out of what led to ``error`` as well."""
+    """Remove our frames from the causes of ``error``, too."""
     seen, queue = set(), [error]
     while queue and len(seen) < DEPTH:
         error = queue.pop()
@@ -548,7 +548,7 @@ def cut_causes(error: BaseException) -> None:
 def own_frames(trace: TracebackType | None) -> TracebackType | None:
     """Return ``trace`` without our frames, and without the middle of a very deep recursion.
 
-    Without those that led to the program, and those by which it calls tools.
+    Ours are those that led to the program, and those by which it calls tools.
     """
     ours, here = run.__code__.co_filename, os.path.dirname(run.__code__.co_filename) + "/"
     kept = []
@@ -561,7 +561,7 @@ def own_frames(trace: TracebackType | None) -> TracebackType | None:
         trace = trace.tb_next
     following = None
     for one in reversed(kept):
-        if one.tb_next is not following:  # to set it costs the length of what follows
+        if one.tb_next is not following:  # setting it takes time in proportion to the rest
             one.tb_next = following
         following = one
     if len(kept) > FRAMES:
@@ -595,7 +595,7 @@ def print_error(error: BaseException) -> str:
 
 
 def errno_of(error: BaseException | None) -> int | None:
-    """Return the error number of the first OSError among ``error`` and what caused it."""
+    """Return the error number of the first OSError among ``error`` and its causes."""
     for _ in range(DEPTH):
         if isinstance(error, OSError) and type(error.errno) is int and 0 < error.errno < 4096:
             return error.errno
@@ -605,12 +605,12 @@ def errno_of(error: BaseException | None) -> int | None:
 
 
 def is_scratch_full() -> bool:
-    """Tell whether no byte, or no file, has room in a file system of the program's own. Terminals run out as well."""
+    """Tell whether a file system of the program's own has room for no byte, or no file. Terminals run out as well."""
     return any(0 in (system.f_bavail, system.f_favail) for system in map(os.statvfs, ("/tmp", "/dev/shm")))
 
 
 def text_of(value: object) -> str:
-    """Return ``str(value)``, or what says that it can't be had."""
+    """Return ``str(value)``, or a text which says that it failed."""
     try:
         return str.__str__(str(value))
     except BaseException as error:

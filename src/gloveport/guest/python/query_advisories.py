@@ -1,9 +1,9 @@
-"""Asks for advisories about packages, inside a sandbox whose only door is the service that has them (OSV's interface).
+"""Queries advisories about packages, inside a sandbox whose only door is the advisory service (OSV's interface).
 
     query_advisories.py URL LIST RESULT
 
 ``LIST`` is JSON: an array of ``{"name", "version", "ecosystem"}``. ``RESULT`` gets an array of the same length: for
-each package an array of ``{"id", "summary", "aliases"}``. The host believes none of this, and looks at it once more.
+each package an array of ``{"id", "summary", "aliases"}``. The host trusts none of this, and checks it again.
 """
 
 import concurrent.futures

@@ -1,8 +1,8 @@
-"""Takes ``pyproject.toml`` out of a source distribution, inside a sandbox without a door. Nothing of it is executed.
+"""Extracts ``pyproject.toml`` from a source distribution, inside a sandbox without a door. Executes nothing of it.
 
     read_build_system.py SOURCE PLACE
 
-Without such a file, which old ones don't have, nothing is at ``PLACE`` afterwards.
+Old source distributions have no such file; then nothing is written to ``PLACE``.
 """
 
 import sys
@@ -13,12 +13,12 @@ MOST_BYTES = 1 << 20
 
 
 def is_wanted(name):
-    """Whether it is the one at the top, which lies in the only directory there."""
+    """Whether a member is the file in the one top-level directory."""
     return name.count("/") == 1 and name.endswith("/pyproject.toml")
 
 
 def read_member(source):
-    """What it holds; None where there is none."""
+    """The file's content; None where it is missing."""
     if source.endswith(".zip"):
         with zipfile.ZipFile(source) as archive:
             found = next((one for one in archive.infolist() if is_wanted(one.filename)), None)

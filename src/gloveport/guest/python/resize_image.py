@@ -1,13 +1,13 @@
 """Makes a picture smaller: ``resize_image.py BYTES WIDTH HEIGHT`` reads one and writes another.
 
-Runs in a sandbox: decoders of pictures have faults. Exit code 3: there is no Pillow; 4: it can't be made so small.
+Runs in a sandbox: image decoders have bugs. Exit code 3: there is no Pillow; 4: it can't be made so small.
 """
 
 import io
 import sys
 
 QUALITIES = 85, 75, 65, 55
-PARTS = 1, 2, 4  # of the edges that were asked for, where the bytes are too many at any quality
+PARTS = 1, 2, 4  # divisors of the requested edges, for a picture of too many bytes at any quality
 PACKAGES = "/opt/data"
 
 
@@ -26,7 +26,7 @@ def main():
 
 
 def resize_file(source, target, most, width, height):
-    """Read a picture from one path, and write it to another where it can be made so small."""
+    """Read a picture from one path, and write it to another if it can be made so small."""
     with open(source, "rb") as file:
         made = shrink(file.read(), most, width, height)
     if made is not None:
@@ -38,7 +38,7 @@ def shrink(data, most, width, height):
     """A picture of at most so many bytes and pixels; None where it can't be made so small."""
     from PIL import Image
 
-    Image.MAX_IMAGE_PIXELS = None  # memory and time are the sandbox's to bound
+    Image.MAX_IMAGE_PIXELS = None  # the sandbox limits memory and time
     picture = Image.open(io.BytesIO(data))
     kind = picture.format
     for part in PARTS:
@@ -53,7 +53,7 @@ def shrink(data, most, width, height):
 
 
 def attempts(kind):
-    """Forms to try, the best first."""
+    """Formats to try, the best first."""
     if kind == "PNG":
         yield "PNG", {"optimize": True}
     form = "JPEG" if kind == "JPEG" else "WEBP"

@@ -1,9 +1,9 @@
-"""Searches files for lines, for hosts without ripgrep. Runs in a sandbox, which bounds its memory and its time.
+"""Searches files for lines, for hosts without ripgrep. Runs in a sandbox, which limits its memory and its time.
 
-Reads from standard input, with a NUL between them: {"expression", "ignore_case", "context", "multiline"} as JSON, and
-the names of files. Writes what ``rg --json`` writes of matches and of lines beside them, and the word that all is
-done. Like it, it passes over binary files, and ends in one where a NUL comes late. Of a line it looks at the first
-megabyte; where a match may go over several lines, of a file at the first 16.
+Reads from standard input, separated by NULs: {"expression", "ignore_case", "context", "multiline"} as JSON, and the
+names of files. Writes matches, the lines around them and a summary as ``rg --json`` does. Like ripgrep, it skips binary
+files, and stops in a file where a NUL comes late. It searches the first megabyte of a line; where matches may span
+lines, the first 16 of a file.
 """
 
 import base64
@@ -38,13 +38,13 @@ def main():
             search_file(expression, name, question["context"], question["multiline"])
         except OSError as error:
             sys.stderr.write(f"{os.fsdecode(name)!a}: {error.strerror}\n")
-        sys.stdout.flush()  # what is found counts, even if the next file takes all the time there is
+        sys.stdout.flush()  # the matches so far count, even if the next file takes all the time left
     print('{"type":"summary"}')
     return 0
 
 
 def search_file(expression, name, context, multiline):
-    """Write what matches in one file. What is no regular file by now is passed over; a FIFO does not stop us."""
+    """Write the matches in one file. Anything but a regular file is skipped; a FIFO does not block."""
     descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC)
     with open(descriptor, "rb", buffering=LOOKED_AT) as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode) or b"\0" in file.peek():
@@ -73,11 +73,11 @@ def search_file(expression, name, context, multiline):
 
 
 def search_whole(expression, name, data, context):
-    """Write what matches in a text, over how many lines ever: those of matches that touch come as one."""
+    """Write the matches in a text, which may span lines: the lines of matches that touch come as one."""
     if b"\0" in data:
         return
     text = data.removeprefix(BOM).replace(b"\r\n", b"\n").decode("utf-8", "surrogateescape")
-    rows = [f"{row}\n" for row in text.split("\n")]  # splitlines knows ends of lines that are none here
+    rows = [f"{row}\n" for row in text.split("\n")]  # splitlines splits at further characters, too
     rows[-1:] = [rows[-1][:-1]] if rows[-1] != "\n" else []
     starts = [*itertools.accumulate(map(len, rows), initial=0)][:-1]
     blocks = []
@@ -103,7 +103,7 @@ def search_whole(expression, name, data, context):
 
 
 def lines(file):
-    """The lines of a file, of long ones the beginning."""
+    """The lines of a file; long ones are cut."""
     first = True
     while line := file.readline(LINE_BYTES):
         rest = line
@@ -121,7 +121,7 @@ def write(kind, name, number, line, span=None):
 
 
 def text_or_base64(value):
-    """Text, or Base64 of what is no UTF-8."""
+    """Text, or Base64 where it is no UTF-8."""
     try:
         return {"text": value.decode()}
     except UnicodeDecodeError:
@@ -129,7 +129,7 @@ def text_or_base64(value):
 
 
 def encode(text):
-    """The bytes that a piece of text was."""
+    """The bytes from which a text was decoded."""
     return text.encode("utf-8", "surrogateescape")
 
 

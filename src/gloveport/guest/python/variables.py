@@ -1,8 +1,8 @@
 """Describes the variables of a session in a few words each, and tells which of them a call has changed.
 
-No code of the program's runs for it but what arrays and tables say of their shape: a ``repr`` might take for ever. So
-values are told by type, size and, where they are plain, the beginning of their text. A change inside a large value that
-alters none of these is not seen. Standard library only.
+It runs no code of the program's but the shape attributes of arrays and tables: a ``repr`` might never end. So values
+are compared by type, size and, if they are plain, the beginning of their text. A change inside a large value that
+alters none of these goes unnoticed. Standard library only.
 """
 
 import sys
@@ -20,7 +20,7 @@ SHAPED = ("numpy", "pandas", "polars", "torch", "scipy", "xarray", "pyarrow")
 
 
 def describe(value):
-    """``{"type", "shape", "bytes", "preview"}`` of a value; what is unknown is left out."""
+    """``{"type", "shape", "bytes", "preview"}`` of a value; unknown members are left out."""
     kind = type(value)
     module = kind.__module__ if type(kind.__module__) is str else ""
     told = {"type": kind.__qualname__ if type(kind.__qualname__) is str else "object"}
@@ -72,7 +72,7 @@ def preview_of_items(value):
 
 
 def describe_shaped(value):
-    """What arrays and tables say of themselves."""
+    """The shape and size of arrays and tables, by their own attributes."""
     told = {}
     try:
         shape = getattr(value, "shape", None)
@@ -93,7 +93,7 @@ def describe_shaped(value):
 
 
 class Variables:
-    """Those of one namespace, and how they were when they were looked at last."""
+    """The variables of one namespace, and how they were at the last look."""
 
     def __init__(self, namespace):
         self.namespace = namespace
@@ -101,7 +101,7 @@ class Variables:
         self.known = {}
 
     def names(self):
-        """Those that the program has made: no modules, and none that begins with an underscore."""
+        """The names that the program has made: no modules, and none that begins with an underscore."""
         found = []
         for name, value in list(self.namespace.items()):
             is_own = type(name) is str and not name.startswith("_") and name not in self.hidden
@@ -111,7 +111,7 @@ class Variables:
 
     def changes(self, seconds):
         """What has changed since the last time: ``{"changed": [{"name", …}], "removed": [name], "is_complete"}``."""
-        # Of the processor, which others may have in between; but a value that waits for something takes none of it.
+        # Processor time, since other processes may run in between; a value that waits uses none, hence the clock, too.
         deadline, latest = time.thread_time() + seconds, time.monotonic() + LONGEST_SECONDS
         changed, names, is_complete = [], self.names(), True
         for name in names[-MOST_NAMES:]:

@@ -2,8 +2,8 @@
 
     write_npm_lock.py DENO_LOCK CACHE LOCK
 
-``CACHE`` is Deno's, which has what the registry has said of each package; a registry that tells no times leaves them
-out. The host believes none of this, and looks at all of it once more.
+``CACHE`` is Deno's, with the registry's answer about each package; times are left out if the registry does not tell
+them. The host trusts none of this, and checks everything again.
 """
 
 import glob
@@ -13,7 +13,7 @@ import re
 import sys
 
 NAME = re.compile(r"(@[^/@]+/)?[^/@]+")
-"""Of a package, at the start of what ``deno.lock`` calls it: ``NAME@VERSION_PEERS``."""
+"""A package's name, at the start of its key in ``deno.lock``: ``NAME@VERSION_PEERS``."""
 
 
 def read_times(cache, name):

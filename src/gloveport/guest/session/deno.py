@@ -1,6 +1,6 @@
 """Runs the Deno of a session, for TypeScript and JavaScript: see ``deno/session.mjs``, which runs in it.
 
-    supervisor → deno   a line of JSON, the call's message with the ``path`` of its text in place of that
+    supervisor → deno   a line of JSON, the call's message with the ``path`` of its text instead of the text
     deno → supervisor   a line of JSON, ``{"call": n, "report", "variables"}``
 
 Both lines go over pipes without a name, once Deno has opened them. Nobody can fork a Deno, so there is no checkpoint:
@@ -47,7 +47,7 @@ class LastingDeno:
     # -- Calls -------------------------------------------------------------------------------------------------------
 
     def prepare(self):
-        """Have a Deno: state, why and what calls are undone where the one that was there is dead."""
+        """Start a Deno if none is alive. Returns the state, and why and which calls are undone if the last one died."""
         state, why, undone = "kept", "", []
         if self.process is not None and self.process.has_ended():
             code = self.deaths.code_of(self.process)
@@ -57,13 +57,13 @@ class LastingDeno:
         return state, why, undone
 
     def start(self):
-        """Start one, and give it both pipes."""
+        """Start Deno, and give it both pipes."""
         os.makedirs(self.settings["private"], mode=0o700, exist_ok=True)
         paths = [os.path.join(self.settings["private"], name) for name in ("calls", "answers")]
         for path in paths:
             self.tools.remove(path)
             os.mkfifo(path, 0o600)
-        # Open for both, so that nobody waits for the other end, and none ends when Deno does.
+        # Opened for reading and writing, so that no open blocks, and no pipe ends when Deno does.
         self.requests, answers = (os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC) for path in paths)
         self.source = self.tools.Lines(answers)
         self.process = self.tools.start([*self.argv, *paths], self.variables, {}, {})
@@ -83,7 +83,7 @@ class LastingDeno:
         os.write(self.requests, json.dumps(message).encode("ascii") + b"\n")
 
     def take_answer(self, number):
-        """What a call comes to; None while there is nothing. Raises ValueError where it is no answer."""
+        """The answer to a call; None while there is none. Raises ValueError where it is malformed."""
         while (line := self.source.take()) is not None:
             answer = json.loads(line)
             if isinstance(answer, dict) and answer.get("call") == number:
@@ -91,13 +91,13 @@ class LastingDeno:
         return None
 
     def recover(self, _number, cause):
-        """The answer where it has ended in a call: for ``cause``, if that is known."""
+        """The answer to a call in which Deno has ended: for ``cause``, if that is known."""
         code = self.deaths.code_of(self.process)
         state, why, undone = self.lose(cause or self.tools.explain_end(self.name, code))
         return {"report": self.tools.report_end(code), "state": state, "why": why, "undone": undone}
 
     def lose(self, how):
-        """Let go of the dead one: state, why and what calls are undone."""
+        """Clean up after a dead Deno. Returns the state, why, and which calls are undone."""
         undone, self.calls = [*self.calls], ()
         self.close()
         self.process = None
@@ -108,6 +108,6 @@ class LastingDeno:
         self.tools.remove(self.text)
 
     def interrupt(self):
-        """Interrupt what it waits for. What computes without end, V8 ends itself when the call's time is over."""
+        """Interrupt a call that waits. V8 itself ends one that only computes, when the call's time is over."""
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.process.descriptor, signal.SIGINT)

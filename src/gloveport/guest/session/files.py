@@ -1,7 +1,7 @@
 """Checkpoints the files of a session's directory in memory without a name, and restores them.
 
-Plain files, directories and links are kept, with modes and times. Sockets, pipes and open descriptors are not: who has
-a file open goes on with it, for a file that is still there is written anew in its place. Standard library only.
+Plain files, directories and links are kept, with modes and times. Sockets, pipes and open descriptors are not. A file
+that still exists is rewritten in place, so processes that have it open go on with it. Standard library only.
 """
 
 import os
@@ -12,11 +12,11 @@ CHUNK_BYTES = 1 << 20
 
 
 class TooMuchError(Exception):
-    """There is more than may be kept."""
+    """The files are larger than a checkpoint may be."""
 
 
 def list_entries(root):
-    """Yield ``(path, status)`` of all that lies below ``root``, a directory before what is in it. Follows no link."""
+    """Yield ``(path, status)`` of each entry below ``root``, directories before their entries. Follows no link."""
     pending = [root]
     while pending:
         try:
@@ -35,16 +35,16 @@ def list_entries(root):
 
 
 def sign(status):
-    """What changes whenever a file does: its time of change can be set by nobody."""
+    """A signature that changes whenever a file does: no program can set its ctime."""
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_mode
 
 
 class Snapshot:
-    """What lay below ``root``.
+    """A copy of the entries below ``root``.
 
     Attributes:
-        entries: Path → what is known of it: ``(status, place in memory or the link's target)``.
-        memory: Descriptor of the contents, one behind the other.
+        entries: Path → ``(status, place in memory or the link's target)``.
+        memory: Descriptor of the concatenated contents.
     """
 
     def __init__(self, root):
@@ -71,7 +71,7 @@ def is_current(snapshot):
 
 
 def take(root, most_bytes):
-    """Keep what lies below ``root``. Raises TooMuchError, OSError."""
+    """Copy the entries below ``root``. Raises TooMuchError, OSError."""
     snapshot = Snapshot(root)
     snapshot.memory = os.memfd_create("files", os.MFD_CLOEXEC)
     try:
@@ -101,10 +101,10 @@ def require_room(is_there):
 
 
 def copy_in(path, memory, offset, room):
-    """Copy a file behind what is in memory: how many bytes. It may grow meanwhile; holes count as they read."""
+    """Append a file to the memory; returns how many bytes. The file may grow meanwhile; holes count as read."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except PermissionError:  # its owner has closed it to itself: as long as it is, nobody writes to it either
+    except PermissionError:  # its owner has made it unreadable: until that changes, nobody writes to it either
         return 0
     try:
         copied = 0
@@ -118,10 +118,10 @@ def copy_in(path, memory, offset, room):
 
 
 def bring_back(snapshot):
-    """Make what lies below the root as it was; what fails is left out. Returns how many entries could not be had."""
+    """Restore the entries below the root, skipping those that fail. Returns how many entries failed."""
     failed = 0
     now = dict(list_entries(snapshot.root))
-    for path in sorted(now, reverse=True):  # what is in a directory before it
+    for path in sorted(now, reverse=True):  # a directory after its entries
         known = snapshot.entries.get(path)
         is_kept = stat.S_IFMT(now[path].st_mode) in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR)
         if is_kept and (known is None or stat.S_IFMT(known[0].st_mode) != stat.S_IFMT(now[path].st_mode)):
@@ -146,7 +146,7 @@ def bring_back(snapshot):
 
 
 def bring_back_one(memory, path, status, place):
-    """One entry. Raises OSError."""
+    """Restore one entry. Raises OSError."""
     if stat.S_ISDIR(status.st_mode):
         try:
             os.mkdir(path, 0o700)

@@ -1,10 +1,10 @@
 """Frames on a socket between the processes of a session: four bytes of length, most significant first, and JSON.
 
-Unlike ``init.receive`` this keeps what comes behind a frame: a call may be followed by its interrupt at any time.
+Unlike ``init.receive`` this keeps bytes that follow a frame: an interrupt may follow its call at any time.
 Standard library only.
 """
 
-import _json  # as in ``init.py``: what ``json`` does besides takes longer than what it has ``_json`` do
+import _json  # as in ``init.py``: the wrapper ``json`` takes longer than ``_json`` itself
 import _socket
 import json
 import os
@@ -17,7 +17,7 @@ ANCILLARY_BYTES = socket.CMSG_SPACE(4 * 4)
 
 
 class JsonOptions:
-    """How the parser of ``json.loads`` is set there."""
+    """The options with which ``json.loads`` makes its parser."""
 
     strict, object_hook, object_pairs_hook = True, None, None
     parse_float, parse_int, parse_constant = float, int, float
@@ -27,18 +27,18 @@ scan_json = _json.make_scanner(JsonOptions)
 
 
 def refuse(value):
-    """What ``json.dumps`` does with what is no JSON."""
+    """Refuse a value that is not JSON, as ``json.dumps`` does."""
     raise TypeError(f"a frame can't hold {type(value).__name__}")
 
 
 def encode(message):
-    """A message as JSON. Raises TypeError, ValueError for what is none."""
+    """A message as JSON. Raises TypeError, ValueError where it is not JSON."""
     make_parts = _json.make_encoder({}, refuse, _json.encode_basestring_ascii, None, ":", ",", False, False, True)  # noqa: FBT003 - as ``json.dumps`` has it
     return "".join(make_parts(message, 0)).encode("ascii")
 
 
 def decode(body):
-    """The object that this is; {} for what is none. Raises ValueError for no JSON."""
+    """Parse a JSON object; {} for another value. Raises ValueError for no JSON."""
     try:
         message, _ = scan_json(body.decode("utf-8", "surrogatepass"), 0)
     except StopIteration as error:
@@ -53,9 +53,9 @@ def pack(message):
 
 
 class DirectChannel:
-    """Messages between the host and whichever interpreter of Python is awake, which nobody passes on.
+    """Messages between the host and the Python interpreter that is awake, directly and not through the supervisor.
 
-    Each is whole or not there (``SOCK_SEQPACKET``): who dies leaves no half of one behind.
+    A message is whole or missing (``SOCK_SEQPACKET``): a process that dies leaves no half of one.
     """
 
     def __init__(self, number):
@@ -66,11 +66,11 @@ class DirectChannel:
         return self.connection.fileno()
 
     def peek(self):
-        """The next message, if one is there; it stays."""
+        """The next message, if there is one; it stays in the queue."""
         return self.take(_socket.MSG_PEEK)
 
     def take(self, flags=0):
-        """The next message, if one is there."""
+        """The next message, if there is one, removed from the queue."""
         try:
             data = self.connection.recv(CHUNK_BYTES, _socket.MSG_DONTWAIT | flags)
         except BlockingIOError:  # another process was quicker
@@ -80,7 +80,7 @@ class DirectChannel:
         return decode(data)
 
     def send(self, message):
-        """Send a message; whether there was room for it."""
+        """Send a message; tells whether there was room for it."""
         data = encode(message)
         if len(data) > CHUNK_BYTES:
             return False
@@ -92,10 +92,10 @@ class DirectChannel:
 
 
 class Link:
-    """One end of such a socket.
+    """One end of a socket that carries frames.
 
     Attributes:
-        descriptors: Those that have come with frames, and nobody has taken yet.
+        descriptors: Descriptors that have come with frames, and nobody has taken yet.
     """
 
     def __init__(self, connection):
@@ -108,7 +108,7 @@ class Link:
         return self.connection.fileno()
 
     def has_frame(self):
-        """Whether a whole frame has come already: nothing will be readable for it. Raises ValueError for no frame."""
+        """Whether a whole frame is buffered: the socket won't become readable for it. Raises ValueError for none."""
         return len(self.received) >= HEAD_BYTES and len(self.received) >= self.find_end()
 
     def find_end(self):
@@ -119,7 +119,7 @@ class Link:
         return HEAD_BYTES + size
 
     def read(self, flags=0):
-        """Read a piece, once; False where the other end is gone."""
+        """Read once; False where the other end is gone."""
         try:
             data, ancillary, _, _ = self.connection.recvmsg(
                 CHUNK_BYTES, ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC | flags
@@ -133,7 +133,7 @@ class Link:
         return bool(data)
 
     def take(self):
-        """The object of the first frame that has come whole; {} for what is none. Raises ValueError for no JSON."""
+        """The object in the first whole frame; {} for another value. Raises ValueError for no JSON."""
         end = self.find_end()
         body = bytes(self.received[HEAD_BYTES:end])
         del self.received[:end]
@@ -147,11 +147,11 @@ class Link:
         return self.take()
 
     def receive_now(self):
-        """The next frame of those that have come; None while there is none. It never waits for the rest of one.
+        """The next frame, if it has come whole; else None, without waiting for the rest.
 
         Raises:
             EOFError: The other end is gone.
-            ValueError: What comes is no frame.
+            ValueError: The bytes are no frame.
         """
         if not self.has_frame():
             try:
@@ -171,5 +171,5 @@ class Link:
         self.connection.sendall(frame)
 
     def close(self):
-        """Close it, and what came over it."""
+        """Close the socket, and the descriptors that came over it."""
         self.connection.close()

@@ -23,16 +23,16 @@ class Process:
         self.descriptor = os.pidfd_open(pid)
 
     def has_ended(self):
-        """Whether it is dead."""
+        """Whether the process is dead."""
         return bool(select.select([self.descriptor], [], [], 0)[0])
 
     def send_signal(self, number):
-        """Send it a signal, unless it is dead. Its group has its number as long as it is not reaped, or not alone."""
+        """Send it a signal, unless it is dead. Its group keeps its number until it is reaped and the group is empty."""
         with contextlib.suppress(ProcessLookupError):
             if self.is_group:
                 os.killpg(self.pid, number)
                 return
-        with contextlib.suppress(ProcessLookupError):  # one that has just been forked leads no group yet
+        with contextlib.suppress(ProcessLookupError):  # a process that has just been forked leads no group yet
             signal.pidfd_send_signal(self.descriptor, number)
 
     def kill(self):
@@ -41,12 +41,12 @@ class Process:
         select.select([self.descriptor], [], [])
 
     def close(self):
-        """Let go of it."""
+        """Close its descriptor."""
         os.close(self.descriptor)
 
 
 def signal_others(leader, number):
-    """Send a signal to all of a group of processes but the one that leads it."""
+    """Send a signal to all of a process group but its leader."""
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):  # it has ended
             with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
@@ -59,18 +59,18 @@ class Deaths:
     """How processes have ended.
 
     Attributes:
-        statuses: Wait status of each that is dead, by its number; None of those that are not.
+        statuses: Process number → wait status; None while the process is alive.
     """
 
     def __init__(self):
         self.statuses = {}
 
     def expect(self, process):
-        """Remember how this one will end."""
+        """Record the wait status of this process when it ends."""
         self.statuses[process.pid] = None
 
     def reap(self):
-        """Take notice of who has died: also of what programs have left behind."""
+        """Reap all dead processes, orphans of programs too."""
         try:
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 if ended[0] in self.statuses:
@@ -79,7 +79,7 @@ class Deaths:
             pass
 
     def code_of(self, process):
-        """Its exit code, or the negative signal that has ended it; None where nobody knows. Can be asked once."""
+        """Its exit code, or the negative number of the signal that ended it; None if unknown. Can be asked once."""
         self.reap()
         status = self.statuses.pop(process.pid, None)
         return None if status is None else os.waitstatus_to_exitcode(status)
@@ -105,13 +105,13 @@ def report_end(code):
 
 
 def start(argv, variables, rlimits, descriptors):
-    """Start a program as the leader of a session of its own, with nothing to read.
+    """Start a program as the leader of a session of its own, with an empty standard input.
 
     Args:
         argv: Its command line.
-        variables: Environment besides this process's.
+        variables: Added to this process's environment.
         rlimits: ``{name: (soft, hard)}``.
-        descriptors: What it finds by which number.
+        descriptors: Its descriptors, by number.
     """
     pid = os.fork()
     if pid == 0:
@@ -132,7 +132,7 @@ def start(argv, variables, rlimits, descriptors):
 
 
 def write_text(directory, name, text):
-    """Write the text of a call to a file of this name: its path. Raises OSError."""
+    """Write the text of a call to a file of this name; returns its path. Raises OSError."""
     os.makedirs(directory, mode=0o700, exist_ok=True)
     path = os.path.join(directory, name)
     with open(path, "wb") as file:

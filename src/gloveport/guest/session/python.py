@@ -1,9 +1,9 @@
 """The Python interpreter of a session: a fork of the supervisor, which forks checkpoints of itself.
 
-After a call it forks a twin that sleeps, and what lies in the session's directory is copied. The last two are kept: of
-the state as it is, and as it was before the last call. Who kills a call, or loses the interpreter, goes on from the
-former. A twin that is woken beside the interpreter is a branch, which goes on by itself. From then on files are
-everybody's, and are not brought back. Standard library only.
+After a call the interpreter forks a twin that sleeps, and the files in the session's directory are copied. Two such
+checkpoints are kept: of the present state, and of the state before the last call. When a call is killed, or the
+interpreter is lost, the session continues from the former. A twin that is woken beside the interpreter is a branch,
+which runs by itself. From then on all branches share the files, which are no longer restored. Standard library only.
 """
 
 import contextlib
@@ -14,14 +14,14 @@ import socket
 import time
 
 KEPT = 2
-"""Checkpoints: of the state as it is, and of that before."""
+"""Checkpoints: of the present state, and of the one before."""
 
 ANSWER_SECONDS = 5.0
-"""For how long a checkpoint is waited for, which the program may never make."""
+"""How long to wait for a checkpoint: the program may keep it from being made."""
 
 
 class Checkpoint:
-    """A twin that sleeps, its socket, the calls whose effects it has, and the files of the same moment, if kept."""
+    """A sleeping twin, its socket, the calls whose effects it has, and the files of the same moment, if kept."""
 
     def __init__(self, twin, link, calls, files):
         self.twin = twin
@@ -30,7 +30,7 @@ class Checkpoint:
         self.files = files
 
     def close(self):
-        """Let go of it: the twin ends."""
+        """Close its descriptors, so that the twin ends."""
         self.link.close()
         self.twin.close()
 
@@ -39,14 +39,14 @@ class ForkedPython:
     """See the module.
 
     Attributes:
-        process: The one that is awake; None before the first call and where it has been lost.
-        link: To it.
+        process: The interpreter that is awake; None before the first call and after a loss.
+        link: Socket to that interpreter.
         calls: Numbers of the calls whose effects it has, the latest last.
         checkpoints: The latest last.
-        keeps_files: Whether checkpoints have the files of their moment.
-        parent: Of a branch, the one whose interpreter has forked its own.
-        direct: On which the host calls whichever interpreter is awake; None where there is none.
-        told: Number of the last call that came that way and is over.
+        keeps_files: Whether checkpoints include files.
+        parent: Of a branch: the branch whose interpreter has forked its own.
+        direct: On which the host calls the interpreter that is awake; None where there is no such channel.
+        told: Number of the last direct call that is over.
     """
 
     name = "interpreter"
@@ -71,7 +71,7 @@ class ForkedPython:
 
     @property
     def source(self):
-        """Where answers come."""
+        """The socket on which answers come."""
         return self.link
 
     def close(self):
@@ -83,7 +83,7 @@ class ForkedPython:
     # -- Calls -------------------------------------------------------------------------------------------------------
 
     def prepare(self):
-        """Have an interpreter: state, why and what calls are undone where the one that was there is dead."""
+        """Start an interpreter if none is alive. Returns the state, and why and which calls are undone if one died."""
         state, why, undone = "kept", "", []
         if self.process is not None and self.process.has_ended():
             why = self.explain_death()
@@ -95,7 +95,7 @@ class ForkedPython:
         return state, why, undone
 
     def fork(self):
-        """An interpreter with nothing in it: a fork of this process, in which everything is imported already."""
+        """Start an empty interpreter: a fork of this process, which has imported everything already."""
         ours, theirs = socket.socketpair()
         pid = os.fork()
         if pid == 0:
@@ -111,23 +111,23 @@ class ForkedPython:
         self.deaths.expect(self.process)
 
     def send(self, message):
-        """Pass a call on. Raises OSError where it is dead."""
+        """Pass a call on. Raises OSError where the interpreter is dead."""
         self.link.send(message)
         if message["do"] == "run":
             self.calls += (message["call"],)
 
     def take_answer(self, number):
-        """What a call comes to; None while there is nothing. Raises EOFError, ValueError where nothing will come."""
+        """The answer to a call; None while there is none. Raises EOFError, ValueError where none will come."""
         answer = self.link.receive_now()
         while answer is not None and answer.get("call") != number:
             answer = self.link.receive_now() if self.link.has_frame() else None
         return answer
 
     def take_told(self, number):
-        """What it says of this call, which has come straight from the host; None while that is nothing.
+        """The interpreter's note on a direct call of the host; None while there is none.
 
         Raises:
-            EOFError, ValueError, RecursionError: Nothing will come.
+            EOFError, ValueError, RecursionError: None will come.
         """
         while (answer := self.link.receive_now()) is not None:
             if answer.get("call") == number:
@@ -137,25 +137,25 @@ class ForkedPython:
         return None
 
     def take_unread(self, number=None):
-        """What the host has asked of an interpreter that has not taken it: this call, or any."""
+        """Take a direct call that the interpreter has not taken: this one, or any."""
         if self.direct is None or (number is not None and (self.direct.peek() or {}).get("call") != number):
             return None
         return self.direct.take()
 
     def recover(self, number, cause):
-        """The answer where it has died in a call: for ``cause``, if that is known."""
-        if number not in self.calls:  # it was asked for something else than a run
+        """The answer to a call in which the interpreter has died: for ``cause``, if that is known."""
+        if number not in self.calls:  # the call was no run
             self.calls += (number,)
         why = self.explain_death()
         state, undone = self.go_back()
         return {"report": None, "state": state, "why": cause or why, "undone": undone}
 
     def explain_death(self):
-        """How it has ended, in words."""
+        """How the interpreter has ended, in words."""
         return self.tools.explain_end(self.name, self.deaths.code_of(self.process))
 
     def settle(self, answer):
-        """Keep the state as it is, after a call, unless the answer says why that can't be."""
+        """Checkpoint the state after a call, unless the answer says why that is impossible."""
         if not answer.get("checkpoint"):
             self.make_checkpoint()
         elif self.process is not None:
@@ -170,15 +170,15 @@ class ForkedPython:
             return
         if self.checkpoints and self.checkpoints[-1].calls == self.calls:
             return
-        files = self.keep_files()  # first: with a twin the interpreter is free to take a call
+        files = self.keep_files()  # first: after the fork of the twin, the interpreter may take a call
         made = self.fork_twin()
         if made is not None:
             self.checkpoints.append(Checkpoint(*made, self.calls, files))
-        while len(self.checkpoints) > KEPT:  # not before: the next call would wait for the end of that twin, too
+        while len(self.checkpoints) > KEPT:  # last: else the next call would wait for the end of that twin, too
             self.drop(self.checkpoints.pop(0))
 
     def fork_twin(self):
-        """Have the interpreter fork a twin that sleeps: its process and its socket; None where it makes none."""
+        """Have the interpreter fork a sleeping twin: its process and its socket; None where it makes none."""
         self.close_descriptors()  # of a checkpoint that came too late
         try:
             self.link.send({"checkpoint": True, "reap": self.reapable})
@@ -191,7 +191,7 @@ class ForkedPython:
             return None
 
     def take_made(self):
-        """What it says of the checkpoint; None where it says nothing in time."""
+        """The interpreter's answer about the checkpoint; None where it does not come in time."""
         deadline = time.monotonic() + ANSWER_SECONDS
         while (left := deadline - time.monotonic()) > 0:
             if self.link.has_frame() or select.select([self.link], [], [], left)[0]:
@@ -207,12 +207,12 @@ class ForkedPython:
         return self.link_class(socket.socket(fileno=number))
 
     def close_descriptors(self):
-        """Close what has come from the interpreter and nobody has taken."""
+        """Close descriptors that have come from the interpreter and nobody has taken."""
         while self.link.descriptors:
             os.close(self.link.descriptors.pop())
 
     def keep_files(self):
-        """What lies in the session's directory; None where it is too much, or not kept any more."""
+        """A copy of the session's directory; None where that is too large, or files are no longer kept."""
         if not self.keeps_files:
             return None
         if self.latest_files is not None and self.files.is_current(self.latest_files):
@@ -226,13 +226,13 @@ class ForkedPython:
         return self.latest_files
 
     def keep_files_of_others(self):
-        """Have the files as another language has left them in the latest checkpoint: to go back undoes none of that."""
+        """Update the latest checkpoint's files after a call of another language: a rewind does not undo that call."""
         if self.checkpoints:
             former, self.checkpoints[-1].files = self.checkpoints[-1].files, self.keep_files()
             self.release(former)
 
     def forget_files(self):
-        """Bring files back no more."""
+        """Stop restoring files."""
         self.keeps_files = False
         self.first_files, first = None, self.first_files
         self.latest_files, latest = None, self.latest_files
@@ -244,16 +244,16 @@ class ForkedPython:
             self.release(files)
 
     def release(self, files):
-        """Forget files that nobody would go back to."""
+        """Forget files that nothing would restore."""
         in_use = [self.first_files, self.latest_files, *(one.files for one in self.checkpoints)]
         if files is not None and all(other is not files for other in in_use):
             files.close()
 
     def drop(self, checkpoint):
-        """Forget a checkpoint, which is in the list no more.
+        """Forget a checkpoint that has been taken out of the list.
 
-        It is killed, for its socket's end may never come: a program can keep a descriptor of that, and would be waiting
-        for its own twin when it reaps it.
+        The twin is killed, since it may never see its socket close: a program can keep a descriptor of the socket, and
+        the interpreter would then wait for its own twin when it reaps it.
         """
         checkpoint.twin.send_signal(signal.SIGKILL)
         self.reapable.append(checkpoint.twin.pid)
@@ -261,9 +261,9 @@ class ForkedPython:
         self.release(checkpoint.files)
 
     def go_back(self):
-        """Go on from the latest checkpoint in the place of the dead interpreter: the state, and what is undone."""
+        """Wake the latest checkpoint in place of the dead interpreter. Returns the state, and what calls are undone."""
         dead = self.calls
-        self.take_unread()  # or who goes on would
+        self.take_unread()  # or the woken twin would take it
         self.process.close()
         self.link.close()
         self.process, self.link, self.calls = None, None, ()
@@ -285,12 +285,12 @@ class ForkedPython:
         return "rewound", [*dead]
 
     def bring_back(self, files):
-        """Have the files of the session's directory as they were, where that is known."""
+        """Restore the files of the session's directory, if they were kept."""
         if files is not None:
             self.files.bring_back(files)
 
     def rewind(self):
-        """Go back to before the last call: state, why and what calls are undone."""
+        """Go back to before the last call. Returns the state, why, and which calls are undone."""
         if self.process is not None and not self.process.has_ended():
             while self.checkpoints and self.checkpoints[-1].calls == self.calls:
                 self.drop(self.checkpoints.pop())
@@ -305,7 +305,7 @@ class ForkedPython:
     # -- Branches ----------------------------------------------------------------------------------------------------
 
     def wake_twin(self, branch):
-        """Let ``branch``, which has no interpreter yet, go on from where this is; whether it can."""
+        """Start ``branch``, which has no interpreter yet, from the present state; tells whether that worked."""
         made = None if self.process is None or self.process.has_ended() else self.fork_twin()
         if made is None:
             return False

@@ -1,19 +1,19 @@
-"""The shell of a session: one bash that takes call after call, and another with its state where it has ended.
+"""The shell of a session: one bash that takes call after call; when it ends, another one restores its state.
 
     supervisor → bash   lines of commands, on the pipe that is its script: they ``source`` a file with the call's text
     bash → supervisor   "CALL STATUS DIRECTORY", on a pipe that it opens for each answer
 
-No descriptor of this is in what a call starts: bash closes its script's on exec, and opens the others below
-/proc/PID/fd of the supervisor when no call goes on. What a program says on any stream is output.
+Programs that a call starts inherit none of these descriptors: bash closes its script's on exec, and opens the others
+below /proc/PID/fd of the supervisor while no call runs. Whatever a program writes to any stream is output.
 
-A script's rules are in force: ``exit``, a failure after ``set -e``, an unset variable after ``set -u`` and SIGINT end a
-bash. It writes down its variables, functions, options and directory then, and after each call, by turns to one of two
-places: the next begins with what was written last, of what is whole. Jobs are no state that could be written: they go
-on, but nobody can ``wait`` for them any more.
+The rules for scripts apply: ``exit``, a failure after ``set -e``, an unset variable after ``set -u`` and SIGINT end a
+bash. At its end and after each call, bash saves its variables, functions, options and directory, alternating between
+two places; the next bash starts from the latest complete one. Jobs can't be saved: they keep running, but nobody can
+``wait`` for them any more.
 
-SIGINT goes to bash and what it runs in the foreground; what it runs in the background ignores it, as bash sees to. One
-that comes before a program has begun ends bash alone, which waits for that program then, in the midst of what it writes
-down: the next one goes to all but bash, or it would end there. Standard library only.
+SIGINT goes to bash and its foreground programs; bash has its background programs ignore it. A SIGINT before a program
+has begun ends bash alone, which then waits for that program in the middle of saving its state. So the next SIGINT goes
+to all but bash, or the saving would end there. Standard library only.
 """
 
 import os
@@ -29,11 +29,11 @@ class LastingShell:
 
     Attributes:
         process: Bash; None before the first call.
-        saved: Memories with the state after the last calls, by turns; the next bash begins with the later whole one.
+        saved: Two memory files that take turns with the state after a call; the next bash restores the later whole one.
         turn: How many calls there have been.
-        last_words: Memory with what bash has written when it ended.
+        last_words: Memory file with the state that bash saved when it ended.
         directory: Where the last call ended, as bash quotes it.
-        text: Path of its text.
+        text: Path of the last call's text.
     """
 
     name = "bash"
@@ -62,7 +62,7 @@ class LastingShell:
     # -- Calls -------------------------------------------------------------------------------------------------------
 
     def prepare(self):
-        """Have a bash: state, why and what calls are undone where the one that was there is dead."""
+        """Start a bash if none is alive. Returns the state, and why and which calls are undone if the last one died."""
         if self.process is None:
             self.open()
             self.start()
@@ -74,14 +74,14 @@ class LastingShell:
         return "kept", "", []
 
     def open(self):
-        """What all of them have in common."""
+        """Open the pipes and memory files that each bash uses."""
         reading, self.answers = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self.source = self.tools.Lines(reading)
         names = ("saved-0", "saved-1", "last-words")
         *self.saved, self.last_words = (os.memfd_create(name, os.MFD_CLOEXEC) for name in names)
 
     def start(self):
-        """Start a bash with the state that is saved."""
+        """Start a bash with the saved state."""
         reading, self.script = os.pipe2(os.O_CLOEXEC)
         self.process = self.tools.start(self.argv, self.variables, self.settings["rlimits"], {3: reading})
         self.deaths.expect(self.process)
@@ -90,17 +90,17 @@ class LastingShell:
             "exec 3<&-",
             f"builtin source {self.setup}",
             f"builtin cd -- {shlex.quote(self.first_directory)}",
-            # A child that a signal ends before it has begun its program comes here as well.
+            # A child that a signal ends before it has begun its program runs this trap as well.
             f"builtin trap '((${{BASHPID:-$$}} != $$)) || __gloveport_save 0 >|{self.path(self.last_words)}' EXIT",
             f"builtin source {self.path(self.saved[self.turn % 2])} 2>/dev/null",
         )
 
     def write(self, *lines):
-        """Have bash do this. It is less than its pipe takes at once."""
+        """Send bash lines of commands. They must be shorter than its pipe takes at once."""
         os.write(self.script, "".join(f"{line}\n" for line in lines).encode())
 
     def path(self, descriptor):
-        """Where others of this sandbox open a descriptor of this process."""
+        """The path at which other processes of this sandbox open a descriptor of this process."""
         return f"/proc/{os.getpid()}/fd/{descriptor}"
 
     def send(self, message):
@@ -112,12 +112,12 @@ class LastingShell:
         self.write(
             f"\\builtin source {self.text}",
             f'{{ __gloveport_end {number} "$?" {ways}; }} 2>/dev/null',
-            # A call may have led them elsewhere: the next one starts with the session's again.
+            # A call may have redirected them: the next one starts with the session's streams again.
             f"\\exec </dev/null >>{self.path(1)} 2>>{self.path(2)}",
         )
 
     def take_answer(self, number):
-        """What a call comes to; None while there is nothing. Raises ValueError where it is no answer."""
+        """The answer to a call; None while there is none. Raises ValueError where it is malformed."""
         while (line := self.source.take()) is not None:
             call, status, directory = line.split(b" ", 2)
             if int(call) == number:
@@ -125,7 +125,7 @@ class LastingShell:
         return None
 
     def describe(self, directory):
-        """What is told of a call's effect: where it has gone."""
+        """The effect of a call, as the answer tells it: its new directory."""
         changed = []
         if directory != self.directory:
             changed.append({"name": "PWD", "type": "path", "preview": directory[:200].decode("utf-8", "replace")})
@@ -133,14 +133,14 @@ class LastingShell:
         return {"changed": changed, "removed": [], "is_complete": True}
 
     def recover(self, _number, cause):
-        """The answer where it has ended in a call: for ``cause``, if that is known."""
+        """The answer to a call in which bash has ended: for ``cause``, if that is known."""
         code = self.deaths.code_of(self.process)
         state, why = self.restart()
         how = cause or self.tools.explain_end(self.name, code)
         return {"report": self.tools.report_end(code), "state": state, "why": f"{how}: {why}"}
 
     def restart(self):
-        """Start another in the place of the dead one: with which state, in words."""
+        """Start another bash in place of the dead one. Returns in words with which state."""
         self.process.close()
         os.close(self.script)
         is_whole = turn_of(self.last_words) >= 0
@@ -155,11 +155,11 @@ class LastingShell:
         return "rewound", "another has the variables, functions and directory from before; files are as they are"
 
     def settle(self, _answer):
-        """Remove the call's text. Bash writes its state down by itself."""
+        """Remove the call's text. Bash saves its state by itself."""
         self.tools.remove(self.text)
 
     def interrupt(self):
-        """Interrupt what runs in the foreground."""
+        """Interrupt the foreground programs."""
         if os.fstat(self.last_words).st_size:
             self.tools.signal_others(self.process.pid, signal.SIGINT)
         else:
@@ -167,18 +167,18 @@ class LastingShell:
 
 
 def turn_of(descriptor):
-    """After which call the state in memory is, at its end; -1 where not all of it is there."""
+    """The number of the call after which a state was saved, from its last line; -1 where it is incomplete."""
     end = os.pread(descriptor, MARK_BYTES, max(0, os.fstat(descriptor).st_size - MARK_BYTES))
     _, mark, turn = end.rpartition(WHOLE)
     return int(turn) if mark and turn.endswith(b"\n") and turn[:-1].isdigit() else -1
 
 
 def read_memory(descriptor):
-    """All that is in memory."""
+    """The whole content of a memory file."""
     return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
 
 
 def write_memory(descriptor, data):
-    """Have nothing but this in memory."""
+    """Replace the content of a memory file."""
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, data, 0)

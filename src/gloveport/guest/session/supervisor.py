@@ -1,4 +1,4 @@
-"""First process of a session's sandbox: keeps the interpreters of its languages, and does what the host asks, in turn.
+"""First process of a session's sandbox: keeps the interpreters of its languages, and serves the host's requests.
 
     host → supervisor   {"call": n, "branch": b, "language", "do": "run", …}   for the interpreter of that language
                         {"interrupt": n}, {"kill": n}             the call n, if it still goes on
@@ -7,17 +7,17 @@
                         {"call": n, "branch": 0, "do": "attend"}  the host has called Python itself, and waits long
     supervisor → host   {"call": n, "report", …, "state": "kept" | "rewound" | "lost", "why", "undone": [m…]}
 
-Each call has one answer, and the next is taken when that is sent and a checkpoint is made. The streams of all
-interpreters, and of whatever they start, are this process's own: they stay when a call ends. The state is that of the
+Each call has one answer; the next call is taken when the answer is sent and a checkpoint is made. All interpreters, and
+the programs that they start, share this process's streams, which stay open when a call ends. ``state`` is that of the
 call's language alone: ``python.py``, ``shell.py`` and ``deno.py`` say what each keeps. There is one shell and one Deno;
-of Python there may be several, each the state of one branch. The session begins with branch 0.
+of Python there may be several, one for each branch. The session begins with branch 0.
 
-As long as there are no branches, the host calls a Python that has kept its state directly, and is answered by it
-(``python/interpreter.py``). Each passes this process by: it hears of a call when that is over, or of one that takes
-long, before it is to be interrupted or killed.
+As long as there are no branches, the host calls a Python whose state is checkpointed directly, and Python answers it
+directly (``python/interpreter.py``). This process hears of such a call only when it is over, or, if it takes long,
+before it is interrupted or killed.
 
-Nothing here is believed by the host, and no interpreter by the supervisor: half an answer keeps nobody waiting, one to
-a call that is over is dropped, and who writes nonsense is killed. Standard library only.
+The host trusts nothing here, and the supervisor no interpreter: nobody waits for the rest of half an answer, an answer
+to a call that is over is dropped, and an interpreter that writes nonsense is killed. Standard library only.
 """
 
 import ctypes
@@ -27,7 +27,7 @@ import select
 import time
 
 PR_SET_CHILD_SUBREAPER = 36
-BREATH_SECONDS = 0.001  # a fork at once would keep the host, on a busy processor, from taking the answer
+BREATH_SECONDS = 0.001  # on a busy processor, an immediate fork would keep the host from taking the answer
 ANSWER_SECONDS = 5.0
 KEPT = {"state": "kept", "why": "", "undone": []}
 DENO = "deno"
@@ -35,16 +35,16 @@ INTERPRETERS = {"python": "python", "shell": "shell", "typescript": DENO, "javas
 
 
 class Supervisor:
-    """Does what the host asks until it is gone.
+    """Serves the host's requests until the host is gone.
 
     Attributes:
-        interpreters: By their names; of Python that of branch 0.
+        interpreters: By language; of Python that of branch 0.
         branches: The Python of each branch, by its number.
-        last: Name of the interpreter that has run the last call of each branch.
-        direct: On which the host calls Python itself; None where it does not.
-        broken: The link to an interpreter of Python that will say nothing more.
-        over: Number of the last call that it has heard of. They are counted from 1.
-        next: What the host has asked for while a call was attended to that had passed this process by; else None.
+        last: Language of the last call of each branch.
+        direct: On which the host calls Python directly; None where it does not.
+        broken: The link to a Python interpreter that will send nothing more.
+        over: Number of the last call that it has heard of. Calls are counted from 1.
+        next: A request that came while the supervisor attended to a direct call; else None.
     """
 
     def __init__(self, host, load, settings, start_python, direct):
@@ -89,7 +89,7 @@ class Supervisor:
 
     def serve(self):
         """See the class."""
-        if self.settings["first"] == "python":  # while the host makes ready for the first call
+        if self.settings["first"] == "python":  # while the host prepares the first call
             self.python.prepare()
         while (message := self.wait()) is not None:
             if "call" in message:
@@ -99,12 +99,12 @@ class Supervisor:
                 self.host.send({"call": message["kill"], **KEPT})
 
     def wait(self):
-        """The next message of the host; what Python says of calls that passed us by is heard meanwhile."""
+        """Wait for the host's next message; meanwhile take Python's notes on direct calls."""
         if self.next is not None:
             message, self.next = self.next, None
             return message
         while True:
-            self.take_told()  # of what has come already nothing will be readable
+            self.take_told()  # the socket won't become readable for what is buffered already
             if self.host.has_frame():
                 return self.host.take()
             sources = [self.host, self.python.link] if self.can_be_told() else [self.host]
@@ -112,11 +112,11 @@ class Supervisor:
                 return None
 
     def can_be_told(self):
-        """Whether Python may say something by itself."""
+        """Whether Python may send a note by itself."""
         return self.direct is not None and self.python.link not in (None, self.broken)
 
     def take_told(self):
-        """Take what Python has said of calls that passed us by, and keep the state that they have left."""
+        """Take Python's notes on direct calls, and checkpoint the state that the calls have left."""
         link = self.python.link
         try:
             while self.can_be_told() and self.python.link is link:
@@ -125,11 +125,11 @@ class Supervisor:
                     return
                 self.over += 1
                 self.finish(self.python, {"call": answer["call"], "do": "attend"}, {**KEPT, **answer})
-        except (OSError, EOFError, ValueError, RecursionError):  # it is as good as dead: the next call finds that out
+        except (OSError, EOFError, ValueError, RecursionError):  # it counts as dead: the next call will find out
             self.broken = link
 
     def wait_told(self, number):
-        """Wait until Python has told of all calls before this one, unless it never does."""
+        """Wait until Python has told of all calls before this one, or never will."""
         ends = time.monotonic() + ANSWER_SECONDS
         self.take_told()
         while self.can_be_told() and self.over < number - 1:
@@ -143,7 +143,7 @@ class Supervisor:
         """Do what a message asks for, and answer it."""
         branch, do = message["branch"], message["do"]
         self.wait_told(message["call"])
-        self.over = max(self.over, message["call"])  # it may be late to attend to one that has been over for long
+        self.over = max(self.over, message["call"])  # an "attend" may come long after its call's end
         if branch not in self.branches:
             gone = {"state": "lost", "why": "there is no such branch", "undone": []}
             self.host.send({"call": message["call"], **gone})
@@ -160,7 +160,7 @@ class Supervisor:
             self.call(message)
 
     def call(self, message):
-        """Run a call, and answer; then keep the state."""
+        """Run a call, and answer; then checkpoint the state."""
         name = INTERPRETERS[message["language"]]
         interpreter = self.branches[message["branch"]] if name == "python" else self.interpreters[name]
         state, why, undone = interpreter.prepare()
@@ -172,7 +172,7 @@ class Supervisor:
                 self.python.keep_files_of_others()
 
     def pass_on(self, interpreter, message):
-        """Pass a call on, and wait for what it comes to."""
+        """Pass a call on, and wait for its answer."""
         try:
             interpreter.send(message)
         except OSError as error:
@@ -181,7 +181,7 @@ class Supervisor:
         return self.attend(interpreter, message)
 
     def finish(self, interpreter, message, answer):
-        """Answer, unless the host has the answer to a call that passed us by; then keep the state."""
+        """Answer, unless the host has the answer of a direct call already; then checkpoint the state."""
         if message["do"] != "attend" or not answer.get("is_told"):
             self.host.send({**answer, "why": self.explain(answer), "call": message["call"]})
             if not self.host.has_frame():
@@ -190,11 +190,11 @@ class Supervisor:
         interpreter.settle(answer)
 
     def attend_direct(self, message):
-        """Do for a call that passed us by what we do for others."""
+        """Attend to a direct call as to any other."""
         python = self.python
         if python.told >= message["call"]:
             return
-        if (unread := python.take_unread(message["call"])) is not None:  # it has died, or waits for a word of ours
+        if (unread := python.take_unread(message["call"])) is not None:  # it has died, or waits for a message of ours
             self.call({**unread, "branch": 0})
         else:
             answer = {**KEPT, **self.attend(python, message)}
@@ -204,15 +204,15 @@ class Supervisor:
         python.told = max(python.told, message["call"])
 
     def attend(self, interpreter, message):
-        """Wait for what a call comes to that was passed on, and do what the host wants of it."""
+        """Wait for the answer to a call that was passed on; meanwhile serve the host's messages about it."""
         number = message["call"]
         cause = ""
         while True:
             try:
                 answer = interpreter.take_answer(number)
                 if answer is None and (has_ended := interpreter.process.has_ended()):
-                    answer = interpreter.take_answer(number)  # what it has said last
-            except (OSError, EOFError, ValueError, RecursionError):  # it says nonsense, or nothing ever again
+                    answer = interpreter.take_answer(number)  # its last message
+            except (OSError, EOFError, ValueError, RecursionError):  # it sent nonsense, or will send nothing more
                 interpreter.process.kill()
                 select.select([interpreter.process.descriptor], [], [])
                 return interpreter.recover(number, cause)
@@ -227,11 +227,11 @@ class Supervisor:
             select.select([*hosts, interpreter.source, interpreter.process.descriptor], [], [])
 
     def take_note(self, number, interpreter):
-        """Do what the host wants of the call that goes on; whether it was killed for it."""
+        """Do what the host asks about the running call; tells whether it was killed."""
         note = self.host.receive()
         if note is None:
             os._exit(0)
-        if "call" in note:  # the host knows already that this one is over
+        if "call" in note:  # the host already has the answer of the running call
             self.next = note
         if note.get("interrupt") == number:
             interpreter.interrupt()
@@ -249,13 +249,13 @@ class Supervisor:
         return {**answer, "why": self.explain(answer)}
 
     def explain(self, answer):
-        """Why the state is another than it was, and what that does not bring back."""
+        """Why the state has changed, and what the change does not bring back."""
         if answer["state"] == "rewound" and not self.python.keeps_files:
             return f"{answer['why']}; files are everybody's since there were branches, and are as they are"
         return answer["why"]
 
     def branch(self, message):
-        """Let another branch go on from where this one is; files are those of all of them from now on."""
+        """Start another branch from the state of this one; from now on all branches share the files."""
         former = self.branches[message["branch"]]
         state, why, undone = former.prepare()
         new = self.make_python()
@@ -268,13 +268,13 @@ class Supervisor:
         return {**answer, "is_branched": is_made}
 
     def close_branch(self, message):
-        """End a branch, but for the first, which ends with the sandbox."""
+        """End a branch; the first one ends only with the sandbox."""
         if message["branch"]:
             self.branches.pop(message["branch"]).end()
         return {"call": message["call"], "state": "kept", "why": "", "undone": []}
 
 
 def serve(host, load, settings, start_python, direct=None):
-    """Be the supervisor, for good."""
+    """Run as the supervisor. Never returns."""
     Supervisor(host, load, settings, start_python, direct).serve()
     os._exit(0)

@@ -1,7 +1,7 @@
 """The command ``tools`` of shell programs; ``llm``, which is ``tools --llm``; ``skill``, which is ``tools --skill``.
 
-It exits with 0, with 1 where a call came to nothing, whose reason is on standard error then, and with 2 for wrong
-usage. Standard library only; starts anew for each call, so it imports little.
+It exits with 0; with 1 where a call failed, with the reason on standard error; and with 2 for wrong usage. Standard
+library only; it starts anew for each call, so it imports little.
 """
 
 import json
@@ -34,7 +34,7 @@ usage: tools                                      the servers
 
 
 class WrongUsageError(Exception):
-    """The command line says nothing that can be done."""
+    """The command line is malformed."""
 
 
 def main(arguments):
@@ -46,7 +46,7 @@ def main(arguments):
     except WrongUsageError as error:
         print(f"tools: {error}", file=sys.stderr)
         return WRONG_USAGE
-    except BrokenPipeError:  # `tools | head`: nobody reads on
+    except BrokenPipeError:  # `tools | head`: the reader has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return FAILED
     except (ToolError, TypeError, OSError) as error:  # a SkillError is a ToolError
@@ -56,7 +56,7 @@ def main(arguments):
 
 
 def run(arguments):
-    """Return the texts that are the output. Raises WrongUsageError, ToolError, TypeError, OSError."""
+    """Return the output, as texts. Raises WrongUsageError, ToolError, TypeError, OSError."""
     if arguments in (["--help"], ["-h"]):
         return [USAGE]
     if DOOR not in os.environ:
@@ -85,7 +85,7 @@ def run(arguments):
 
 
 def run_of(host, server, words):
-    """Return the output of what is said of one server."""
+    """Return the output of a command line about one server."""
     match words:
         case [] | ["--help" | "-h"]:
             return tools(host, server)
@@ -114,7 +114,7 @@ def tools(host, name):
 
 
 def search(host, words):
-    """What is found, the best first."""
+    """The tools that a search finds, the best first."""
     found = host.ask("search", "search", query=words, limit=20, detail="names")
     rows = [(f"{tool['server']} {tool['name']}", tool["description"]) for tool in found["tools"]]
     if rows:
@@ -126,7 +126,7 @@ def search(host, words):
 
 
 def usage_of(tool):
-    """How a tool is called."""
+    """The usage of a tool."""
     schema = tool["input_schema"]
     required = as_list(schema.get("required"))
     rows = [
@@ -140,12 +140,12 @@ def usage_of(tool):
 
 
 def about(schema):
-    """What a parameter's schema says in words, on one line."""
+    """A parameter's schema in words, on one line."""
     return " ".join(str(schema.get("description", "")).split()) if isinstance(schema, dict) else ""
 
 
 def export(host, directory):
-    """Write the typed declarations of all tools; their paths."""
+    """Write the typed declarations of all tools; returns their paths."""
     for language in ("python", "typescript"):
         for file in host.ask("export", "stubs", language=language)["files"]:
             path = os.path.join(directory, file["path"])
@@ -159,7 +159,7 @@ def export(host, directory):
 
 
 def call(host, server, tool, options):
-    """Call a tool with what the options say."""
+    """Call a tool with the arguments that options give."""
     name = f"{server}/{tool}"
     needs_types = len(options) > 2 or options[:1] not in ([], ["--json"])
     schema = host.ask(name, "describe", server=server, tool=tool)["input_schema"] if needs_types else {}
@@ -169,14 +169,14 @@ def call(host, server, tool, options):
 
 
 def text_of(result):
-    """What is printed of an answer."""
+    """The text to print of an answer."""
     if result.kind == "blocks":
         return "\n".join(repr(block) if block.text is None else block.text for block in result.blocks)
     return result.value if isinstance(result.value, str) else compact(result.value)
 
 
 def arguments_of(options, schema, hint):
-    """The arguments that options say, by the types of the schema. Raises WrongUsageError."""
+    """The arguments that options give, typed by the schema. Raises WrongUsageError."""
     arguments, rest = {}, iter(options)
     for option in rest:
         name, equals, text = option.removeprefix("--").partition("=")
@@ -202,7 +202,7 @@ def following(rest, option, hint):
 
 
 def parameter_of(name, schema, hint):
-    """Which parameter an option names, ``-`` and ``_`` being the same, and whether it says no to it."""
+    """The parameter that an option names (``-`` and ``_`` are the same), and whether the option negates it."""
     parameters = properties_of(schema)
     if name in parameters:
         return name, False
@@ -218,7 +218,7 @@ def parameter_of(name, schema, hint):
 
 
 def value_of(text, kinds, option):
-    """What a text stands for, where these types are allowed; all of them, where that is not said."""
+    """Parse a text as one of the allowed types; any type, where none are given."""
     if kinds == {"string"}:
         return text
     try:
@@ -244,7 +244,7 @@ def object_of(text):
 
 
 def skill(host, words):
-    """What is said of a skill, or what it comes to."""
+    """The description of a skill, or the result of running it."""
     match words:
         case []:
             told = host.ask("skills", "skills")
@@ -265,7 +265,7 @@ def skill(host, words):
 
 
 def usage_of_skill(told):
-    """How a skill is called."""
+    """The usage of a skill."""
     rows = [
         (f"--{name}", "|".join(sorted(typed_by(one))), compact(one.get("default")), about(one))
         for name, one in properties_of(told["input_schema"]).items()

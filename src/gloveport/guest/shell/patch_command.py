@@ -1,8 +1,8 @@
 """The command ``apply_patch`` of a workspace's shells: the tool of that name, with the rights of whoever calls it.
 
-It takes a patch in the V4A dialect as its argument or on standard input, and understands it by the tool's own code. All
-files are made in memory first. It exits with 0, with 1 where the patch does not fit or a file can't be written, whose
-reason is on standard error then, and with 2 for wrong usage.
+It takes a patch in the V4A dialect as its argument or on standard input, and parses it with the tool's own code. All
+files are made in memory first. It exits with 0; with 1 where the patch does not fit or a file can't be written, with
+the reason on standard error; and with 2 for wrong usage.
 """
 
 import os
@@ -31,7 +31,7 @@ usage: apply_patch PATCH
 
 
 class StagedFiles:
-    """Files as they would be: by path, what is there now, what shall be, None for nothing, and with which mode."""
+    """Planned files: by path, the present content, the new content (None for no file), and the mode."""
 
     def __init__(self):
         self.before = {}
@@ -41,7 +41,7 @@ class StagedFiles:
         self.warnings = []
 
     def read(self, name):
-        """The path of a file without links, and what is to be there. Raises PatchError, OSError."""
+        """The path of a file, links resolved, and its planned content. Raises PatchError, OSError."""
         path = os.path.realpath(name)
         if path not in self.before:
             content, self.modes[path] = read_file(path)
@@ -49,7 +49,7 @@ class StagedFiles:
         return path, self.after[path]
 
     def demand(self, name):
-        """The same of a file that has to be there."""
+        """As ``read``, of a file that must exist."""
         path, content = self.read(name)
         if content is None:
             raise PatchError("NOT_FOUND", f"{name} does not exist")
@@ -81,7 +81,7 @@ class StagedFiles:
             self.after[target], self.modes[target] = content, self.modes[path]
 
     def write(self):
-        """Let it be so; where one file can't be written, all are as before. Raises OSError."""
+        """Write all files; if one can't be written, restore them all. Raises OSError."""
         done = []
         try:
             for path, content in self.after.items():
@@ -95,7 +95,7 @@ class StagedFiles:
 
 
 def read_file(path):
-    """What a file holds, None where nothing is, and its mode. Raises PatchError where it is no file, OSError."""
+    """The content and mode of a file, None where there is none. Raises PatchError where it is no file, OSError."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -127,14 +127,14 @@ def put(path, content, mode):
 
 
 def current_umask():
-    """What new files don't get. There is no other way to ask."""
+    """The umask, which can only be read by setting it."""
     umask = os.umask(0o077)
     os.umask(umask)
     return umask
 
 
 def apply(patch):
-    """Apply a patch: what was done, in lines. Raises PatchError, OSError."""
+    """Apply a patch; returns the changes, in lines. Raises PatchError, OSError."""
     operations = parse_patch(patch)
     names = [os.path.realpath(operation.path) for operation in operations]
     for number, name in enumerate(names):
@@ -152,7 +152,7 @@ def apply(patch):
 
 
 def describe(error):
-    """An error of a patch in lines, with what is near its place."""
+    """An error of a patch in lines, with the text near its place."""
     yield f"apply_patch: {error.code}: {error}"
     if error.hint:
         yield f"hint: {error.hint}"

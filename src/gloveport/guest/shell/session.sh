@@ -2,7 +2,8 @@
 
 BASH_ARGV0=bash # for $0
 
-# The state of this shell as commands that bring it back, after which call of it: only with that line it is all there.
+# Prints the state of this shell as commands that restore it. The last line has the number of the call, and proves that
+# the state is whole.
 __gloveport_save() {
   builtin printf 'builtin cd -- %q\n' "$PWD"
   builtin umask -p
@@ -16,8 +17,8 @@ __gloveport_save() {
   builtin printf '%s\n' 'builtin set +euvx' "# whole $1"
 }
 
-# A call is over: its number, its status, where to say so; which of the shell it is, where to save the state. What it has
-# set of -e, -u, -v and -x counts for itself alone, or the first failure of the next one would end this shell.
+# Ends a call. Arguments: its number, status, where to report them; its number in this shell, where to save the state.
+# The -e, -u, -v and -x that it set end with it, or the first failure of the next call would end this shell.
 __gloveport_end() {
   builtin printf '%d %d %q\n' "$1" "$2" "$PWD" >"$3"
   builtin set +euvx

@@ -1,8 +1,7 @@
-"""What programs expect that were written for a notebook: ``display``, figures that show, ``!command`` and ``%magic``.
+"""Supports programs written for a notebook: ``display``, figures that show, ``!command`` and ``%magic``.
 
 This part loads the others when they are needed, and runs functions of ours right after certain modules have been
-imported. A program that imports none of them pays a look into a table for each import of something new. Standard
-library only.
+imported. A program that imports none of those modules pays a table lookup for each new import. Standard library only.
 """
 
 import builtins
@@ -15,7 +14,7 @@ HOOKS = {
     "PIL.Image": ("show", "hook_pillow"),
     "plotly.io": ("show", "hook_plotly"),
 }
-"""Module → which part of ours has which function, that is called with it."""
+"""Imported module → our part and its function that is called with the module."""
 
 STAND_INS = {"IPython", "IPython.display"}
 
@@ -26,12 +25,12 @@ def load(part):
 
 
 def display(*values, **_options):
-    """Show values in the answer: figures, pictures, tables, and whatever a notebook would show of them."""
+    """Show values in the answer: figures, pictures, tables, and other forms that a notebook would show."""
     load("show").display(*values)
 
 
 def ask_nobody(prompt=""):
-    """``input``, which reads a line where there is one, and says what to do where nobody answers."""
+    """``input``: reads a line if there is one; else it says what to do instead."""
     try:
         return read_line(prompt)
     except EOFError:
@@ -54,11 +53,11 @@ class HookedLoader:
 
     def exec_module(self, module):
         """See ``importlib.abc.Loader``."""
-        module.__spec__.loader = module.__loader__ = self.loader  # from now on as if nobody had been here
+        module.__spec__.loader = module.__loader__ = self.loader  # from now on no trace of this loader
         self.loader.exec_module(module)
         try:
             self.call(module)
-        except Exception:  # another version than we know: then it is as it is without us
+        except Exception:  # an unknown version of the module: leave it as it is
             return
 
 
@@ -79,7 +78,7 @@ class HookFinder:
 
 
 class StandInFinder:
-    """A finder of ``sys.meta_path``, the last one: of modules that are not there, and whose names programs know."""
+    """The last finder of ``sys.meta_path``: provides stand-ins for well-known modules that are not installed."""
 
     def find_spec(self, name, *_where):
         """See ``importlib.abc.MetaPathFinder``."""
@@ -94,13 +93,13 @@ class StandInFinder:
 
 
 def run_hook(module):
-    """Call what belongs to a module."""
+    """Call the function that belongs to an imported module."""
     part, function = HOOKS[module.__name__]
     getattr(load(part), function)(module)
 
 
 def install():
-    """Do so from now on, and give programs ``display``. To be called before any of the modules is imported."""
+    """Install the finders, and give programs ``display``. Call it before any of the modules is imported."""
     if builtins.input is ask_nobody:
         return
     ask_nobody.__name__ = ask_nobody.__qualname__ = "input"

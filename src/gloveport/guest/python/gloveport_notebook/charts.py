@@ -1,7 +1,7 @@
 """Keeps matplotlib's figures as PNG when they are shown, are open in the end, or are a value; and describes them.
 
-The words are for who can't see the picture: axes, and of each series name, number of points and range. Imported when
-``pyplot`` has been. Standard library only, but for what the program has imported itself.
+The words are for readers who can't see the picture: axes, and of each series its name, number of points and range.
+Imported after ``pyplot``. Standard library only, apart from modules that the program has imported itself.
 """
 
 import logging
@@ -20,15 +20,15 @@ FONTS = (
     "/usr/share/fonts/truetype/ancient-scripts/Symbola_hint.ttf",
     "/usr/share/fonts/gdouros-symbola/Symbola.ttf",
 )
-"""Fonts of the host for what matplotlib's own have no glyphs for, where they are installed: CJK, and emoji without
-colours, which are all that it can draw."""
+"""Fonts of the host, if installed, for characters that matplotlib's own fonts lack: CJK, and emoji without colours,
+the only emoji that matplotlib can draw."""
 
 _kept = {}
-"""Figures that lie in a file: their number → the figure, its words then, and where."""
+"""Figures saved to a file: number → the figure, its description then, and the file's path."""
 
 
 def hook_pyplot(pyplot):
-    """Let ``show`` show, and ``savefig`` be noticed."""
+    """Have ``show`` keep figures, and notice ``savefig``."""
     figure_class = pyplot.Figure
     save = figure_class.savefig
 
@@ -57,20 +57,20 @@ def show_open_figures(*_arguments, **_options):
 
 
 def open_figures():
-    """Those that pyplot manages, the oldest first."""
+    """The figures that pyplot manages, the oldest first."""
     helpers = sys.modules.get("matplotlib._pylab_helpers")
     return [manager.canvas.figure for manager in helpers.Gcf.get_all_fig_managers()] if helpers else []
 
 
 def keep_open_figures():
-    """Keep what is open and lies in no file as it is now."""
+    """Keep open figures that no file has in their present state."""
     for figure in open_figures():
         if figure.axes:
             keep_figure(figure)
 
 
 def notice(figure, path):
-    """A program has saved a figure."""
+    """Note that the program has saved a figure."""
     words = describe(figure)
     path = os.fsdecode(path)
     path = path if os.path.splitext(path)[1] else f"{path}.png"
@@ -79,7 +79,7 @@ def notice(figure, path):
 
 
 def keep_figure(figure):
-    """Keep a figure; what is said of it."""
+    """Keep a figure; returns its description."""
     kept = _kept.get(id(figure))
     if kept and kept[0] is figure and kept[1] == describe(figure):
         return f"[figure: {kept[2]}]"
@@ -99,8 +99,8 @@ def keep_figure(figure):
 def draw(figure, path):
     """Draw a figure to a file, with a narrow margin.
 
-    ``bbox_inches="tight"`` would lay it out once more before, to find out how much of it shows something. So it is
-    drawn and then cut to that; where it shows something beyond its edges it is drawn again.
+    ``bbox_inches="tight"`` would lay the figure out twice, to find its used area. So the figure is drawn once and cut
+    to that area; if it draws beyond its edges, it is drawn again.
     """
     from matplotlib import rcParams
 
@@ -122,7 +122,7 @@ def draw(figure, path):
 
 
 def render(figure, dots):
-    """Its pixels at so many dots per inch, an array of rows of RGBA, and what part of it shows something, in inches."""
+    """A figure's pixels at ``dots`` per inch, an array of rows of RGBA, and its used area in inches."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from numpy import asarray
 
@@ -164,7 +164,7 @@ def describe_axes(axes):
 
 
 def describe_series(axes):
-    """Lines, bars, points, pictures and the rest that it shows."""
+    """Lines, bars, points, pictures and the other artists of axes."""
     for line in axes.lines:
         x, y = line.get_xdata(orig=True), line.get_ydata(orig=True)
         yield f"line{label_of(line)}: {len(y)} points, x {ends(x)}, y {span(line.get_ydata())}"
@@ -190,13 +190,13 @@ def describe_series(axes):
 
 
 def label_of(artist):
-    """Its label, where the program has given it one."""
+    """An artist's label, if the program has given it one."""
     label = str(artist.get_label() or "")
     return "" if not label or label.startswith("_") else f" {label[:60]!r}"
 
 
 def categories(axes, bars):
-    """What bars stand for, where that is words."""
+    """The categories of bars, if they are words."""
     axis = axes.yaxis if bars.orientation == "horizontal" else axes.xaxis
     words = [label.get_text() for label in axis.get_ticklabels()]
     words = [word for word in words if word and not word.replace(".", "").replace("\u2212", "").isdigit()]
@@ -226,7 +226,7 @@ def short(value):
 
 
 def add_fonts():
-    """Let matplotlib draw what its own fonts can't, glyph by glyph."""
+    """Have matplotlib draw glyphs that its own fonts lack with the fonts of the host."""
     present = [path for path in FONTS if os.path.exists(path)]
     if not present:
         return
@@ -241,11 +241,11 @@ def add_fonts():
     find = manager.findfont
 
     def findfont(prop, fontext="ttf", directory=None, *arguments, **options):
-        # By MPL_IGNORE_SYSTEM_FONTS it would look among its own alone, also for what was added.
+        # With MPL_IGNORE_SYSTEM_FONTS it would search its own fonts only, even for an added one.
         return find(prop, fontext, directory or "/", *arguments, **options)
 
     manager.findfont = findfont
-    # They have one weight; to be told so for each bold word helps nobody.
+    # These fonts have one weight: a warning for each bold word helps nobody.
     logging.getLogger("matplotlib.font_manager").addFilter(
         lambda record: (
             not (record.msg.startswith("findfont: Failed to find font weight") and record.args[1] in families)

@@ -1,4 +1,4 @@
-"""Keeps what is shown in ``/out``, under names of its own, and remembers what is said of it. Standard library only."""
+"""Saves shown values to ``/out``, under generated names, and remembers their descriptions. Standard library only."""
 
 import os
 
@@ -6,14 +6,14 @@ OUT = "/out"
 ABOUT_CHARACTERS = 600
 MOST_FILES = 50
 SHOWN = []
-"""What was said of files of ``OUT``, for the report: ``{"path", "about"}``, paths relative to it."""
+"""Descriptions of files in ``OUT``, for the report: ``{"path", "about"}``, paths relative to ``OUT``."""
 
 _counts = {}
 _made = []
 
 
 def take_shown():
-    """What was said of files since the last time."""
+    """The descriptions of files since the last call of this."""
     shown = SHOWN[:MOST_FILES]
     SHOWN.clear()
     _made.clear()
@@ -21,7 +21,7 @@ def take_shown():
 
 
 def note(path, about):
-    """Say something of a file, if it lies in ``OUT``."""
+    """Describe a file, if it lies in ``OUT``."""
     real, out = os.path.realpath(path), os.path.realpath(OUT)
     if not real.startswith(out + os.sep):
         return False
@@ -31,7 +31,7 @@ def note(path, about):
 
 
 def new_path(kind, suffix):
-    """Where the next file of a kind is put."""
+    """The path for the next file of a kind."""
     while True:
         _counts[kind] = _counts.get(kind, 0) + 1
         path = f"{OUT}/{kind}-{_counts[kind]}.{suffix}"
@@ -40,9 +40,9 @@ def new_path(kind, suffix):
 
 
 def keep(kind, suffix, write, about=""):
-    """Have ``write`` make a file of the next name, from its path. Its name, or None where there are too many.
+    """Have ``write`` make a file at the next path. Returns its name, or None where there are too many files.
 
-    Raises whatever it raises, and then there is no such file.
+    Raises whatever ``write`` raises; then the file does not exist.
     """
     if len(_made) >= MOST_FILES:
         return None

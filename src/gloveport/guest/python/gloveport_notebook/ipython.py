@@ -1,4 +1,4 @@
-"""Stands in for ``IPython.display`` where there is no IPython: shows what ``display`` would.
+"""Stands in for ``IPython.display`` if there is no IPython: shows values as ``display`` would.
 
 Standard library only.
 """
@@ -8,7 +8,7 @@ from types import ModuleType
 from gloveport_notebook import display
 
 VERSION = 8, 24, 0
-"""Of the IPython that this is like: matplotlib asks for it, and from this one on for nothing that is not here."""
+"""The IPython version that this imitates: matplotlib asks for it, and uses nothing that is missing here from it on."""
 
 KINDS = {
     "HTML": "text/html",
@@ -22,7 +22,7 @@ KINDS = {
 
 
 class Shown:
-    """Data that is of some media type, or lies in a file."""
+    """Data of a media type, or a file of it."""
 
     kind = "text/plain"
 
@@ -60,7 +60,7 @@ class Image(Shown):
 
 
 def display_in_notebook(*values, raw=False, **options):
-    """``IPython.display.display``: with ``raw`` the values are what others offer."""
+    """``IPython.display.display``: with ``raw`` the values are bundles of media types."""
     for value in values:
         if raw and isinstance(value, dict):
             display(Raw(value))
@@ -69,7 +69,7 @@ def display_in_notebook(*values, raw=False, **options):
 
 
 class Raw:
-    """A bundle of media types as it is."""
+    """A bundle of media types, shown unchanged."""
 
     def __init__(self, bundle):
         self.bundle = bundle
@@ -79,7 +79,7 @@ class Raw:
 
 
 def do_nothing(*_arguments, **_options):
-    """What has nothing to do here: there is nothing to clear."""
+    """Stand in for functions without an effect here: there is nothing to clear."""
 
 
 def make(name):

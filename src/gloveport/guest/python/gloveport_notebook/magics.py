@@ -1,7 +1,7 @@
-"""Translates notebook lines that are no Python: ``!command``, ``name = !command``, ``%magic``, ``%%bash``.
+"""Translates notebook lines that are not Python: ``!command``, ``name = !command``, ``%magic``, ``%%bash``.
 
-A line is looked at only where the compiler stops at it, so nothing within a string is taken for one. A command runs in
-bash, in this sandbox like all else. Standard library only.
+Only lines at which the compiler stops are translated, so text within a string never is. A command runs in bash, in this
+sandbox like everything else. Standard library only.
 """
 
 import os
@@ -9,11 +9,11 @@ import re
 import subprocess
 import sys
 
-NAME = "__notebook__"  # by which the lines made here reach this module
+NAME = "__notebook__"  # by which translated lines reach this module
 MOST_LINES = 1000
 SHELLS = ("%%bash", "%%sh", "%%shell")
 IDLE = {"matplotlib", "config", "load_ext", "reload_ext", "autoreload", "precision", "pylab", "capture"}
-"""Magics that change nothing that would matter here."""
+"""Magics without an effect here."""
 
 PACKAGES = "/tmp/packages"
 COMMANDS = {"pwd", "ls", "cat", "mkdir", "env", "echo"}
@@ -26,15 +26,15 @@ _INSTALL = re.compile(
 
 
 class PackagesError(Exception):
-    """A program wants packages that are not there."""
+    """A program wants packages that can't be installed."""
 
     __module__ = "builtins"  # as tracebacks name it
 
 
 def to_python(source, parse):
-    """The source with such lines replaced by Python, each where it was. Raises what ``parse`` does.
+    """The source with notebook lines replaced by Python, each in its place. Raises as ``parse``.
 
-    ``parse`` compiles a source, and raises SyntaxError; of a source in which nothing can be replaced, its own.
+    ``parse`` compiles a source, or raises SyntaxError, which is passed on if no line can be replaced.
     """
     first, _, rest = source.partition("\n")
     if first.strip() in SHELLS:
@@ -55,7 +55,7 @@ def to_python(source, parse):
 
 
 def replace(line):
-    """A line of a notebook's as Python; None where it is none."""
+    """A notebook line as Python; None for any other line."""
     match = _LINE.fullmatch(line)
     if match is None:
         return None
@@ -66,7 +66,7 @@ def replace(line):
 
 
 def run_shell(command):
-    """``!command``: what it prints is printed."""
+    """``!command``: prints the command's output."""
     refuse_install(command)
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
@@ -76,13 +76,13 @@ def run_shell(command):
 
 
 def read_shell(command):
-    """``name = !command``: the lines that it prints."""
+    """``name = !command``: the lines of the command's output."""
     refuse_install(command)
     return subprocess.run(["bash", "-c", command], check=False, stdout=subprocess.PIPE, text=True).stdout.splitlines()
 
 
 def run_magic(line):
-    """``%magic``: those that mean something here."""
+    """``%magic``: runs the magics that have an effect here."""
     name, _, rest = line.lstrip("%").partition(" ")
     if name in INSTALLERS:
         install(name, rest)
@@ -95,7 +95,7 @@ def run_magic(line):
 
 
 def install(name, words):
-    """``%pip install``: into a directory of the program's own, where an index may be reached."""
+    """``%pip install``: installs into a directory of the program's own, if an index can be reached."""
     if not name.startswith("pip") or not words.startswith("install "):
         run_shell(f"{name} {words}")
         return
@@ -106,6 +106,6 @@ def install(name, words):
 
 
 def refuse_install(command):
-    """Say at once what an installer would say after a minute, where there is no network."""
+    """Fail at once if there is no network: an installer would only fail after a minute."""
     if _INSTALL.match(command.strip()) and "HTTPS_PROXY" not in os.environ:
         raise PackagesError("no index of packages can be reached from here")

@@ -3,15 +3,15 @@
 import struct
 import zlib
 
-LEVEL, STRATEGY = 1, zlib.Z_RLE  # charts are runs: to look for more takes twice as long, and saves little or nothing
+LEVEL, STRATEGY = 1, zlib.Z_RLE  # charts consist of runs: other matches take twice as long, and save little or nothing
 PILLOW = {"compress_level": LEVEL, "compress_type": STRATEGY}
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 DEPTH, RGB, RGBA = 8, 2, 6
-UP = 2  # each byte less the one above it: of charts that leaves zeros, and no other filter has to be tried
+UP = 2  # each byte minus the one above it: for charts mostly zeros, so no other filter has to be tried
 
 
 def write(pixels, path):
-    """Write an array of rows of RGBA; without the last where all of it is opaque."""
+    """Write an array of rows of RGBA; without the alpha channel if every pixel is opaque."""
     from numpy import empty, subtract, uint8
 
     height, width, channels = pixels.shape
@@ -22,7 +22,7 @@ def write(pixels, path):
     lines[:, 0] = UP
     bodies = lines[:, 1:].reshape(height, width, channels)
     bodies[0] = pixels[0, :, :channels]
-    for channel in range(channels):  # all at once take four times as long
+    for channel in range(channels):  # all channels at once take four times as long
         subtract(pixels[1:, :, channel], pixels[:-1, :, channel], out=bodies[1:, :, channel])
     with open(path, "wb") as file:
         file.write(SIGNATURE)

@@ -1,8 +1,8 @@
 """Shows values that are more than text: figures and pictures become files in ``/out``, tables text of bounded size.
 
-What a value can be shown as it says itself, in the way that notebooks ask it: ``_repr_mimebundle_``, then
-``_repr_png_`` and the others. Of what it offers one file is kept, the best that a reader of answers can use. HTML and
-SVG are kept and never run. Imported when a program first shows something. Standard library only.
+A value says itself as which media types it can be shown, as it does to notebooks: by ``_repr_mimebundle_``, then
+``_repr_png_`` and the others. One of them is saved: the best for a reader of answers. HTML and SVG are saved and never
+run. Imported when a program first shows something. Standard library only.
 """
 
 import base64
@@ -32,13 +32,13 @@ SUFFIXES = {
     "application/pdf": "pdf",
     "application/json": "json",
 }
-"""What is kept of a value, the best first."""
+"""Media types that are saved, the best first."""
 
 TEXTS = "text/markdown", "text/latex", "text/plain"
 
 
 def display(*values, **_options):
-    """Show values in the answer: figures, pictures, tables, and whatever a notebook would show of them."""
+    """Show values in the answer: figures, pictures, tables, and other forms that a notebook would show."""
     for value in values:
         text = show(value)
         if text:
@@ -46,13 +46,13 @@ def display(*values, **_options):
 
 
 def show(value):
-    """Show one value. What is to be printed of it."""
+    """Show one value; returns the text to print."""
     text = describe(value)
     return text if text is not None else (value if type(value) is str else repr(value))
 
 
 def describe(value):
-    """What is said of a value that is more than text, whose file is kept now; None for any other."""
+    """Save a value that is more than text; returns its description. None for any other value."""
     kind = type(value)
     root = kind.__module__.partition(".")[0] if type(kind.__module__) is str else ""
     if root == "matplotlib" and hasattr(value, "savefig"):
@@ -67,7 +67,7 @@ def describe(value):
 
 
 def keep_picture(picture):
-    """A picture of Pillow's."""
+    """Save a picture of Pillow's."""
     width, height = picture.size
     about = f"{type(picture).__name__} {width}x{height} {picture.mode}"
     form = "JPEG" if picture.mode == "CMYK" else "PNG"
@@ -77,7 +77,7 @@ def keep_picture(picture):
 
 
 def keep_plotly(figure):
-    """A figure of plotly's: as a page that draws it, since a picture would take a browser."""
+    """Save a figure of plotly's as a page that draws it, since a picture would need a browser."""
     told = figure.to_dict()
     layout = told.get("layout") or {}
     data = (told.get("data") or ())[:12]
@@ -91,13 +91,13 @@ def keep_plotly(figure):
 
 
 def axis_title(axis):
-    """What an axis of plotly's is called."""
+    """The title of an axis of plotly's."""
     title = (axis or {}).get("title") or ""
     return title.get("text", "") if isinstance(title, dict) else title
 
 
 def keep_bundle(value):
-    """What a value offers to notebooks; None where that is nothing."""
+    """Save the best form that a value offers to notebooks; None where it offers none."""
     bundle = bundle_of(value)
     text = describe_vega(value) or next((bundle[kind] for kind in TEXTS if type(bundle.get(kind)) is str), None)
     for kind in [*SUFFIXES, *(kind for kind in bundle if kind.endswith("+json"))]:
@@ -128,7 +128,7 @@ def describe_vega(value):
 
 
 def name_of(kind):
-    """What files of a media type are called."""
+    """The name of files of a media type."""
     return "picture" if kind.startswith("image/") else "chart" if "vega" in kind or "plotly" in kind else "display"
 
 
@@ -152,7 +152,7 @@ def bundle_of(value):
 
 
 def write(path, data):
-    """Write what a value offers to a file. A picture may come as base64, as notebooks have it."""
+    """Write one form of a value to a file. A picture may come as base64, as in notebooks."""
     if isinstance(data, str) and path.endswith((".png", ".jpg", ".webp", ".gif", ".pdf")):
         data = base64.b64decode(data)
     if not isinstance(data, (bytes, bytearray)):
@@ -165,10 +165,10 @@ def write(path, data):
 
 
 def hook_pillow(module):
-    """Let ``image.show()`` show it here: there is no program to show pictures by."""
+    """Have ``image.show()`` show the image in the answer: there is no image viewer."""
     module.Image.show = lambda self, *_arguments, **_options: display(self)
 
 
 def hook_plotly(module):
-    """Let ``figure.show()`` show it here: there is no browser."""
+    """Have ``figure.show()`` show the figure in the answer: there is no browser."""
     module.show = lambda figure, *_arguments, **_options: display(figure)

@@ -1,4 +1,4 @@
-"""Renders tables as text of bounded rows and columns, with shape and types; one that is cut is a CSV file as well.
+"""Renders tables as text of bounded rows and columns, with shape and types; a table that is cut is also saved as CSV.
 
 Tables are the frames of pandas and polars, and lists of dicts. Standard library only.
 """
@@ -18,7 +18,7 @@ class FullError(Exception):
 
 
 def describe(value):
-    """A table as text; None for what is none."""
+    """A table as text; None for any other value."""
     root = type(value).__module__
     root = root.partition(".")[0] if type(root) is str else ""
     if root == "pandas" and type(value).__name__ in {"DataFrame", "Series"}:
@@ -31,7 +31,7 @@ def describe(value):
 
 
 def is_rows(value):
-    """Whether it is a list of dicts with names as keys."""
+    """Whether a value is a list of dicts with names as keys."""
     return (
         type(value) in (list, tuple)
         and len(value) > 0
@@ -93,7 +93,7 @@ def cell(value):
 
 
 def tell(text, rows, columns, kinds, write, is_whole=None):
-    """A table's text and a line about it. What is not all shown is written to a file by ``write``."""
+    """A table's text and a line about it. A table that is cut is written to a file by ``write``."""
     is_whole = rows <= ROWS and columns <= COLUMNS if is_whole is None else is_whole
     shape = f"{rows} rows x {columns} columns"
     types = ", ".join(kinds) + (f", and {columns - MOST_TYPES} more" if columns > MOST_TYPES else "")
@@ -105,7 +105,7 @@ def tell(text, rows, columns, kinds, write, is_whole=None):
 
 
 def keep_whole(write, about):
-    """Write the whole table to a file; what is said of that."""
+    """Write the whole table to a file; returns the line about the file."""
 
     def put(path):
         space = os.statvfs(files.OUT)
@@ -122,7 +122,7 @@ def keep_whole(write, about):
 
 
 class BoundedFile:
-    """A file that takes so many characters."""
+    """A file that takes at most ``left`` characters."""
 
     def __init__(self, file, left):
         self.file = file

@@ -14,7 +14,7 @@ __all__ = ["PLAIN", "install"]
 
 
 def install(address):
-    """Make the module ``tools``, and return what a program has by name besides. Nothing is asked before it is needed.
+    """Make the module ``tools``, and return the further names of a program. Nothing is requested before it is needed.
 
     Args:
         address: Where the host listens, such as ``127.0.0.3:3128``.
@@ -23,6 +23,6 @@ def install(address):
     host = HostClient(channel)
     functions = code_executor(host)
     tools = ToolsModule(host, ToolError=ToolError, ToolResult=ToolResult, search_tools=functions["search_tools"])
-    sys.modules["tools"] = tools  # before any file of that name: what is documented is what is found
+    sys.modules["tools"] = tools  # before any file of that name: programs get the documented module
     sys.meta_path.append(SkillsFinder(HostClient(channel, SkillError)))
     return {"tools": tools, "llm": language_model(host), "ToolError": ToolError, **functions}

@@ -1,4 +1,4 @@
-"""Checks the arguments of a call: they must be JSON, and an error says where they are not and what to do."""
+"""Checks that the arguments of a call are JSON; an error says where they are not, and what to do."""
 
 import json
 
@@ -22,7 +22,7 @@ INSTEAD = (  # how to make JSON of what has this attribute
 def require_json(value, path, depth=0):
     """Check that an argument is JSON: None, bool, int, finite float, str, list, tuple, dict with str keys.
 
-    What derives from these counts as they do. Raises TypeError that names the place and what to do.
+    Subclasses count as well. Raises TypeError that names the place and what to do.
     """
     if isinstance(value, (list, tuple)):
         require_depth(path, depth)
@@ -44,13 +44,13 @@ def require_json(value, path, depth=0):
 
 
 def require_depth(path, depth):
-    """Refuse what readers of JSON do."""
+    """Refuse a nesting that JSON readers refuse."""
     if depth == DEPTH:
         raise no_json(path, f"is nested more than {DEPTH} deep, or contains itself", "pass something flatter")
 
 
 def require_text(value, path):
-    """Refuse what is no Unicode."""
+    """Refuse text that is no Unicode."""
     if not value.isascii():
         try:
             value.encode()
@@ -59,7 +59,7 @@ def require_text(value, path):
 
 
 def require_number(value, path):
-    """Refuse what JSON has no number for, or its readers have none for."""
+    """Refuse numbers that JSON can't express, or its readers can't read."""
     if isinstance(value, int):
         if value.bit_length() > INT_BITS:
             raise no_json(path, "is a number of more than 4,300 digits", "pass it as a text")
@@ -92,7 +92,7 @@ KINDS = {
 
 
 def properties_of(schema):
-    """The schemas of a tool's parameters by name. None where its server has described it in a shape of its own."""
+    """The schemas of a tool's parameters by name. None where its server's schema has another shape."""
     properties = schema.get("properties")
     return properties if isinstance(properties, dict) else {}
 
@@ -110,7 +110,7 @@ def typed_by(schema):
 
 
 def as_list(value):
-    """What should be a list, if it is one."""
+    """The value, if it is a list; else an empty one."""
     return value if isinstance(value, list) else []
 
 

@@ -3,9 +3,9 @@
 A frame is four bytes of length, most significant first, and JSON in UTF-8: ``{"id", "op", …}`` goes out, and ``{"id",
 "value"}`` or ``{"id", "error"}`` comes back.
 
-* A call that blocks has a connection for itself while it lasts, one of a few that threads share in turn.
-* Calls of an event loop share one connection, and find their answers by ``id``, in any order.
-* After a fork the child has connections of its own: on its parent's it would take away answers.
+* A blocking call has a connection to itself while it lasts, one of a few that threads use in turn.
+* Calls of an event loop share one connection, and match their answers by ``id``, in any order.
+* After a fork the child has connections of its own: on its parent's it would take the parent's answers.
 
 Standard library only; asyncio is imported where it is used.
 """
@@ -19,7 +19,7 @@ from _thread import _local
 
 HEAD_BYTES, MAX_FRAME_BYTES = 4, 8 << 20
 CHUNK_BYTES = 1 << 16
-MOST_CONNECTIONS = 32  # the host answers on 64 at the same time; a thread that waits for one must not wait for ever
+MOST_CONNECTIONS = 32  # of 64 that the host answers at a time, so that no thread waits for ever
 
 
 class RequestTooLargeError(ValueError):
@@ -27,7 +27,7 @@ class RequestTooLargeError(ValueError):
 
 
 class Channel:
-    """The way to the host at ``address``, such as ``127.0.0.3:3128``. Nothing is opened before it is needed."""
+    """Connections to the host at ``address``, such as ``127.0.0.3:3128``, each opened when it is needed."""
 
     def __init__(self, address):
         host, _, port = address.rpartition(":")
@@ -35,7 +35,7 @@ class Channel:
         self.begin()
 
     def begin(self):
-        """Start without any connection, as this process."""
+        """Start without any connection, for this process."""
         self.pid = os.getpid()
         self.idle = []
         self.places = SimpleQueue()
@@ -55,7 +55,7 @@ class Channel:
             try:
                 connection.sendall(frame)
                 answer = receive(connection)
-            except BaseException:  # an interrupt too: who asks next on it would get the answer to this
+            except BaseException:  # an interrupt too: the next request on it would get the answer to this one
                 connection.close()
                 raise
             self.idle.append(connection)
@@ -64,7 +64,7 @@ class Channel:
             places.put(None)
 
     def take(self):
-        """A connection that nobody uses. Those of an earlier call of a session the host has closed."""
+        """An unused connection. The host has closed those of a session's earlier calls."""
         while self.idle:
             try:
                 connection = self.idle.pop()
@@ -78,7 +78,7 @@ class Channel:
         return connection
 
     async def aio(self, request):
-        """As ``ask``, for a coroutine: others go on meanwhile."""
+        """As ``ask``, for a coroutine, without blocking others."""
         import asyncio
 
         loop = asyncio.get_running_loop()
@@ -106,7 +106,7 @@ class LoopConnection:
         self.last = 0
 
     def is_stale(self):
-        """Whether the host has closed it, before the loop has taken notice."""
+        """Whether the host has closed the connection, even if the loop has not noticed yet."""
         if self.transport is None or self.waiting:
             return False
         if self.transport.is_closing():
@@ -145,7 +145,7 @@ class LoopConnection:
             frame = json.loads(self.received[HEAD_BYTES:end].decode())
             del self.received[:end]
             answer = self.waiting.get(frame["id"])
-            if answer is not None and not answer.done():  # nobody waits for that of a call which was cancelled
+            if answer is not None and not answer.done():  # nobody waits for the answer to a cancelled call
                 answer.set_result(frame)
 
     def eof_received(self):
@@ -174,14 +174,14 @@ def encode(number, request):
 
 
 def is_readable(connection):
-    """Whether something has come, or nothing more will: to a connection on which no answer is due, the end."""
+    """Whether data or the end has come: on a connection on which no answer is due, it is the end."""
     events = select.poll()
     events.register(connection.fileno(), select.POLLIN)
     return bool(events.poll(0))
 
 
 def receive(connection):
-    """The one answer that is on its way."""
+    """Receive the one answer that is due."""
     data = bytearray(connection.recv(CHUNK_BYTES))
     while len(data) < HEAD_BYTES or len(data) < HEAD_BYTES + int.from_bytes(data[:HEAD_BYTES], "big"):
         chunk = connection.recv(CHUNK_BYTES)
@@ -192,5 +192,5 @@ def receive(connection):
 
 
 def closed_error():
-    """What is raised where the host has closed the connection."""
+    """The error for a connection that the host has closed."""
     return ConnectionResetError("the host has closed the connection")

@@ -1,6 +1,6 @@
-"""The names that programs written for Code Executor MCP call, which take and return what they did there.
+"""The functions that programs written for Code Executor MCP call, with the same parameters and results.
 
-With one difference: a tool that fails raises ``ToolError``, which there was an answer like any other.
+With one difference: a tool that fails raises ``ToolError``, while there it returned an ordinary answer.
 """
 
 from gloveport_tools.results import FoundTools, ToolError
@@ -56,12 +56,12 @@ def search(query, limit, detail):
 
 
 def found_tools(answer):
-    """What a search has found."""
+    """The tools that a search has found."""
     return FoundTools([describe_tool(tool) for tool in answer["tools"]], answer["total"], answer["missing"])
 
 
 def describe_tool(tool):
-    """A tool as discovery tells of it: by what it is called, what it does, what it takes and returns."""
+    """A tool as discovery describes it: its name, description, parameters and result."""
     told = {
         "name": f"mcp__{tool['server']}__{tool['name']}",
         "call": f"tools.{tool['exposed_server']}.{tool['exposed']}",

@@ -1,18 +1,18 @@
-"""Asks the host and gives its answer, or raises the error that it tells."""
+"""Sends requests to the host, and returns its answers or raises its errors."""
 
 from gloveport_tools.channel import RequestTooLargeError
 from gloveport_tools.results import ToolError
 
 
 class HostClient:
-    """Asks the host, and raises ``error`` where the answer is one. ``name`` is what the error calls it."""
+    """Sends requests to the host; raises ``error`` for an error. ``name`` is what the error calls the request."""
 
     def __init__(self, channel, error=ToolError):
         self.channel = channel
         self.error = error
 
     def ask(self, name, operation, **fields):
-        """Ask, and wait."""
+        """Send a request, and wait for the answer."""
         try:
             answer = self.channel.ask({"op": operation, **fields})
         except (OSError, RequestTooLargeError) as error:
@@ -20,7 +20,7 @@ class HostClient:
         return self.value_of(name, answer)
 
     async def aio(self, name, operation, **fields):
-        """Ask, while others go on."""
+        """As ``ask``, without blocking others."""
         try:
             answer = await self.channel.aio({"op": operation, **fields})
         except (OSError, RequestTooLargeError) as error:
@@ -28,7 +28,7 @@ class HostClient:
         return self.value_of(name, answer)
 
     def value_of(self, name, answer):
-        """The value of an answer. Raises the error where it has none."""
+        """The value of an answer. Raises its error where it has no value."""
         if "error" not in answer:
             return answer["value"]
         error = answer["error"]

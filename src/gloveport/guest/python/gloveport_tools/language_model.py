@@ -58,6 +58,6 @@ def conversation(messages, system_prompt, max_tokens, model):
 
 
 def content_of(message):
-    """The text of a message; what it is else, the host refuses."""
+    """The text of a message; the host refuses other content."""
     content = message.get("content")
     return "\n".join(block["text"] for block in content) if isinstance(content, list) else content

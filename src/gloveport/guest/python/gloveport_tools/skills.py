@@ -1,7 +1,7 @@
 """The module ``skills``: ``from skills import sales_report``, and ``sales_report(month=11)`` runs that skill.
 
-It runs in a sandbox of its own, under rights of its own, and its value comes back. Nothing is asked before it is
-called, or looked at.
+It runs in a sandbox of its own, under rights of its own, and its value comes back. The host is not asked before a skill
+is called or looked at.
 """
 
 import sys
@@ -12,7 +12,7 @@ from gloveport_tools.tree import check_name, documentation_of, merge_arguments, 
 
 
 class SkillsFinder:
-    """Makes the module where a program imports it, and nothing else of that name is there."""
+    """Makes the module when a program imports it, unless another module has that name."""
 
     def __init__(self, host):
         self._host = host
@@ -26,7 +26,7 @@ class SkillsFinder:
         return SkillsModule(self._host)
 
     def exec_module(self, _module):
-        """See ``importlib.abc.Loader``: all is there."""
+        """See ``importlib.abc.Loader``: there is nothing left to do."""
 
 
 class SkillsModule(ModuleType):
@@ -79,7 +79,7 @@ class Skill:
 
 
 def names_of(host):
-    """The names as a text."""
+    """The names of all skills as a text."""
     told = host.ask("skills", "skills")
     more = f"\nand {told['total'] - len(told['names'])} more" if told["total"] > len(told["names"]) else ""
     return "\n".join(told["names"]) + more if told["names"] else "There are no skills."

@@ -1,7 +1,7 @@
 """The tools as a tree of attributes: ``tools.github.create_issue(title="x")``.
 
-Nothing is asked before it is needed: a plain call is one request, whatever its name. What there is, is asked for where
-a program looks: ``dir``, ``repr``, ``help``, ``inspect.signature``.
+Nothing is requested before it is needed: a plain call is one request, whatever its name. The host is asked for lists
+and descriptions when a program looks: ``dir``, ``repr``, ``help``, ``inspect.signature``.
 """
 
 import functools
@@ -16,13 +16,13 @@ TYPES = {"string": str, "boolean": bool, "integer": int, "number": float, "array
 
 
 def documentation_of(called):
-    """The ``__doc__`` of what a program may call: what it says of itself, and its typed declaration."""
+    """The ``__doc__`` of a tool or skill: its description and its typed declaration."""
     told = called.describe()
     return f"{told['description']}\n\n{told['python']}".strip()
 
 
 def parameters_of(called):
-    """Its ``__signature__``, by its schema."""
+    """The ``__signature__`` of a tool or skill, from its schema."""
     return signature_of(called.describe()["input_schema"])
 
 
@@ -115,7 +115,7 @@ class Tool:
 
 
 def merge_arguments(label, arguments, named):
-    """The parameters of a call by name. Raises TypeError where they are none."""
+    """The parameters of a call by name. Raises TypeError for other arguments."""
     if len(arguments) > 1 or not all(isinstance(given, dict) for given in arguments):
         raise TypeError(
             f"{label} takes its parameters by name\nhint: write (name=value), and those whose names are no "
@@ -130,14 +130,14 @@ def merge_arguments(label, arguments, named):
 
 
 def check_name(owner, name):
-    """A name that may be a server's or a tool's. Python asks for others itself, which must not be there."""
+    """A name that may be a server's or a tool's. Python itself looks up others, which must not exist."""
     if name.startswith("__"):
         raise AttributeError(f"{type(owner).__name__} has no attribute {name}")
     return name
 
 
 def text_or_error(name, text_of, *arguments):
-    """A text to be read, also where it can't be had."""
+    """A text for a reader; if it can't be fetched, the error as text."""
     try:
         return text_of(*arguments)
     except ToolError as error:
@@ -175,7 +175,7 @@ def table(rows, indent=""):
 
 
 def signature_of(schema):
-    """What a call takes, as Python says it: what must be passed first. ``...`` is the default of all that need not."""
+    """The signature of a call, required parameters first. ``...`` is the default of the others."""
     from inspect import Parameter, Signature
 
     properties, required = properties_of(schema), as_list(schema.get("required"))
@@ -197,7 +197,7 @@ def signature_of(schema):
 
 
 def annotation_of(schema):
-    """The Python type of a parameter, as far as its schema says one plainly."""
+    """The Python type of a parameter, if its schema states one plainly."""
     from inspect import Parameter
 
     kinds = [TYPES[kind] for kind in sorted(typed_by(schema)) if kind in TYPES]
