@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gloveport.errors import SandboxError
-from gloveport.sandbox.seccomp.argument_rules import FCNTL_COMMANDS, IOCTLS, PRCTL_OPTIONS, rules
+from gloveport.sandbox.seccomp.argument_rules import FCNTL_COMMANDS, IOCTLS, OPEN_FILE_LOCKS, PRCTL_OPTIONS, rules
 from gloveport.sandbox.seccomp.compiler import compile_filter
 from gloveport.sandbox.seccomp.tables import SyscallGroup, load_socket_options, load_syscalls
 
@@ -189,7 +189,7 @@ F_SETFL, F_SETLEASE, F_NOTIFY, F_SETPIPE_SZ, F_SETLKW, F_DUPFD_CLOEXEC = 4, 1024
 @given(longs, long(F_SETFL, F_SETLEASE, F_NOTIFY, F_SETPIPE_SZ), long(0, os.O_DIRECT, os.O_NONBLOCK))
 def test_fcntl_knows_only_what_is_on_its_list(fd: int, command: int, arg: int) -> None:
     expected = ALLOW if command & 0xFFFFFFFF in FCNTL_COMMANDS else EPERM
-    if command & 0xFFFFFFFF == F_SETFL and arg & os.O_DIRECT:
+    if command & 0xFFFFFFFF in OPEN_FILE_LOCKS or (command & 0xFFFFFFFF == F_SETFL and arg & os.O_DIRECT):
         expected = EINVAL
     assert call("fcntl", fd, command, arg) == expected
 
@@ -198,6 +198,11 @@ def test_no_fcntl_watches_a_directory_leases_a_file_or_takes_the_pipe_memory_of_
     for command in (F_SETLEASE, F_NOTIFY, F_SETPIPE_SZ):
         assert {call("fcntl", 3, command | high) for high in (0, 1 << 32, 1 << 63)} == {EPERM}
     assert call("fcntl", 3, F_SETLKW) == call("fcntl", 3, F_DUPFD_CLOEXEC) == ALLOW
+
+
+def test_no_lock_outlives_its_descriptors() -> None:
+    for command in OPEN_FILE_LOCKS:
+        assert {call("fcntl", 3, command | high) for high in (0, 1 << 32, 1 << 63)} == {EINVAL}
 
 
 PR_SET_SECCOMP, PR_SCHED_CORE, PR_SET_MEMORY_MERGE, PR_SET_NAME = 22, 62, 67, 15

@@ -108,6 +108,7 @@ REFUSALS = [  # each does nothing, or fails with another error, where there is n
     ("openat2", [-100, 0, 0, 24], errno.ENOSYS),
     ("socketpair", [socket.AF_UNIX, socket.SOCK_DGRAM, 0, 0], errno.EPERM),
     ("fcntl", [-1, 1024 | 1 << 32, 0], errno.EPERM),
+    ("fcntl", [-1, 37, 0], errno.EINVAL),
 ]
 PERMITTED = [
     ("ioctl", [-1, 0x5401, 0], errno.EBADF),

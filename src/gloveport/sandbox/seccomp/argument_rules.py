@@ -71,10 +71,10 @@ _CLONE_NEW = 0x7E02_0000 | 0x80
 _CLONE_PARENT = 0x8000
 _PRIO_PROCESS, _IOPRIO_WHO_PROCESS = 0, 1
 _F_SETFL = 4
+OPEN_FILE_LOCKS = (36, 37, 38)  # F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW
 FCNTL_COMMANDS = (
     *range(12),  # F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_SETLK, F_SETLKW, F_SETOWN … F_GETSIG
     *(15, 16, 17),  # F_SETOWN_EX, F_GETOWN_EX, F_GETOWNER_UIDS
-    *(36, 37, 38),  # F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW
     *(1025, 1027, 1028, 1030),  # F_GETLEASE, F_DUPFD_QUERY, F_CREATED_QUERY, F_DUPFD_CLOEXEC
     *(1032, 1033, 1034),  # F_GETPIPE_SZ, F_ADD_SEALS, F_GET_SEALS
     *(1035, 1036, 1037, 1038),  # F_GET_RW_HINT, F_SET_RW_HINT, F_GET_FILE_RW_HINT, F_SET_FILE_RW_HINT
@@ -267,8 +267,13 @@ _RULES = (
         "an allow-list. No F_SETLEASE: a lease on a mounted file of the same user stops whoever opens it for writing,"
         " for 45 seconds; no F_NOTIFY: thousands of watches on a shared directory slow each access to it by all of the"
         " host, and tell of it; no F_SETPIPE_SZ: large pipes use up what all processes of an ordinary user share; no"
-        " F_SETFL with O_DIRECT, as open",
-        (Unless(_low(1), FCNTL_COMMANDS, EPERM), When(_low(1), _F_SETFL, (_refuse_direct_io(2),), ALLOW)),
+        " F_SETFL with O_DIRECT, as open. No F_OFD_SETLK (EINVAL, as on a kernel without it): such a lock stays while"
+        " the file is mapped, has no descriptor then by which it is found, and no account bounds how many there are",
+        (
+            *(When(_low(1), command, (), EINVAL) for command in OPEN_FILE_LOCKS),
+            Unless(_low(1), FCNTL_COMMANDS, EPERM),
+            When(_low(1), _F_SETFL, (_refuse_direct_io(2),), ALLOW),
+        ),
         ALLOW,
     ),
     *(
