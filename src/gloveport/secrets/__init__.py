@@ -1,1 +1,1 @@
-"""Secrets: fetches them, and scrubs them from what may show them. They are never given to a program."""
+"""Fetches secrets, and scrubs them from all output that may show them. No program ever gets one."""

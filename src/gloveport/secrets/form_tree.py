@@ -1,6 +1,6 @@
-"""Forms as a tree of how they begin: those that begin alike are compared together, as far as they are alike.
+"""A prefix tree of forms: forms with a common prefix are compared together, as far as the prefix goes.
 
-To compare them one by one would let whoever repeats what hundreds of forms begin with stop the server.
+If forms were compared one by one, input that repeats a prefix of hundreds of forms could stop the server.
 """
 
 import sys
@@ -17,20 +17,20 @@ FOLDS = (b"\n", b"\r\n", b"\\n", b"\\r\\n")
 FOLD = late_pattern(rb"(?:\r?\n|(?:\\r)?\\n)[ \t]{0,%d}" % MOST_INDENT)
 RUN_BYTES = 8
 RUN = rb"[A-Za-z0-9+/=_-]{%d}" % RUN_BYTES
-"""What a fold stands behind: whether a line may be folded is told by what stands in it, not by what is looked for."""
+"""Text before a fold: whether a line may be folded depends on the line itself, not on the forms that are sought."""
 
 _RUN = late_pattern(RUN)
 _STEP = 32
 _MOST_BEFORES = 8
-"""Compared one after the other. More forms end alike only where they differ in how few characters are escaped."""
+"""Compared one by one. More forms have a common end only where they differ in the escapes of a few characters."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Needle:
-    """What a form is replaced by, and the name of what it is a form of.
+    """The replacement of a form, and the name of its secret.
 
     Attributes:
-        befores: What stands before it in whole forms, where it is the end of some.
+        befores: For the end of a form: what precedes that end in the whole forms.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Needle:
     befores: tuple[bytes, ...] = ()
 
     def start(self, data: bytes, at: int) -> int:
-        """Where what is there of the whole form begins, if its end begins at ``at``."""
+        """Where the present part of the whole form begins, if its end begins at ``at``."""
         return min((at - _alike_before(before, data, at) for before in self.befores), default=at)
 
 
@@ -47,13 +47,13 @@ _NEVER: Final[tuple[int, Needle | None]] = (sys.maxsize, None)
 
 @dataclass(slots=True, repr=False, eq=False)
 class FormTree:
-    """Some forms, or what remains of them behind what they have begun with.
+    """A set of forms, or their rests after a common prefix.
 
     Attributes:
-        label: What they go on with.
-        needle: That of the form which ends behind it, if one does.
-        branches: The longer ones, by their next byte.
-        least: Bytes from the beginning on, of the form of which the fewest count as the whole; and its needle.
+        label: The bytes with which all of them continue.
+        needle: The needle of the form that ends after the label, if one does.
+        branches: The longer forms, by their next byte.
+        least: How many first bytes count as the whole, for the form that needs the fewest; and its needle.
     """
 
     label: bytes = b""
@@ -62,12 +62,12 @@ class FormTree:
     least: tuple[int, Needle | None] = _NEVER
 
     def add(self, form: bytes, needle: Needle, least: int = sys.maxsize) -> None:
-        """Add a form, which is not empty. One that is there already keeps its needle.
+        """Add a form, which must not be empty. A form that is present already keeps its needle.
 
         Args:
             form: Its bytes.
-            needle: What it is replaced by.
-            least: So many of its first bytes count as the whole.
+            needle: Its replacement.
+            least: How many of its first bytes count as the whole.
         """
         cut = (least, needle) if least < len(form) else _NEVER
         node, at = self, 0
@@ -91,7 +91,7 @@ class FormTree:
             node.needle = replace(node.needle, befores=(*befores,)[:_MOST_BEFORES])
 
     def ends(self, data: bytes, at: int) -> Iterator[tuple[int, Needle]]:
-        """Where those end that begin at ``at``, the shorter first, and one that is cut off but long enough to count."""
+        """Where the forms end that begin at ``at``, shorter first, and a cut one that is long enough to count."""
         node, start, last = self, at, -1
         cut: tuple[int, Needle | None] = (-1, None)
         while at < len(data):
@@ -114,7 +114,7 @@ class FormTree:
             yield cut[0], cut[1]
 
     def folded_ends(self, data: bytes, at: int) -> Iterator[tuple[int, Needle]]:
-        """As ``ends``, of base64, which mail and some APIs break into lines."""
+        """As ``ends``, for base64, which mail and some APIs break into lines."""
         node = self
         while at < len(data):
             child = node.branches.get(data[at])
@@ -127,7 +127,7 @@ class FormTree:
 
 
 def _along(label: bytes, data: bytes, at: int) -> int:
-    """Where the label ends, which begins at ``at`` and may be folded; -1 if it does not."""
+    """The end of a label that begins at ``at`` and may be folded; -1 if the label is not there."""
     done = 0
     while True:
         line = _alike(label, done, data, at)
@@ -141,17 +141,17 @@ def _along(label: bytes, data: bytes, at: int) -> int:
 
 
 def _behind_fold(data: bytes, at: int) -> int:
-    """Where the fold ends that is here, if one is."""
+    """The end of a fold at ``at``, or ``at`` if there is none."""
     fold = FOLD.match(data, at)
     return fold.end() if fold and at >= RUN_BYTES and _RUN.match(data, at - RUN_BYTES) else at
 
 
 def _alike_before(before: bytes, data: bytes, at: int) -> int:
-    """How many bytes of it stand in the data before ``at``, its last ones."""
+    """How many last bytes of ``before`` stand in the data before ``at``."""
     low, most = 0, min(len(before), at)
     if data.endswith(before, 0, at):
         return len(before)
-    while low < most:  # bisected: where so many are not alike, no more are
+    while low < most:  # bisected: if a length does not match, no longer one does
         middle = (low + most + 1) // 2
         if data.endswith(before[-middle:], 0, at):
             low = middle
@@ -161,7 +161,7 @@ def _alike_before(before: bytes, data: bytes, at: int) -> int:
 
 
 def _alike(one: bytes, start: int, other: bytes, at: int) -> int:
-    """How many bytes of both are the same, from these places on. It costs no more than there are."""
+    """How many bytes of both are the same, from these places on, in time linear in the result."""
     done = start
     while (step := one[done : done + _STEP]) and other.startswith(step, at):
         done, at = done + len(step), at + len(step)

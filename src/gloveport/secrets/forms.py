@@ -1,6 +1,6 @@
 """Computes the forms in which a secret may be echoed: escaped, encoded, in another case, reversed. Pure.
 
-A form is what stays the same wherever the value stands: of base64 the characters that no neighbour has a part in.
+A form is the part that stays the same wherever the value stands: of base64, the characters without bits of neighbours.
 """
 
 import base64
@@ -23,7 +23,7 @@ PLAIN_IN_URLS = late_pattern(rb"[A-Za-z0-9_.-]*")
 BEYOND_ASCII = late_pattern(r"[^\x00-~]")
 
 JSON_SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-# What is written as \\uXXXX though it need not be: nothing; by Go, Flask, Gson, .NET.
+# Characters that are needlessly written as \\uXXXX: none; by Go, Flask, Gson, .NET.
 JSON_EXTRAS = ("", "<>&", "<>&'", "<>&'=", "<>&'+`\"")
 JSON = tuple(
     (
@@ -34,7 +34,7 @@ JSON = tuple(
     )
     for extras, digits in product(JSON_EXTRAS, ("04x", "04X"))
 )
-# What remains unescaped: nothing; in paths, forms, script components, segments, whole URLs.
+# Characters that remain unescaped: none; in paths, forms, script components, segments, whole URLs.
 PERCENT_SAFE = ("", "/", "*", "!'()*", "!$&'()*+,;=:@", "!$&'()*+,;=:@/?#")
 MARKUP = tuple(
     str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"} | quotes)
@@ -51,7 +51,7 @@ MARKUP = tuple(
 )
 BYTES_WRITTEN = ("{}", "{}:", "{} ", "{}-", "\\x{}", "%{}", "%25{}", "0x{}, ", "0x{},")
 DECIMAL_JOINTS = (",", ", ", " ")
-# Of the characters that mean something: those in the middle of words, most, all.
+# Characters with a meaning in Markdown: those in the middle of words, most, all.
 MARKDOWN = tuple(map(re.compile, (r"[_*]", r"[\\`*_{}\[\]<>~|]", r"[!-/:-@\[-`{-~]")))
 QUOTED_PRINTABLE = late_pattern(rb"[^\t\x20-<>-~]")
 UNITS_WRITTEN = ("\\u{:04x}", "\\u{:04X}", "&#{};", "&#x{:x};", "&#x{:X};")
@@ -62,9 +62,9 @@ class Forms:
     """The forms of one value.
 
     Attributes:
-        plain: Those that are the same wherever they stand.
+        plain: Forms that are the same wherever they stand.
         base64: Its base64 in the standard alphabet, which may be folded.
-        cut: Those of which a beginning or an end may come alone, with how many bytes of it count as the whole.
+        cut: Forms whose beginning or end may come alone, and how many bytes of that count as the whole.
     """
 
     plain: tuple[bytes, ...]
@@ -73,17 +73,17 @@ class Forms:
 
     @classmethod
     def of(cls, value: str) -> Self:
-        """Those of a value that are long enough not to be found by chance. White space around it is no part of it."""
+        """The forms of a value that are too long to be found by chance. White space around the value is ignored."""
         value = value.strip()
         lines = [form for line in _lines(value) for form in _frequent(line)]
         return cls(_long([*echoes(value), *lines]), _long(base64_cores(value)), _cut_forms(value))
 
 
 def _lines(value: str) -> list[str]:
-    """Lines that are secrets by themselves: logs, lists and other systems' ends of lines take a value apart.
+    """Lines that are secrets by themselves: logs, lists and other line endings split a value into its lines.
 
-    Of a key in PEM those are all but its boundaries, which everybody knows, and perhaps the last. Of a setting half
-    may be known, its name: so there has to be twice as much that can't be guessed.
+    In a PEM key, those are all lines but the boundaries, which are public, and perhaps the last one. Half of a setting
+    may be known: its name. So it needs twice as many bits that can't be guessed.
     """
     lines = [line.strip() for line in value.splitlines()]
     if len(lines) == 1:
@@ -92,10 +92,10 @@ def _lines(value: str) -> list[str]:
 
 
 def _cut_forms(value: str) -> tuple[tuple[bytes, int], ...]:
-    """The forms in which servers and tools echo what they cut off: a URL, a line of a log, a header.
+    """The forms in which servers and tools echo a value that they cut: in a URL, a line of a log, a header.
 
-    Half of a random value is no chance; of one that a person has made up it may be a word, so more has to be there.
-    Whoever has guessed that much is told by what is replaced how the value goes on: so much has to be beyond guessing.
+    Half of a random value does not occur by chance; half of one that a person made up may be a word, so more of it must
+    be present. A replacement confirms a guess of that part, and so reveals the rest: it must be too long to guess.
     """
     share, least = (0.75, 12) if is_guessable(value) else (0.5, 10)
     chars = max(least, math.ceil(share * len(value)))
@@ -109,7 +109,7 @@ def _cut_forms(value: str) -> tuple[tuple[bytes, int], ...]:
 
 
 def _frequent(value: str) -> Iterator[bytes]:
-    """Its forms that are met most: all of them, of each line of a long value, would be hundreds of thousands."""
+    """The most frequent forms: all forms of each line of a long value would be hundreds of thousands."""
     raw = _raw(value)
     yield raw
     yield from map(_raw, _in_json(value))
@@ -123,7 +123,7 @@ def _frequent(value: str) -> Iterator[bytes]:
 
 
 def spellings(text: str) -> Iterator[bytes]:
-    """The text, in its own and in other cases, as it is and as JSON, URLs and markup write it. Some come twice."""
+    """The text in its own and in other cases, plain and escaped as in JSON, URLs and markup. Some come twice."""
     for cased in dict.fromkeys((text, text.upper(), text.lower(), text.swapcase(), text.title())):
         yield _raw(cased)
         yield from map(_raw, _in_json(cased))
@@ -132,7 +132,7 @@ def spellings(text: str) -> Iterator[bytes]:
 
 
 def echoes(value: str) -> Iterator[bytes]:
-    """List every form of a value, but its standard base64, which may be folded. Some come twice."""
+    """List every form of a value except its standard base64, which may be folded. Some come twice."""
     raw = _raw(value)
     yield from spellings(value)
     yield from spellings(value[::-1])
@@ -167,7 +167,7 @@ def echoes(value: str) -> Iterator[bytes]:
 
 
 def base64_cores(value: str) -> Iterator[bytes]:
-    """Give the value's base64 among other bytes, as after ``user:``, without the characters that also hold those."""
+    """Give the value's base64 among other bytes, as after ``user:``, without the characters that hold bits of those."""
     return _cores(_raw(value), 3, base64.b64encode)
 
 

@@ -1,4 +1,4 @@
-"""Scrubs secrets from what is logged: the last place where one could be written down."""
+"""Scrubs secrets from log messages."""
 
 import contextlib
 import logging
@@ -8,7 +8,7 @@ _PLAIN = logging.Formatter()
 
 
 class _Scrubbing(logging.Formatter):
-    """Scrubs the whole line, traceback and all, that another formatter has made."""
+    """Scrubs the whole line, including a traceback, that another formatter has made."""
 
     def __init__(self, inner: logging.Formatter, clean: Callable[[str], str]) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class _Scrubbing(logging.Formatter):
 
 @contextlib.contextmanager
 def scrubbed_logs(clean: Callable[[str], str]) -> Iterator[None]:
-    """Pass all that is logged inside the context through ``clean``."""
+    """Pass each log message inside the context through ``clean``."""
     handlers = [(handler, handler.formatter) for handler in logging.getLogger().handlers]
     for handler, formatter in handlers:
         handler.setFormatter(_Scrubbing(formatter or _PLAIN, clean))

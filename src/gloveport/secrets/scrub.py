@@ -1,13 +1,13 @@
-"""Scrubs secrets from streams and texts, whatever form they have, and however the stream is cut into pieces.
+"""Scrubs secrets from streams and texts, in whatever form, and however the stream is cut into pieces.
 
-Every byte that belongs to a form of a secret goes. Forms that overlap become one replacement, named after the one that
-begins first and, of those, is longest: replacing one and then looking on would let the rest of the other pass.
+Every byte that belongs to a form of a secret is removed. Overlapping forms become one replacement, named after the form
+that begins first and, of those, is longest: to replace one and then search on would let the rest of the other pass.
 
-When something is let out depends on nothing but what everybody knows: how much has come, and where lines end. Were the
-beginning of a form held back for being one, who sees the pieces arrive could guess a secret byte by byte.
+The moment of release depends only on public facts: how many bytes have come, and where lines end. If the beginning of a
+form were held back because it is one, an observer of the timing could guess a secret byte by byte.
 
-An automaton finds heads, the first bytes of forms; where one is, the forms are compared. So it stays small with long
-secrets.
+An automaton finds heads, the first bytes of forms; at each head, the forms are compared. So the automaton stays small
+even for long secrets.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ HEAD_BYTES = 8
 
 _BETWEEN_TEXTS = "\n\x00\n"
 NAME = late_pattern(r"[A-Za-z0-9._-]+")
-LINE_END = late_pattern(rb"(?<!%b)(?<!%b\r)\n" % (RUN, RUN))  # that is no fold, so no form goes on behind it
+LINE_END = late_pattern(rb"(?<!%b)(?<!%b\r)\n" % (RUN, RUN))  # no fold, so no form continues after it
 _LONGEST_FOLD = max(map(len, FOLDS)) + MOST_INDENT
 _FAST_HEADS = 1024  # more are slower to build into the fast automaton than they are worth
 
@@ -38,10 +38,10 @@ Hit: TypeAlias = tuple[int, int, Needle]
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Needles:
-    """The forms of secrets to be found. Made rarely, used by any number of scrubbers at once; empty, it is false.
+    """The forms of secrets to find. Made rarely, shared by any number of scrubbers; false if empty.
 
     Attributes:
-        hold: Bytes, no fewer than any form has: a power of two, so that it tells little of how long a secret is.
+        hold: At least the length of each form, a power of two, so that it reveals little of a secret's length.
     """
 
     hold: int = MIN_HOLD_BYTES
@@ -54,11 +54,11 @@ class Needles:
     def of(cls, secrets: Mapping[str, str]) -> Self:
         """The needles for secrets, by their names: each form of a value becomes ``[secret NAME]``.
 
-        White space around a value is no part of it. Of two names with one value the first counts.
+        White space around a value is ignored. If two names have the same value, the first counts.
 
         Raises:
-            ValueError: A name has other characters than letters, digits, ``.``, ``_`` and ``-``, or a value less than
-                eight, which would be found by chance.
+            ValueError: A name has characters other than letters, digits, ``.``, ``_`` and ``-``, or a value has fewer
+                than eight, so that it would be found by chance.
         """
         for name, value in secrets.items():
             if not NAME.fullmatch(name):
@@ -69,12 +69,12 @@ class Needles:
 
     @classmethod
     def of_forms(cls, secrets: Mapping[str, Forms]) -> Self:
-        """As ``of``, from forms that were made before, and names and values that hold to what is said there."""
+        """As ``of``, from forms that were made before; names and values must meet the same conditions."""
         return cls._make((Needle(name, f"[secret {name}]".encode()), forms) for name, forms in secrets.items())
 
     @classmethod
     def literal(cls, texts: Iterable[str], replacement: str) -> Self:
-        """The needles for texts that are no secrets: each spelling of them becomes ``replacement``.
+        """The needles for texts that are not secrets: each spelling becomes ``replacement``.
 
         Raises:
             ValueError: A text is shorter than four characters.
@@ -116,7 +116,7 @@ class Needles:
         return self._heads is not None
 
     def search(self, data: bytes) -> list[Hit]:
-        """The forms in the data, by where they begin, the longer first."""
+        """The forms in the data, sorted by their beginning, longer ones first."""
         if self._heads is None:
             return []
         hits: list[Hit] = []
@@ -130,7 +130,7 @@ class Needles:
         return hits
 
     def line_end(self, data: bytes, at: int) -> int:
-        """The last place behind ``at`` over which no form goes, for a line ends there; 0 if there is none."""
+        """The last end of a line after ``at`` that no form spans; 0 if there is none."""
         stop = len(data) if self._within_lines else 0
         while (feed := data.rfind(b"\n", at, stop)) >= 0:
             if LINE_END.match(data, feed):
@@ -147,35 +147,35 @@ def _folded_heads(form: bytes) -> Iterable[bytes]:
 
 @dataclass(slots=True, repr=False)
 class Scrubber:
-    """Scrubs one stream. Whatever its pieces, what comes out is together what :func:`scrub` makes of the whole.
+    """Scrubs one stream. However it is cut into pieces, the output is what :func:`scrub` makes of the whole.
 
-    Let out is what stands before the end of a line that is not the fold of base64, or ``hold`` bytes and a quarter
-    back: what begins there and is a form is there wholly.
+    It releases the bytes before the last line end that is no fold of base64, and those more than ``hold`` bytes and a
+    quarter back: any form that begins there has come completely.
 
     Attributes:
-        own: Names of secrets that whoever reads the stream has written himself: those stay.
-        found: Names of the secrets that were met.
+        own: Names of secrets that the reader of the stream has written himself: those stay.
+        found: Names of the secrets that were found.
     """
 
     _needles: Needles
     own: Collection[str] = ()
     found: set[str] = field(default_factory=set)
     _tail: bytes = b""
-    _out: int = 0  # of the tail's first bytes: they were let out, and tell whether what follows is a fold
-    _gone: int = 0  # of the tail's first bytes: let out, or part of a form that was replaced already
+    _out: int = 0  # how many first bytes of the tail were released: they tell whether a fold follows
+    _gone: int = 0  # how many first bytes of the tail were released, or belong to a form that was replaced already
 
     def renew(self, needles: Needles, own: Collection[str] = ()) -> None:
-        """Look for these from here on, also in what is held back: it may be the beginning of one of them."""
+        """Search for these from here on, also in the bytes held back: they may be the beginning of one of them."""
         self._needles, self.own = needles, own
 
     def feed(self, data: bytes) -> bytes:
-        """What can be let out now that these bytes have come."""
+        """Take bytes, and return those that can be released now."""
         if not self._needles:
             return data
         seen, hold = len(self._tail), self._needles.hold
         data = self._tail + data
         until = len(data) - hold
-        if until - self._out < hold // 4:  # or each of a stream's small pieces would cost a search of all that is held
+        if until - self._out < hold // 4:  # or each small piece of a stream would cost a search of all bytes held back
             until = 0
         until = max(until, self._needles.line_end(data, seen))
         if until <= self._out:
@@ -184,7 +184,7 @@ class Scrubber:
         return self._let_out(data, until)
 
     def finish(self) -> bytes:
-        """What was held back, when nothing more comes."""
+        """Return the bytes held back, at the end of the stream."""
         return self._let_out(self._tail, len(self._tail))
 
     def _let_out(self, data: bytes, until: int) -> bytes:
@@ -217,24 +217,24 @@ class Finder:
     _tail: bytes = b""
 
     def feed(self, data: bytes) -> None:
-        """Look at what has come."""
+        """Search the next bytes."""
         data = self._tail + data
         self.found.update(needle.name for _, _, needle in self._needles.search(data))
         self._tail = data[-self._needles.hold :]
 
 
 def names_in(needles: Needles, data: bytes) -> frozenset[str]:
-    """List the names of the secrets of which any form is in the data."""
+    """List the names of the secrets that are in the data, in any form."""
     return frozenset(needle.name for _, _, needle in needles.search(data))
 
 
 def scrub(needles: Needles, data: bytes, own: Collection[str] = ()) -> bytes:
-    """Replace any form of any of the secrets in the data; the same object where there is none.
+    """Replace each form of each secret in the data; returns the same object where there is none.
 
     Args:
         needles: The secrets.
         data: All of it.
-        own: Names of those that stay.
+        own: Names of secrets that stay.
     """
     return Scrubber(needles, own, _tail=data).finish()
 
@@ -247,14 +247,14 @@ def scrub_text(needles: Needles, text: str, own: Collection[str] = ()) -> str:
         return text
     try:
         return clean.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:  # a form in another encoding began or ended within a character
+    except UnicodeDecodeError:  # a replaced form in another encoding began or ended within a character
         return clean.decode("utf-8", "replace")
 
 
 def scrub_value(value: JsonValue, clean: Callable[[str], str]) -> JsonValue:
-    """Scrub each text in a value, be it a name; the same value where nothing was in it.
+    """Scrub each text in a value, names of members too; returns the same value if there is no secret in it.
 
-    All texts are looked at in one go first: there may be hundreds of thousands, and hardly ever a secret in one.
+    All texts are searched together first: there may be hundreds of thousands, and hardly ever a secret in one.
 
     Args:
         value: No deeper than the stack allows; a tuple counts as a list.

@@ -1,4 +1,4 @@
-"""Runs commands that print a secret, with next to no environment; nothing of one is left when its answer is known."""
+"""Runs commands that print a secret, in a minimal environment; none of its processes outlives the answer."""
 
 import os
 import shlex
@@ -13,13 +13,13 @@ import anyio
 from gloveport.errors import ConfigError
 from gloveport.secrets.secret_files import MOST_BYTES, decode_secret
 
-# What a command needs to find itself, its owner's files and the owner's unlocked keyring; never our own secrets.
+# The variables that a command needs to find programs, its owner's files and unlocked keyring; never our own secrets.
 _PASSED = ("PATH", "HOME", "LANG", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
 _CHUNK_BYTES = 4096
 
 
 async def run_line(line: str, environ: Mapping[str, str]) -> str:
-    """Run a command line and give what it prints, without the newline at its end. No shell reads the line.
+    """Run a command line and return its output, without the newline at its end. No shell reads the line.
 
     Raises:
         ConfigError: It is no command line, can't be started, fails, or prints too much or no text.
@@ -34,7 +34,7 @@ async def run_line(line: str, environ: Mapping[str, str]) -> str:
 
 
 async def ask_keyring(service: str, user: str, environ: Mapping[str, str]) -> str:
-    """Ask the keyring of the system. As a process of its own: a backend may hang, or ask a person.
+    """Ask the keyring of the system, in a process of its own: a backend may hang, or ask a person.
 
     Raises:
         ConfigError: As ``run_line``; also where there is no such entry.
@@ -54,7 +54,7 @@ async def _run(argv: Sequence[str], environ: Mapping[str, str]) -> str:
         output = await _output(process)
         await _wait_ended(process)
     finally:
-        # Its number, which is its group's, is its own until it is reaped: so nobody else can be hit.
+        # Its number, also its group's, is not reused before it is reaped: so this can hit no other process.
         os.killpg(process.pid, signal.SIGKILL)
         with anyio.CancelScope(shield=True):
             await _wait_ended(process)
@@ -75,7 +75,7 @@ def _start(argv: Sequence[str], environ: Mapping[str, str]) -> "subprocess.Popen
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={name: environ[name] for name in _PASSED if name in environ},
-            cwd="/",  # a relative name must not find what lies in the directory that we were started in
+            cwd="/",  # a relative name must not find a program in the directory that we were started in
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
@@ -84,7 +84,7 @@ def _start(argv: Sequence[str], environ: Mapping[str, str]) -> "subprocess.Popen
 
 
 async def _output(process: "subprocess.Popen[bytes]") -> bytes:
-    """All that it prints."""
+    """Its whole output."""
     output = bytearray()
     assert process.stdout is not None  # noqa: S101 - it was asked for
     with process.stdout as pipe:
@@ -99,6 +99,6 @@ async def _output(process: "subprocess.Popen[bytes]") -> bytes:
 
 
 async def _wait_ended(process: "subprocess.Popen[bytes]") -> None:
-    """Wait for its end; it is not reaped."""
+    """Wait for its end, without reaping it."""
     with FileIO(os.pidfd_open(process.pid)) as descriptor:
         await anyio.wait_readable(descriptor)

@@ -1,6 +1,6 @@
-"""Reads secrets from files: whole, on one open descriptor, and only where nobody else could have put them there.
+"""Reads secrets from files: whole, through one open descriptor, and only if nobody else could have written the file.
 
-Nothing here says what a file holds. The errors name no file: whoever asks knows it.
+No error shows a file's content, nor its name, which the caller knows.
 """
 
 import json
@@ -64,7 +64,7 @@ def read_member(path: str, pointer: str) -> str:
 
 
 def replace(path: str, text: str) -> None:
-    """Put another text into a file that exists, whole or not at all. The owner stays, the mode becomes 0600.
+    """Replace the text of an existing file, whole or not at all. The owner stays, the mode becomes 0600.
 
     Raises:
         ConfigError: It can't be written.
@@ -122,7 +122,7 @@ def _refuse_unsafe(status: os.stat_result) -> None:
 
 
 def _below(value: object, token: str) -> object:
-    """The member of that name; what is not there leads nowhere."""
+    """The member of that name; ``_NO_MEMBER`` where it does not exist."""
     match value:
         case dict():
             return value.get(token, _NO_MEMBER)

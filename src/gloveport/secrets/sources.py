@@ -1,7 +1,7 @@
 """Fetches secrets from where the operator keeps them.
 
-A value is fetched when it is needed and kept for a moment, so a rotated one is found without a restart. What can't be
-a secret on the wire is refused. No message holds a value, or anything that a file or a command said.
+A value is fetched when it is needed and kept for a moment, so a rotated one is found without a restart. Values that
+can't be sent as a secret are refused. No message holds a value, or any output of a file or a command.
 """
 
 from collections.abc import Mapping
@@ -17,23 +17,23 @@ from gloveport.secrets import secret_commands, secret_files
 
 _KEPT_SECONDS: Mapping[str, float] = {
     "env": 0.0,
-    "file": 0.25,  # a turn in a worker thread would cost each request more than the rest of its way
+    "file": 0.25,  # to read it in a worker thread would cost each request more than all the rest
     "json": 0.25,
     "command": 60.0,
     "keyring": 60.0,
 }
-_FAILURE_SECONDS = 1.0  # or each request of a program would start the command that fails
-_YOUNG_SECONDS = 1.0  # what was fetched just now is not what an upstream has found to be old
+_FAILURE_SECONDS = 1.0  # or each request of a program would start the failing command again
+_YOUNG_SECONDS = 1.0  # a value fetched just now is not the one that an upstream has found expired
 _FETCH_SECONDS = 10.0
 
-LONGEST_SECRET = 8192  # all its forms have to be looked for
+LONGEST_SECRET = 8192  # scrubbing searches for all its forms
 _ENVIRONMENT = "env:"
 _LINE_BREAK = late_pattern(r"[\t\n\r]")
 _CONTROL = late_pattern(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 class _Kept(Struct, eq=False):
-    """What one reference has given. Who holds the lock fetches; the others wait for what comes."""
+    """The outcome of one reference. The holder of the lock fetches it; others wait for the result."""
 
     lock: anyio.Lock = field(default_factory=anyio.Lock)
     outcome: str | ConfigError | None = None
@@ -45,7 +45,7 @@ class Sources:
     """Fetches secrets from where the operator keeps them."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        """Take the environment in which ``env:`` looks, and of which commands get the few variables they need."""
+        """``environ``: where ``env:`` looks; commands get a few variables of it."""
         self._environ = environ
         self._all_kept: dict[Secret, _Kept] = {}
 
@@ -53,7 +53,7 @@ class Sources:
         """The value that a reference leads to now, in one line: what can be sent in a header.
 
         Raises:
-            ConfigError: There is none, or it would end the header, or begin another one.
+            ConfigError: There is none, or it would end the header, or start another one.
         """
         value = await self.resolve_text(ref)
         if _LINE_BREAK.search(value):
@@ -81,16 +81,16 @@ class Sources:
         raise ConfigError(kept.outcome.args[0], hint=kept.outcome.hint)  # anew: many tasks raise it
 
     def forget(self, ref: Secret) -> None:
-        """Fetch it again when it is asked for next: an upstream has refused it.
+        """Fetch it again at the next request: an upstream has refused it.
 
-        Not what was fetched a moment ago: a program could make a command run as often as it is refused.
+        Unless it was fetched a moment ago: else a program could have a command run at each refusal.
         """
         kept = self._all_kept.get(ref)
         if kept is not None and anyio.current_time() - kept.taken >= _YOUNG_SECONDS:
-            del self._all_kept[ref]  # whoever is fetching it right now fetches for those that wait already
+            del self._all_kept[ref]  # a fetch in progress only serves those that wait already
 
     async def replace(self, ref: Secret, value: str) -> None:
-        """Put a value back where it came from, after an upstream has exchanged it. What is no ``file:`` stays as it is.
+        """Write a value back to its ``file:``, after an upstream has exchanged it. Other sources stay unchanged.
 
         Raises:
             ConfigError: The file can't be written.
@@ -144,10 +144,10 @@ def _failure(ref: Secret, problem: str, hint: str) -> ConfigError:
 
 
 def _usable(value: str) -> str:
-    """The value itself, where it is text.
+    """The value itself, if it is text that can be a credential.
 
     Raises:
-        ConfigError: It is none, or none of a credential.
+        ConfigError: It is not.
     """
     if not value:
         raise ConfigError("it is missing or empty", hint="set it there, or take what needs it out of the configuration")

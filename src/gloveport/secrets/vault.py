@@ -1,7 +1,7 @@
-"""The vault knows all secrets and their names: whatever may come back in an answer has to be known to be scrubbed.
+"""The vault knows all secrets and their names: a secret must be known to be scrubbed from an answer.
 
-A value is remembered before it is handed out, and stays known after it has been exchanged for another: nobody tells
-when the former one ceases to be good for anything.
+A value is remembered before it is handed out, and stays known after it has been exchanged for another: nobody says when
+the former value stops being valid.
 """
 
 from collections import OrderedDict
@@ -21,13 +21,13 @@ else:
     scrub = late_module("gloveport.secrets.scrub")
 
 _MOST_VALUES = 65
-"""Values that one name has had, the present one among them."""
+"""How many values of one name are remembered, including the present one."""
 _MOST_CHARS = 16 * 1024
-"""Of all of them but the present one and the one before: each character is held in some hundred forms."""
+"""Characters in all values of a name, of which two stay in any case: each is held in some hundred forms."""
 
 
 class Vault:
-    """The secrets of one server. Names are an API's and what the secret is for: ``github.bearer``."""
+    """The secrets of one server. A name has an API's name and the secret's purpose: ``github.bearer``."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
@@ -38,7 +38,7 @@ class Vault:
         """The value that a reference leads to now; from here on it is scrubbed as ``name``.
 
         Raises:
-            ConfigError: It can't be had, or is too short to be told from ordinary text.
+            ConfigError: It can't be fetched, or is too short to be told from ordinary text.
         """
         return self._remember(name, ref, await self._sources.resolve(ref))
 
@@ -56,10 +56,10 @@ class Vault:
         return value
 
     def remember(self, name: str, value: str) -> None:
-        """Scrub a value as ``name`` that came from elsewhere, such as a token that a secret was exchanged for.
+        """Scrub a value from elsewhere as ``name``, such as a token that a secret was exchanged for.
 
         Raises:
-            ValueError: It is too short to be told from ordinary text, or so long that to look for all its forms would
+            ValueError: It is too short to be told from ordinary text, or so long that a search for all its forms would
                 keep everybody waiting. The message does not hold it.
         """
         values = self._values.get(name)
@@ -78,7 +78,7 @@ class Vault:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no secret is known, so that nothing has to be looked for."""
+        """Whether no secret is known, so that no search is needed."""
         return not self._values
 
     @property
@@ -89,13 +89,13 @@ class Vault:
         return self._needles
 
     def clean(self, text: str, sent: bytes = b"") -> str:
-        """The text without secrets, but those that whoever reads it has sent himself.
+        """The text without secrets, except those that its reader has sent himself.
 
-        To put a name in the place of one of those would tell of thousands of guesses which one is right.
+        To replace one of those would tell the reader which of thousands of guesses is right.
 
         Args:
-            text: What is to be read.
-            sent: What the reader has sent. Only where no secret can have come from elsewhere into the text.
+            text: The text to scrub.
+            sent: What the reader has sent. Only for a text into which no secret can have come from elsewhere.
         """
         if self.is_empty:
             return text
@@ -103,7 +103,7 @@ class Vault:
         return scrub.scrub_text(needles, text, scrub.names_in(needles, sent) if sent else ())
 
     def clean_fields(self, fields: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-        """A record's fields without secrets; the same where none is known, or there."""
+        """A record's fields without secrets; the same object if no secret is known, or in it."""
         if self.is_empty:
             return fields
         clean = scrub.scrub_value(dict(fields), self.clean)
@@ -111,7 +111,7 @@ class Vault:
         return clean
 
     async def replace(self, name: str, ref: Secret, value: str) -> None:
-        """Remember a value, and put it back where the former one came from, where that is a ``file:``.
+        """Remember a value, and write it where the former one came from, if that is a ``file:``.
 
         Raises:
             ConfigError: The file can't be written.
@@ -121,7 +121,7 @@ class Vault:
         await self._sources.replace(ref, value)
 
     def forget(self, ref: Secret) -> None:
-        """Fetch it again when it is asked for next: an upstream has refused it. It is scrubbed as before."""
+        """Fetch it again at the next request: an upstream has refused it. It is still scrubbed."""
         self._sources.forget(ref)
 
     def _list_named(self) -> "list[tuple[str, forms.Forms]]":
