@@ -1,7 +1,7 @@
 """Opens the SQLite file of questions and answers, which several servers and ``gloveport approvals`` share.
 
-SQLite with a rollback journal: transactions are rare and small, nothing stays beside the file, and it works on network
-file systems too. The directory is this user's alone, so is the file: who can write it, can approve.
+It has a rollback journal: transactions are rare and small, no other file remains, and it works on network file systems
+too. Directory and file are private to this user: whoever can write the file can approve.
 """
 
 import contextlib
@@ -55,7 +55,7 @@ PRAGMA user_version = {_VERSION};
 
 
 def create(directory: Path) -> None:
-    """Make the directory and the file where they are not there, and check them where they are.
+    """Make the directory and the file, or check existing ones.
 
     Raises:
         ConfigError: They can't be made, or others could have written them.
@@ -65,7 +65,7 @@ def create(directory: Path) -> None:
         with contextlib.suppress(FileExistsError):
             directory.mkdir(mode=0o700)
         with contextlib.suppress(FileExistsError):
-            # Not opened: to close a descriptor of a database drops the locks that this process has on it.
+            # Not opened: closing a descriptor of a database drops all locks that this process has on it.
             os.mknod(directory / FILE_NAME, 0o600 | stat.S_IFREG)
     except OSError as error:
         raise ConfigError(
@@ -80,10 +80,10 @@ def create(directory: Path) -> None:
 
 @contextlib.contextmanager
 def transaction(directory: Path) -> "Iterator[sqlite3.Connection]":
-    """Read and write inside the context; all of it happens, or none. No other process writes meanwhile.
+    """Read and write inside the context, all or nothing. No other process writes meanwhile.
 
     Raises:
-        ConfigError: The file is not there, is not ours or is damaged, or another process has held it for too long.
+        ConfigError: The file is missing, not ours or damaged, or another process has held it for too long.
     """
     path = directory / FILE_NAME
     try:
@@ -91,10 +91,10 @@ def transaction(directory: Path) -> "Iterator[sqlite3.Connection]":
         _require_private(path, stat.S_IFREG)
         with contextlib.closing(_connect(path)) as database:
             database.execute("PRAGMA trusted_schema = OFF")
-            database.execute("PRAGMA secure_delete = ON")  # arguments of calls stand in it
+            database.execute("PRAGMA secure_delete = ON")  # it holds arguments of calls
             database.execute("BEGIN IMMEDIATE")
             try:
-                _require_ours(database, path)  # now: between two looks another process may be making it
+                _require_ours(database, path)  # not before: another process may be creating it
                 yield database
                 database.execute("COMMIT")
             except BaseException:
@@ -107,7 +107,7 @@ def transaction(directory: Path) -> "Iterator[sqlite3.Connection]":
         raise ConfigError(
             f"{path} can't be used: {error}", hint="see `fuser` on it, and whether the disk is full"
         ) from error
-    except (sqlite3.DatabaseError, ValueError) as error:  # a ValueError: what is in it has another shape
+    except (sqlite3.DatabaseError, ValueError) as error:  # a ValueError: a row has another shape
         raise _damage_error(path, error) from error
     except OSError as error:
         raise ConfigError(
@@ -121,7 +121,7 @@ def _connect(path: Path) -> "sqlite3.Connection":
 
 
 def _require_ours(database: "sqlite3.Connection", path: Path) -> None:
-    """Refuse a database that is something else's, or that a newer version has made.
+    """Refuse a database of another application, or of a newer version.
 
     Raises:
         ConfigError: It is so.
@@ -145,11 +145,11 @@ def _number(database: "sqlite3.Connection", pragma: str) -> int:
 
 
 def _require_private(path: Path, kind: int) -> None:
-    """Refuse a link, another kind of file, and what anybody but this user has access to.
+    """Refuse a link, another kind of file, and a file that others have access to.
 
     Raises:
-        ConfigError: It is so.
-        OSError: It is not there.
+        ConfigError: It is one of these.
+        OSError: It does not exist.
     """
     status = path.lstat()
     if stat.S_IFMT(status.st_mode) != kind:

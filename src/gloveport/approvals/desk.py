@@ -1,8 +1,8 @@
-"""Asks the owner for one server: puts questions, waits for the first answer, and remembers what holds for longer.
+"""Asks the owner, for one server: puts questions, waits for the first answer, and remembers longer approvals.
 
-An answer comes from the queue (another process, through the store), from the client's dialog (this process), or by what
-was approved before. No answer in time is a denial, and so is a store that can't be used. When several answers come at
-the same moment, the one that the store has first stands.
+An answer comes from the queue (another process, through the store), from the client's dialog (this process), or from an
+earlier approval. No answer in time is a denial, and so is a store that can't be used. If several answers come at the
+same moment, the first in the store counts.
 """
 
 import contextlib
@@ -27,16 +27,17 @@ from gloveport.untrusted_text import printable, printable_lines
 Channel: TypeAlias = Literal["client", "queue"]
 
 MOST_OF_RUN = 32
-"""Questions of one run that wait at the same time."""
+"""Questions of one run that may wait at the same time."""
 MOST_OF_SERVER = 256
 
 _POLL_SECONDS = 0.2
 _SESSIONS = 1024
 """Sessions whose approvals are remembered."""
 MOST_REFUSALS = 3
-"""Answers of no to one subject after which a run is not asked about it again. Who is asked often enough says yes."""
+"""Refusals of one subject after which nobody is asked about it again in that run: people who are asked often enough
+say yes."""
 MOST_REFUSALS_OF_RUN = 16
-"""To all its subjects, which a program may make up."""
+"""The same for all subjects of a run, since a program may make up new ones."""
 
 _TEXT = 2000
 _REMEMBERED = Verdict(allowed=True, by="remembered: the run or session")
@@ -56,7 +57,7 @@ class Pending:
     """A question on its way to an answer.
 
     Attributes:
-        shown: Whether the store has it, so that it can be answered.
+        shown: Whether it is in the store, and so can be answered.
     """
 
     question: Question
@@ -68,14 +69,14 @@ class Pending:
 
 @dataclass(kw_only=True, eq=False)
 class RunAsker:
-    """Asks for one run. What is approved for the run is forgotten with it.
+    """Asks questions of one run. Approvals for the run are forgotten with it.
 
     Attributes:
-        desk: Whose it is.
+        desk: The desk of its server.
         changed: Called when a question of the run comes or goes. Must not wait.
         approved: Subjects that are approved for the run.
-        refused: How often the answer was no, by subject.
-        gave_up: Whether nobody was there to answer. Then nobody is asked again: a program could else wait for ever.
+        refused: How often each subject was refused.
+        gave_up: Whether a question got no answer in time. Then nobody is asked again, or a program could wait for ever.
     """
 
     desk: "Desk"
@@ -85,15 +86,15 @@ class RunAsker:
     gave_up: bool = False
 
     async def ask(self, text: str, *, subject: str, run: str, caller: str, session: str, detail: str) -> Verdict:
-        """Ask a person, unless they have said before. Wait for the first answer.
+        """Ask a person, unless an earlier answer holds. Wait for the first answer.
 
         Args:
             text: The question, in words.
             subject: What would be done, as ``policy.decisions.subjects`` writes it.
             run: The run that asks.
-            caller: For whom it was begun.
-            session: Whose approvals count; opaque. Without one, none is for the session.
-            detail: What exactly would be done, in lines, as ``policy.decisions.subjects`` bounds it.
+            caller: Who has started the run.
+            session: Whose approvals count; opaque. Without a session, no approval holds for one.
+            detail: What exactly would be done, in lines, limited as in ``policy.decisions.subjects``.
 
         Raises:
             Denied: Too many questions wait, or the queue can't be used.
@@ -115,12 +116,12 @@ class RunAsker:
 
 @dataclass(eq=False)
 class Desk:
-    """Asks for all runs of one server.
+    """Asks questions of all runs of one server.
 
     Attributes:
         store: Where questions and answers are kept; it has been created.
-        timeout_seconds: How long an answer is waited for.
-        channels: Who may answer. Without any nobody is asked.
+        timeout_seconds: How long to wait for an answer.
+        channels: Who may answer. If empty, nobody is asked.
     """
 
     store: Store
@@ -129,7 +130,7 @@ class Desk:
     _pending: dict[str, Pending] = field(default_factory=dict, init=False)
     _sessions: OrderedDict[str, set[str]] = field(default_factory=OrderedDict, init=False)
     _looking: anyio.Lock = field(default_factory=anyio.Lock, init=False)
-    # One at a time: threads that wait for each other's locks in SQLite do so in long steps.
+    # One at a time: a thread that waits for another's lock in SQLite sleeps in long steps.
     _thread: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1), init=False)
 
     @property
@@ -138,7 +139,7 @@ class Desk:
         return "client" in self.channels
 
     def asker(self, changed: Callable[[], None]) -> RunAsker:
-        """Who asks for a new run. ``changed`` is called when one of its questions comes or goes; it must not wait."""
+        """The asker for a new run. ``changed`` is called when one of its questions comes or goes; it must not wait."""
         return RunAsker(desk=self, changed=changed)
 
     def pending(self, run: str) -> list[Question]:
@@ -146,10 +147,10 @@ class Desk:
         return [one.question for one in self._open() if one.shown and one.question.run == run]
 
     def answer(self, question_id: str, verdict: Verdict) -> None:
-        """Answer a question of this process, for the client. Without effect where it has an answer already.
+        """Answer a question of this process, for the client. Has no effect if it is answered already.
 
         Raises:
-            Denied: The verdict is about a pattern that does not mean the question.
+            Denied: The verdict has a pattern that does not match the question.
         """
         pending = self._pending.get(question_id)
         if pending is not None and self.asks_clients:
@@ -157,7 +158,7 @@ class Desk:
             _settle(pending, verdict)
 
     async def remembers(self, subject: str) -> bool:
-        """Whether a person has allowed all of a kind of which this is.
+        """Whether a person has approved a pattern that matches this subject.
 
         Raises:
             ConfigError: The queue can't be used.
@@ -166,7 +167,7 @@ class Desk:
         return any(means(pattern, subject) for pattern in patterns)
 
     async def ask(self, pending: Pending) -> Verdict:
-        """Put a question, and wait until it has a verdict. For ``Asker``."""
+        """Put a question, and wait until it has a verdict. For ``RunAsker``."""
         if not self.channels:
             return _NOBODY
         if self._is_approved(pending):
@@ -219,7 +220,7 @@ class Desk:
         return stands
 
     async def _write_outcome(self, pending: Pending, status: Status, verdict: Verdict) -> Verdict:
-        """Write down how a question has ended. Somebody may have been faster: their verdict stands."""
+        """Store how a question has ended. An earlier verdict in the store stands."""
         return await self._in_thread(partial(self.store.settle, pending.question.id, status, verdict))
 
     async def _wait(self, pending: Pending) -> None:
@@ -230,7 +231,7 @@ class Desk:
                 tasks.cancel_scope.cancel()
 
     async def _look_for_answers(self) -> None:
-        """Read what others have written, again and again: one of those who wait does it for all."""
+        """Poll the store for answers: one of the waiting tasks does it for all."""
         async with self._looking:
             while True:
                 await anyio.sleep(_POLL_SECONDS)
@@ -245,7 +246,7 @@ class Desk:
                         _settle(one, verdict)
 
     async def _in_thread(self, work: Callable[[], Made]) -> Made:
-        # Never given up half-way: a row must not appear when nobody waits for it any more.
+        # Never abandoned half-way: a row must not appear when nobody waits for it any more.
         return await to_thread.run_sync(work, abandon_on_cancel=False, limiter=self._thread)
 
     def _open(self) -> list[Pending]:
@@ -266,7 +267,7 @@ class Desk:
         return in_session or question.subject in pending.asker.approved
 
     def _remember(self, pending: Pending, verdict: Verdict) -> None:
-        """Let an approval hold for as long as it says, also for what was asked in the meantime."""
+        """Let an approval hold for as long as it says, also for questions asked in the meantime."""
         question = pending.question
         if verdict.scope == "run":
             pending.asker.approved.add(question.subject)
@@ -280,7 +281,7 @@ class Desk:
                 _settle(other, _REMEMBERED)
 
     def _refuse(self, pending: Pending) -> None:
-        """Count an answer of no, which may be the last one that is waited for."""
+        """Count a refusal; the last one allowed also settles the other questions that wait."""
         pending.asker.refused[pending.question.subject] += 1
         for other in self._open():
             if _is_refused(other):
@@ -293,7 +294,7 @@ def _is_refused(pending: Pending) -> bool:
 
 
 def _settle(pending: Pending, verdict: Verdict) -> None:
-    """Wake whoever waits for a question. The first verdict counts here; the store has the last word."""
+    """Wake the task that waits for a question. The first verdict counts here; the store decides in the end."""
     if pending.verdict is None:
         pending.verdict = verdict
         pending.answered.set()

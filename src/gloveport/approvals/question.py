@@ -6,8 +6,8 @@ from gloveport.model import Value
 from gloveport.model.constraints import AwareDatetime
 
 Scope: TypeAlias = Literal["once", "run", "session", "pattern"]
-"""For how long an approval holds: this once, for what is the same in this run or session, or until it is forgotten, for
-all subjects that a pattern matches."""
+"""For how long an approval holds: once; for the same subject in this run or session; or, for all subjects that a
+pattern matches, until it is forgotten."""
 
 
 class Question(Value):
@@ -25,13 +25,13 @@ class Question(Value):
     text: str
     """The question, in words for a person. Printable: what a program has put in is escaped."""
     detail: str = ""
-    """The arguments or whatever else tells what exactly would be done; printable, bounded."""
+    """The arguments or other text that tells what exactly would be done; printable, bounded."""
     asked: AwareDatetime
     expires: AwareDatetime
 
     @property
     def is_permission(self) -> bool:
-        """Whether it is about one call of a tool of the workspace, all that is said in it included."""
+        """Whether it asks for a permission: for one exact call of a tool of the workspace."""
         return self.subject.startswith("permit ")
 
 

@@ -1,7 +1,7 @@
 """Stores questions and their answers: the one place that decides whether a question is answered, and how.
 
 Servers and ``gloveport approvals`` are different processes, and a question may be answered, run out and be cancelled at
-the same moment. Its row changes once, from pending, in a transaction; whoever comes later learns what stands there.
+the same moment. Its row changes only once, from pending, in a transaction; later attempts get the stored outcome.
 """
 
 import json
@@ -30,7 +30,7 @@ Status: TypeAlias = Literal["pending", "allowed", "denied", "expired", "cancelle
 """``gone``: its server has died before anybody answered."""
 
 MOST_KEPT = 500
-"""Questions that are over. A program that asks and goes away, again and again, fills no disk."""
+"""Ended questions that are kept, so that a program which asks and leaves, again and again, can't fill the disk."""
 
 _KEPT = timedelta(days=7)
 _SHORTEST = 4
@@ -39,7 +39,7 @@ _COLUMNS = "id, question, expires, queue, pid, birth, status, verdict, decided, 
 
 
 class Person(Value):
-    """Who answers, as the kernel knows them."""
+    """The person who answers, as the kernel knows them."""
 
     uid: int
     tty: str = ""
@@ -47,7 +47,7 @@ class Person(Value):
 
 
 class QueuedQuestion(Value):
-    """A question, and what has become of it."""
+    """A question and its outcome."""
 
     question: Question
     status: Status
@@ -85,11 +85,11 @@ class Store(Struct, frozen=True):
         return self.directory.exists()
 
     def create(self) -> None:
-        """Make what is not there yet."""
+        """Make the directory and the file, unless they exist."""
         create(self.directory)
 
     def put(self, question: Question, *, in_queue: bool) -> None:
-        """Keep a new question of this process; forget what has been over for a week, or is too much."""
+        """Store a new question of this process; forget those that ended a week ago, or are too many."""
         pid = os.getpid()
         with transaction(self.directory) as database:
             database.execute("DELETE FROM questions WHERE expires < ?", [(_now() - _KEPT).timestamp()])
@@ -104,7 +104,7 @@ class Store(Struct, frozen=True):
             )
 
     def settle(self, question_id: str, status: Status, verdict: Verdict) -> Verdict:
-        """Say how a question of this process has ended. Returns the verdict that stands: an earlier one, or this."""
+        """Store how a question of this process has ended. Returns the verdict that counts: an earlier one, or this."""
         person = Person(uid=os.geteuid())
         with transaction(self.directory) as database:
             entry = _entry(database, question_id)
@@ -114,10 +114,10 @@ class Store(Struct, frozen=True):
             return verdict
 
     def answer(self, question_id: str, verdict: Verdict, person: Person) -> Question:
-        """Answer a question that is pending, in whichever process it waits. Returns it.
+        """Answer a pending question of any process. Returns the question.
 
         Raises:
-            Denied: It can't be answered any more, or not here; or the pattern does not mean it.
+            Denied: It can't be answered any more, or not here; or the pattern does not match it.
         """
         with transaction(self.directory) as database:
             entry = _entry(database, question_id)
@@ -130,7 +130,7 @@ class Store(Struct, frozen=True):
             return entry.question
 
     def news(self, question_ids: Collection[str]) -> tuple[Mapping[str, Verdict], tuple[str, ...]]:
-        """The verdicts on those of the questions that have one, and all remembered patterns."""
+        """The verdicts on these questions, as far as they have one, and all remembered patterns."""
         with transaction(self.directory) as database:
             rows = database.execute(
                 "SELECT id, verdict FROM questions"
@@ -147,10 +147,10 @@ class Store(Struct, frozen=True):
             return tuple(map(_read, rows))
 
     def find(self, prefix: str) -> str:
-        """The id that begins so, with ``apr-`` or without.
+        """The id that begins with ``prefix``, with ``apr-`` or without.
 
         Raises:
-            Denied: None does, or several do; or it is no beginning of an id.
+            Denied: No id does, or several do; or it is no beginning of an id.
         """
         digits = prefix.removeprefix("apr-")
         if len(digits) < _SHORTEST or not {*digits} <= {*"0123456789abcdef"}:
@@ -159,7 +159,7 @@ class Store(Struct, frozen=True):
                 f"{quote_sent(prefix)} is no id.",
                 hint=f"Give an id of `gloveport approvals list`, or its first {_SHORTEST} digits or more.",
             )
-        # Of all, not of those that are pending: else a beginning could come to mean another question meanwhile.
+        # Among all questions, not only pending ones: else a prefix could come to mean another question meanwhile.
         found = [entry.question.id for entry in self.entries() if entry.question.id.startswith(f"apr-{digits}")]
         if len(found) > 1:
             raise Denied(
@@ -184,7 +184,7 @@ class Store(Struct, frozen=True):
             )
 
     def forget(self, number: int) -> str:
-        """Let a pattern hold no longer. Returns it.
+        """Forget a pattern. Returns the pattern.
 
         Raises:
             Denied: There is none of this number.
@@ -201,10 +201,10 @@ class Store(Struct, frozen=True):
 
 
 def require_about(verdict: Verdict, question: Question) -> None:
-    """Refuse to remember a pattern that would not even have answered the question.
+    """Refuse to remember a pattern that does not even match the question.
 
     Raises:
-        Denied: It is so.
+        Denied: It does not.
     """
     if verdict.scope == "pattern" and not means(verdict.pattern, question.subject):
         raise Denied(
@@ -237,7 +237,7 @@ def _read(row: tuple[Any, ...]) -> QueuedQuestion:
     """A row as an entry.
 
     Raises:
-        ValueError: It has another shape: somebody else has written it.
+        ValueError: It has another shape: another program has written it.
     """
     _, question, expires, queue, pid, birth, status, verdict, decided, uid, tty = row
     if status == "pending" and (not birth or birth_of(pid) != birth):
@@ -269,10 +269,10 @@ def _decide(database: "Connection", question_id: str, status: Status, verdict: V
 
 
 def _require_open(entry: QueuedQuestion) -> None:
-    """Refuse what nobody can answer any more, or not through the queue.
+    """Refuse a question that can't be answered any more, or not through the queue.
 
     Raises:
-        Denied: It is so.
+        Denied: It can't.
     """
     name = entry.question.id
     match entry.status:

@@ -3,7 +3,7 @@
 record  one line: its bytes and its hash
 files   the directory, the head file, the lock
 log     the only writer
-retention  what is removed of a log that is too large
+retention  removes the oldest files of a log that is too large
 read    records, queries, the end of the log as it grows
 verify  every line that was altered, removed, moved, inserted or cut
 """

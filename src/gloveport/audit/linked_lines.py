@@ -1,6 +1,6 @@
-"""The log as runs of lines that link: what a verification reasons about, in memory that grows with the damage only.
+"""The log as runs of linked lines, for its verification, in memory that grows only with the damage.
 
-A whole log is one run. Every altered, removed, moved or inserted line ends a run and begins another.
+An intact log is one run. Every altered, removed, moved or inserted line ends a run and begins another.
 """
 
 import errno
@@ -66,7 +66,7 @@ class Broken(Struct, frozen=True, kw_only=True):
 
     Attributes:
         place: Where it stands.
-        seq: The number it gives itself, where that can be read.
+        seq: The number that the line states, if that can be read.
         cut: Whether it lacks its newline.
         runs_before: How many runs begin before it.
     """
@@ -78,18 +78,18 @@ class Broken(Struct, frozen=True, kw_only=True):
 
 
 class Scan(Struct, kw_only=True):
-    """What stands in the directory.
+    """The content of the directory.
 
     Attributes:
         head: Content of the head file; ``None`` when it is missing or damaged.
         files: Number of files.
         lines: Number of lines.
-        runs: In the order in which they stand.
-        broken: In the order in which they stand.
-        head_line: The line that the head calls the last, where it is found: its file and the offset of its end.
+        runs: In the order of the files.
+        broken: In the order of the files.
+        head_line: The line that the head calls the last, if it is found: its file and the offset of its end.
         end: Number and size of the last file.
-        archives: What records say was removed: number of the record, index of its run, and the end of what is gone.
-        unfinished_bytes: Of a line beyond the head that a crash left without its end.
+        archives: Removals that records state: number of the record, index of its run, and the last record removed.
+        unfinished_bytes: Size of a line beyond the head that a crash left incomplete.
     """
 
     head: Head | None
@@ -122,7 +122,7 @@ def scan(directory: Path) -> Scan:
             except AuditError:
                 if sizes.keys() <= {*file_numbers(descriptor)}:
                     raise
-                continue  # the oldest was removed for its size meanwhile
+                continue  # the log was too large, and its oldest file was removed meanwhile
             return found
     finally:
         os.close(descriptor)

@@ -5,8 +5,8 @@ Invariants, kept under an exclusive lock on the head file:
 - A record is appended to the file that the head names, at the size that the head names; then the head is rewritten.
   So whatever the moment of a crash, at most one line stands beyond the head, whole or torn.
 - A new file is begun empty and named by the head before anything is written to it.
-- Nothing is appended to a log whose end is not what the head says: an append links to a line that was just seen.
-- What can't be written whole is taken back; what can't be written at all is an ``AuditError``, never silence.
+- Nothing is appended to a log whose end differs from the head: an append links to a line that was just checked.
+- A partly written record is taken back; a failed write is an ``AuditError``, never silence.
 """
 
 import contextlib
@@ -51,14 +51,14 @@ from gloveport.errors import AuditError
 from gloveport.model.json_value import JsonValue
 
 Clean: TypeAlias = Callable[[Mapping[str, JsonValue]], Mapping[str, JsonValue]]
-"""Takes what must not be written down out of the fields of a record."""
+"""Removes secrets from the fields of a record."""
 
 
 class AuditLog:
     """An open log. Threads and processes may append at the same time; after a fork, open it anew.
 
     Attributes:
-        bounds: How much is written down.
+        bounds: Limits of the log's size.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class AuditLog:
         self._head_fd = -1
         self._log_fd = -1
         self._in_place: tuple[tuple[int, ...], ...] = ()
-        """Of directory and head file, when they were last found to be what is open, and private."""
+        """Of directory and head file, when they were last found to be the open ones, and private."""
         self._log_file = (0, 0, 0)
         self._log_name = ""
         self._head = EMPTY_LOG
@@ -93,8 +93,8 @@ class AuditLog:
         Args:
             directory: Owned by this user, writable by nobody else.
             max_file_bytes: Size at which a new file is begun; a file holds one record at least.
-            bounds: How much is written down. Default: no more than a reader can read.
-            clean: What every record goes through, whoever writes it. Default: who writes knows no secret.
+            bounds: Limits of the log's size. Default: only what a reader can read.
+            clean: Applied to each record. Default: nothing, for writers that know no secret.
 
         Raises:
             AuditError: The directory can't be used, or the log in it does not end as its head says.
@@ -142,7 +142,7 @@ class AuditLog:
                 raise unwritable_error(self._directory, error) from error
 
     def close(self) -> None:
-        """Give the descriptors back. The log needs no closing record: it is whole after each append."""
+        """Close the descriptors. The log needs no closing record: it is complete after each append."""
         with self._mutex:
             if not self._closed:
                 self._closed = True
@@ -159,7 +159,7 @@ class AuditLog:
     def _begin(self) -> None:
         require_private(os.fstat(self._directory_fd), f"the audit directory {self._directory}")
         self._head_fd = os.open(HEAD_NAME, os.O_RDWR | os.O_CREAT | SAFE, 0o600, dir_fd=self._directory_fd)
-        # The head is read before each record; on most mounts each reading would change its access time, a write more.
+        # The head is read before each record; on most mounts each read would also write its access time.
         with contextlib.suppress(OSError):
             fcntl.fcntl(self._head_fd, fcntl.F_SETFL, os.O_NOATIME)
         with hold_lock(self._head_fd, fcntl.LOCK_EX):
@@ -172,10 +172,10 @@ class AuditLog:
             self._catch_up()
             return self._write(what)
         finally:
-            fcntl.flock(self._head_fd, fcntl.LOCK_UN)  # itself: on its way into a function an interrupt may come first
+            fcntl.flock(self._head_fd, fcntl.LOCK_UN)  # no function around it, into which an interrupt could come first
 
     def _catch_up(self) -> None:
-        """Make ``_head`` and ``_log_fd`` the true end of the log, whoever wrote since; refuse one that is not true."""
+        """Update ``_head`` and ``_log_fd`` to the end of the log after writes of others; refuse a false end."""
         self._require_in_place()
         data = os.pread(self._head_fd, HEAD_BYTES + 1, 0)
         if self._seen and data == self._seen:
@@ -192,7 +192,7 @@ class AuditLog:
         self._settle_rest()
 
     def _require_in_place(self) -> None:
-        """Refuse when the paths no longer lead to what is open: who writes to a deleted file writes nothing."""
+        """Refuse when the paths no longer lead to the open files: writes to a deleted file would be lost."""
         directory = os.stat(self._directory_path, follow_symlinks=False)  # noqa: PTH116 - pathlib's takes thrice as long
         head = os.stat(HEAD_NAME, dir_fd=self._directory_fd, follow_symlinks=False)
         in_place = (describe_standing(directory), describe_standing(head))
@@ -206,7 +206,7 @@ class AuditLog:
         self._in_place = in_place
 
     def _create_log(self) -> Head:
-        """Begin a log where there is none; without a head, files that hold anything are no beginning."""
+        """Begin a log where there is none; refuse files with content but without a head."""
         for number in file_numbers(self._directory_fd):
             if os.stat(file_name(number), dir_fd=self._directory_fd, follow_symlinks=False).st_size:
                 raise AuditError("the audit log has records and no head file", hint=VERIFY_HINT)
@@ -215,7 +215,7 @@ class AuditLog:
         return EMPTY_LOG
 
     def _open_file(self, number: int, flags: int) -> int:
-        # O_APPEND: nothing that was written can be overwritten through this descriptor, and chattr +a is borne.
+        # O_APPEND: this descriptor can't overwrite earlier records, and also works with chattr +a.
         opened = os.open(file_name(number), flags | os.O_APPEND | SAFE, 0o600, dir_fd=self._directory_fd)
         try:
             require_log_file(os.fstat(opened), file_name(number))
@@ -225,7 +225,7 @@ class AuditLog:
         return opened
 
     def _adopt(self, opened: int, number: int) -> None:
-        """Write to this descriptor from now on. A file that was written to before must still be the same one."""
+        """Write to this descriptor from now on. A file that was used before must still be the same one."""
         before, file = self._log_fd, identify(number, os.fstat(opened))
         if number == self._log_file[0] and file != self._log_file:
             os.close(opened)
@@ -235,7 +235,7 @@ class AuditLog:
             os.close(before)
 
     def _require_last_line(self, head: Head) -> None:
-        """Refuse when the line that the head calls the last is not there, or another one is."""
+        """Refuse when the line that the head calls the last is missing or different."""
         if head.size == 0 and head.seq > 0:
             before = open_file(head.file - 1, self._directory_fd)
             try:
@@ -249,12 +249,12 @@ class AuditLog:
             raise AuditError(f"the audit log does not end with record {head.seq} as its head says", hint=VERIFY_HINT)
 
     def _settle_rest(self) -> None:
-        """Settle what a crash left beyond the head: a whole line that links is taken in, a torn one is cut off."""
+        """Repair the rest that a crash left beyond the head: adopt a whole line that links, cut off a torn one."""
         head = self._head
         rest = os.fstat(self._log_fd).st_size - head.size
         if rest == 0:
             return
-        # What is longer than a line was not left by a writer.
+        # A rest longer than a line does not come from a writer.
         line = os.pread(self._log_fd, rest, head.size) if 0 < rest <= MAX_LINE_BYTES else b""
         if line and b"\n" not in line:
             self._cut_off(line)
@@ -265,7 +265,7 @@ class AuditLog:
         self._write_head(Head(seq=last.seq, hash=last.hash, file=head.file, size=head.size + rest))
 
     def _cut_off(self, torn: bytes) -> None:
-        """Replace a torn line beyond the head by a record of it; where that can't be written, the line stays."""
+        """Replace a torn line beyond the head with a record of it; if that can't be written, the line stays."""
         head = self._head
         os.ftruncate(self._log_fd, head.size)
         name, digest = file_name(head.file), hashlib.sha256(torn).hexdigest()
@@ -287,13 +287,13 @@ class AuditLog:
         return self._put(record)
 
     def _remove_oldest(self) -> bool:
-        """Remove the files for which there is no room; tell whether a record says so."""
+        """Remove the oldest files for lack of room; tells whether that was recorded."""
         room = self.bounds.log_bytes - self._max_file_bytes
         removal = find_removal(self._directory_fd, self._head.file, room) if room < sys.maxsize // 2 else None
         if removal is None:
             return False
         self._put(seal(draft(ARCHIVED, removal.fields()), seq=self._head.seq + 1, prev=self._head.hash))
-        remove(removal, self._directory_fd)  # only now: what nobody has written down must not be missing
+        remove(removal, self._directory_fd)  # only now: an unrecorded removal would look like tampering
         return True
 
     def _put(self, record: Record) -> Record:

@@ -25,7 +25,7 @@ HEAD_NAME = "head"
 HEAD_BYTES = 256
 BLOCK = 64 * 1024
 LOCK_SECONDS = 5.0
-"""A process that holds the lock this long is stopped or hostile: refusing is better than hanging with it."""
+"""A process that holds the lock this long is stopped or hostile: to refuse is better than to hang."""
 
 SAFE = os.O_NOFOLLOW | os.O_CLOEXEC
 VERIFY_HINT = "run `gloveport audit verify`; to begin a new log, move the directory away and keep it as evidence"
@@ -34,7 +34,7 @@ _FILE = late_pattern(r"audit-([0-9]{6,18})\.jsonl")
 
 
 class Head(NamedTuple):
-    """The end of the log: last record's number and hash, the file that is written now, and its size in bytes."""
+    """The end of the log: the last record's number and hash, the present file, and its size in bytes."""
 
     seq: int
     hash: str
@@ -51,7 +51,7 @@ EMPTY_LOG = Head(seq=0, hash=GENESIS, file=1, size=0)
 
 
 def parse_head(data: bytes) -> Head | None:
-    """Read a head file's content; ``None`` when it is anything but what ``Head.encode`` gives."""
+    """Read a head file's content; ``None`` unless it has the exact form of ``Head.encode``."""
     try:
         members = json.loads(data)
         head = Head(seq=members["seq"], hash=members["hash"], file=members["file"], size=members["size"])
@@ -88,7 +88,7 @@ def open_file(number: int, directory: int) -> int:
 def lines(number: int, directory: int, *, start: int = 0, end: int | None = None) -> Iterator[tuple[bytes, int]]:
     """Yield the lines of a file from one offset to another, each with the offset of its end.
 
-    The newline is included where there is one. A line longer than any record comes without its middle.
+    Includes the newline, if there is one. A line longer than any record comes without its middle.
     """
     with open(open_file(number, directory), "rb") as file:
         end = os.fstat(file.fileno()).st_size if end is None else end
@@ -117,7 +117,7 @@ def open_directory(directory: Path) -> int:
 
 
 def require_private(status: os.stat_result, what: str) -> None:
-    """Refuse what others could have written: not owned by this user, or writable by its group or by everybody.
+    """Refuse a file that others could have written: not owned by this user, or writable by its group or by everybody.
 
     Raises:
         AuditError: It is so.
@@ -141,7 +141,7 @@ def hold_lock(head: int, operation: int) -> Iterator[None]:
 def lock(head: int, operation: int) -> None:
     """Take ``fcntl.LOCK_EX`` or ``LOCK_SH`` on the head file (a descriptor).
 
-    Call it inside of the ``try`` that unlocks: an interrupt may come when the lock is had and this has not returned.
+    Call it inside of the ``try`` that unlocks: an interrupt may come after the lock is taken and before this returns.
     Unlock by name, not by closing: a fork in another thread may hold a copy of the descriptor.
 
     Raises:
@@ -165,11 +165,11 @@ def lock(head: int, operation: int) -> None:
 
 
 _NOT_OURS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR})
-"""No room would help: the directory can't be made or written by this user."""
+"""Errors that more disk space would not solve: this user can't make or write the directory."""
 
 
 def unwritable_error(directory: Path, error: OSError) -> AuditError:
-    """What is said where the log can't be written."""
+    """The error where the log can't be written."""
     hint = "check the directory's owner and mode; no run starts until a record can be written"
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         hint = "make room there: nothing runs until then, and then all goes on by itself; audit.max_bytes bounds it"
@@ -182,22 +182,22 @@ def unwritable_error(directory: Path, error: OSError) -> AuditError:
 
 
 def replacement_error() -> AuditError:
-    """What is said where what is open is no more what the paths lead to."""
+    """The error where the paths no longer lead to the open files."""
     return AuditError("the audit log was replaced while it was open", hint=f"{VERIFY_HINT}; then restart")
 
 
 def identify(number: int, status: os.stat_result) -> tuple[int, int, int]:
-    """Which file of the log it is, whatever is in its place later."""
+    """Identify a file of the log, so that a replacement can be told from it."""
     return number, status.st_dev, status.st_ino
 
 
 def describe_standing(status: os.stat_result) -> tuple[int, ...]:
-    """Which file it is and who may write it: mode, inode, device, links, owner. A slice, for names take far longer."""
+    """A file's identity and who may write it: mode, inode, device, links, owner. A slice: names take far longer."""
     return status[:5]
 
 
 def require_log_file(status: os.stat_result, name: str) -> None:
-    """Refuse what is no regular file, or not private."""
+    """Refuse anything but a private regular file."""
     if not stat.S_ISREG(status.st_mode):
         raise AuditError(f"{name} in the audit directory is no regular file", hint=VERIFY_HINT)
     require_private(status, name)
@@ -211,7 +211,7 @@ def require_empty(descriptor: int, name: str) -> None:
 
 def write_whole(descriptor: int, data: bytes) -> None:
     """Write all of it, or raise ``OSError``."""
-    # A nearly full disk takes a part of a write and refuses the next one.
+    # A nearly full disk takes part of a write and refuses the next one.
     while data:
         data = data[os.write(descriptor, data) :]
 

@@ -1,7 +1,7 @@
-"""Reading the log: all of it, what matches, and its end as it grows. Nothing is locked: writers never wait for readers.
+"""Reads the log: all of it, matching records, and its end as it grows. Takes no lock: writers never wait for readers.
 
-A line that is no record, or does not match its own hash, is never shown as one and never passed over: it comes as
-``Damaged``. Whether the chain as a whole holds is the question of ``gloveport.audit.verify``.
+A line that is no record, or does not match its own hash, is neither shown as a record nor skipped: it comes as
+``Damaged``. ``gloveport.audit.verify`` tells whether the whole chain holds.
 """
 
 import os
@@ -37,7 +37,7 @@ Entry: TypeAlias = Record | Damaged
 
 
 class Filter(Struct, frozen=True, kw_only=True):
-    """What a record must be to match; an absent condition always holds.
+    """Conditions on a record; an absent condition always holds.
 
     Attributes:
         kind: The record's kind, or its first parts: ``execute`` matches ``execute.denied``.
@@ -68,7 +68,7 @@ class Filter(Struct, frozen=True, kw_only=True):
 
 
 def records(directory: Path) -> Iterator[Entry]:
-    """Yield the log from its first record to the last that was there when reading came to it.
+    """Yield the log from its first record to the last that exists when reading gets there.
 
     Raises:
         AuditError: The directory or a file in it can't be read.
@@ -85,11 +85,11 @@ def records(directory: Path) -> Iterator[Entry]:
                     start = end
             except AuditError:
                 if number in file_numbers(descriptor):
-                    raise  # else it was removed for its size meanwhile
+                    raise  # else it was removed meanwhile, as the oldest of a log that is too large
 
 
 def query(directory: Path, wanted: Filter) -> Iterator[Entry]:
-    """Yield the records that match, oldest first, and every damaged line, for nobody knows what it said.
+    """Yield the records that match, oldest first, and every damaged line, since its content is unknown.
 
     Raises:
         AuditError: The directory or a file in it can't be read.
@@ -107,7 +107,7 @@ def tail(directory: Path, count: int) -> list[Entry]:
 
 
 class Follower:
-    """The end of a log that grows: its last records at first, then whatever was added since the last poll."""
+    """Follows a log that grows: first its last records, then those added since the last poll."""
 
     def __init__(self, directory: Path, *, last: int) -> None:
         self._directory = directory
@@ -117,7 +117,7 @@ class Follower:
             self._entries = self._last(descriptor, last)
 
     def poll(self) -> list[Entry]:
-        """Return what is new, oldest first; empty when nothing is.
+        """Return the new records, oldest first.
 
         Raises:
             AuditError: The log can't be read, or is shorter than it was.

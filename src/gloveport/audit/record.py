@@ -2,7 +2,7 @@
 
 A line is one ASCII JSON object whose first members are ``seq``, ``time`` and ``kind`` and whose last are ``prev`` and
 ``hash``. ``hash`` is the SHA-256 of the line's own bytes without the ``hash`` member, so that neither writer nor
-verifier depends on a JSON implementation: the bytes that stand in the file are the canonical form.
+verifier depends on a JSON implementation: the bytes in the file are the canonical form.
 """
 
 import functools
@@ -25,13 +25,13 @@ MAX_LINE_BYTES = 64 * 1024
 """Size of the longest line, its newline included."""
 
 MAX_NESTING = 100
-"""Levels of lists and objects in one record. Deeper values could be written and then not be read by a parser that
-stands deeper in its own stack."""
+"""Levels of lists and objects in one record. Deeper values could be written, but not read by a parser with less stack
+left."""
 
 RESERVED = frozenset({"seq", "time", "kind", "prev", "hash"})
 
 _match_kind = functools.lru_cache(256)(re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*").fullmatch)
-"""There are few kinds, and two records on the way of each run."""
+"""Cached: there are few kinds, and each run waits for two records."""
 
 _LINE = late_pattern(
     rb'\{"seq":([1-9][0-9]{0,17}),"time":"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z)",'
@@ -65,7 +65,7 @@ class Record(NamedTuple):
 
 
 class ChainLink(NamedTuple):
-    """What the chain needs to know of a line whose own hash holds."""
+    """The place in the chain of a line whose own hash holds."""
 
     seq: int
     prev: str
@@ -73,7 +73,7 @@ class ChainLink(NamedTuple):
 
 
 class UnchainedRecord(NamedTuple):
-    """A record that is not in the chain yet: everything but its number, time and hashes."""
+    """A record before it enters the chain: everything but its number, time and hashes."""
 
     kind: str
     fields: Mapping[str, JsonValue]
@@ -81,10 +81,10 @@ class UnchainedRecord(NamedTuple):
 
 
 def draft(kind: str, fields: Mapping[str, JsonValue], most: int = MAX_LINE_BYTES) -> UnchainedRecord:
-    """Encode what a record says.
+    """Encode the content of a record.
 
-    A record that is too large or nests too deeply is never lost and never refused, for a hostile program could make
-    it so: its largest fields are replaced by ``{"omitted": …}`` with their size and digest until it fits.
+    A record that is too large or nests too deeply is neither lost nor refused, since a hostile program could make it
+    so: its largest fields are replaced by ``{"omitted": …}`` with their size and digest until it fits.
 
     Raises:
         AuditError: ``kind`` is no dotted name, a field has a reserved name or is no JSON value (NaN and infinity
@@ -106,7 +106,7 @@ def draft(kind: str, fields: Mapping[str, JsonValue], most: int = MAX_LINE_BYTES
 
 
 def seal(what: UnchainedRecord, *, seq: int, prev: str) -> Record:
-    """Give a draft its number, the present time and its place in the chain."""
+    """Make a draft a record, with its number, the present time and its hashes."""
     kind, fields, members = what
     time = datetime.now(UTC)
     body = f'{{"seq":{seq},"time":"{stamp(time)}","kind":"{kind}"{members},"prev":"{prev}"'
@@ -115,7 +115,7 @@ def seal(what: UnchainedRecord, *, seq: int, prev: str) -> Record:
 
 
 def stamp(time: datetime) -> str:
-    """Return ISO 8601 in UTC with microseconds and ``Z``, always 27 characters: its order is that of time."""
+    """Return ISO 8601 in UTC with microseconds and ``Z``, always 27 characters: sorts by time."""
     return (time if time.tzinfo is UTC else time.astimezone(UTC)).isoformat("T", "microseconds")[:26] + "Z"
 
 
@@ -131,13 +131,13 @@ def link(line: bytes) -> ChainLink | None:
 
 
 def claimed_seq(line: bytes) -> int | None:
-    """Return the number that a damaged line gives itself, where that can still be read."""
+    """Return the number that a damaged line states, if that can still be read."""
     match = _CLAIM.match(line)
     return int(match[1]) if match else None
 
 
 def parse(line: bytes) -> Record | None:
-    """Read a whole record; ``None`` when it is none or its bytes do not match its hash."""
+    """Read a whole record; ``None`` when the line is no record or does not match its hash."""
     place = link(line)
     if place is None:
         return None
@@ -152,7 +152,7 @@ def parse(line: bytes) -> Record | None:
 
 
 def _unique(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
-    """An object in which no name stands twice: the hash covers both, and only one of them would be shown."""
+    """Refuse an object with a duplicate name: the hash covers both members, but only one would be shown."""
     members = dict(pairs)
     if len(members) < len(pairs):
         raise ValueError("a name stands twice")
@@ -164,14 +164,14 @@ def _encode(kind: str, fields: Mapping[str, JsonValue], room: int) -> UnchainedR
         text = encode_json(fields)[1:-1]
     except RecursionError:
         return _shorten(kind, fields, room)
-    # As many brackets as levels at least: the exact count is made only where it can matter.
+    # There are at least as many brackets as levels: the exact depth is only computed if it may be too large.
     if len(text) >= room or text.count("[") + text.count("{") > MAX_NESTING:
         return _shorten(kind, fields, room)
     return UnchainedRecord(kind=kind, fields=dict(fields), members=f",{text}" if text else "")
 
 
 def _shorten(kind: str, fields: Mapping[str, JsonValue], room: int) -> UnchainedRecord:
-    """Replace what nests too deeply, then the largest fields, until the record fits."""
+    """Replace fields that nest too deeply, then the largest ones, until the record fits."""
     kept = {name: shallow(value) for name, value in fields.items()}
     texts = {name: encode_json(value) for name, value in kept.items()}
     spent = sum(len(encode_json(name)) + len(text) + 2 for name, text in texts.items())
@@ -191,7 +191,7 @@ def _shorten(kind: str, fields: Mapping[str, JsonValue], room: int) -> Unchained
 
 
 def shallow(value: JsonValue) -> JsonValue:
-    """The value itself, or what is written instead of one that nests too deeply."""
+    """The value itself, or the replacement of one that nests too deeply."""
     layer: list[JsonValue] = [value]
     for _level in range(MAX_NESTING):
         layer = [child for parent in layer for child in _children(parent)]

@@ -1,8 +1,8 @@
-"""What is removed of a log that has grown too large, and what stays to prove the rest.
+"""Removes the oldest files of a log that has grown too large, and records the removal.
 
-Whole files go, the oldest first. Before they do, a record in the chain says up to which record and which hash: the
-first line that is left names that very hash, so what is left verifies to its beginning, and nobody can remove one line
-more unseen.
+Whole files are removed, the oldest first. Before that, a record in the chain states the last record removed and its
+hash. The first remaining line names the same hash, so the rest verifies from its beginning, and nobody can remove
+another line unseen.
 """
 
 import contextlib
@@ -24,12 +24,12 @@ _MARK = b'"kind":"log.archived"'
 
 
 class RetentionBounds(Struct, frozen=True, kw_only=True):
-    """How much is written down.
+    """Limits of the log's size.
 
     Attributes:
-        record_bytes: Of one record; its largest fields are replaced by size and digest.
-        log_bytes: Of all files; the oldest are removed.
-        refusals: Of one kind and one run that are written; further ones are counted.
+        record_bytes: Size of one record; beyond it, its largest fields are replaced by size and digest.
+        log_bytes: Size of all files; beyond it, the oldest are removed.
+        refusals: Recorded refusals of one kind in one run; further ones are only counted.
     """
 
     record_bytes: int = MAX_LINE_BYTES
@@ -41,19 +41,19 @@ UNBOUNDED: Final = RetentionBounds()
 
 
 class Archived(NamedTuple):
-    """The beginning of a log that was removed: its last record's number and hash."""
+    """The removed beginning of a log: its last record's number and hash."""
 
     seq: int
     hash: str
 
 
 class Removal(NamedTuple):
-    """What is to be removed.
+    """Files to be removed.
 
     Attributes:
-        numbers: Of the files, ascending.
-        size: Of all of them together.
-        until: The end of the last.
+        numbers: Numbers of the files, ascending.
+        size: Size of all of them together.
+        until: The last record in them.
     """
 
     numbers: tuple[int, ...]
@@ -61,15 +61,15 @@ class Removal(NamedTuple):
     until: Archived
 
     def fields(self) -> dict[str, JsonValue]:
-        """What the record says of it."""
+        """The fields of its record."""
         names = [file_name(self.numbers[0]), file_name(self.numbers[-1])]
         return {"seq_removed": self.until.seq, "hash_removed": self.until.hash, "files": [*names], "bytes": self.size}
 
 
 def find_removal(directory: int, current: int, room: int) -> Removal | None:
-    """The oldest files that have to go so that all but the current one have ``room``; None where none has to, or can.
+    """The oldest files to remove so that all but the current one fit into ``room``; None where none must, or can, go.
 
-    What does not end in a sound record is evidence, and stays with all that follows it.
+    A file that does not end in a sound record is evidence, and stays with all that follow it.
     """
     sizes = {number: _size(number, directory) for number in file_numbers(directory) if number < current}
     left, removed, until = sum(sizes.values()), list[int](), None
@@ -88,14 +88,14 @@ def find_removal(directory: int, current: int, room: int) -> Removal | None:
 
 
 def remove(removal: Removal, directory: int) -> None:
-    """Remove the files. One that can't be stays, and goes with the next."""
+    """Remove the files. One that can't be removed stays until the next removal."""
     for number in removal.numbers:
         with contextlib.suppress(OSError):
             os.unlink(file_name(number), dir_fd=directory)
 
 
 def archived_by(line: bytes) -> Archived | None:
-    """What a sound line of the log says was removed; None for any other record."""
+    """The removal that a sound line of the log records; None for any other record."""
     if _MARK not in line[:128]:
         return None
     try:

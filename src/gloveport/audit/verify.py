@@ -1,6 +1,6 @@
-"""Verification: every line that was altered, removed, moved, inserted or cut, named once, however many there are.
+"""Verifies the log: finds every line that was altered, removed, moved, inserted or cut, and names each once.
 
-The genuine order is the longest selection of runs whose numbers rise in the order of the file. What is left over was
+The genuine order is the longest selection of runs whose numbers rise in the order of the files. All other lines were
 moved or inserted; numbers that no run has belong to lines that were altered or removed; and a line whose successor
 names another hash was rewritten together with its own hash.
 """
@@ -25,10 +25,10 @@ class Problem(Struct, frozen=True, kw_only=True):
 
     Attributes:
         kind: What happened to the lines.
-        place: The first line; of removed ones, where it stood; ``None`` for the head file.
+        place: The first line; for removed ones, where it was; ``None`` for the head file.
         lines: How many lines in a row; 0 for the head file.
         seq: Number of the first record, ``None`` where no record was or it can't be known.
-        detail: What shows it.
+        detail: The evidence.
     """
 
     kind: ProblemKind
@@ -54,8 +54,8 @@ class Verification(Struct, frozen=True, kw_only=True):
         files: Number of files.
         lines: Number of lines.
         head: The head; ``None`` when it is missing or damaged.
-        unfinished_bytes: Of a line beyond the head that a crash left without its end; no problem, it will be cut off.
-        archived: Where what was removed for its size ends, as the chain itself says; None where nothing was.
+        unfinished_bytes: Size of a line beyond the head that a crash left incomplete; no problem, it will be cut off.
+        archived: The last record that was removed for lack of room, as the chain states; None if none was.
     """
 
     problems: tuple[Problem, ...]
@@ -79,7 +79,7 @@ class _Part(Struct, kw_only=True):
 
 
 class _Chosen(Struct, kw_only=True):
-    """A run as the end of a selection: how many lines that has, and the run selected before it."""
+    """A run as the end of a selection: the lines of the selection, and the run selected before it."""
 
     index: int
     first: int
@@ -113,24 +113,24 @@ def verify(directory: Path) -> Verification:
 
 
 def _find_archived(found: Scan, parts: list[_Part]) -> Archived | None:
-    """What the genuine order says was removed, where it is no more there."""
+    """The removal that the genuine order records, if its files are gone."""
     genuine = {part.index: part.last for part in parts}
     told = [until for seq, index, until in found.archives if seq <= genuine.get(index, 0)]
     last = max(told, default=None)
     if last is None or not parts or parts[0].run.first == 1:
         return None
-    # Not all of it may be gone yet: of what is left, the first line is the first that counts.
+    # Perhaps not all files are gone yet: then the log begins with the first line that is left.
     return last if parts[0].run.first > last.seq else Archived(parts[0].run.first - 1, parts[0].run.prev)
 
 
 def _genuine(found: Scan) -> list[_Part]:
     """Select the runs with the most lines whose numbers rise.
 
-    Where two overlap, the earlier gives way: the lines of the later one are vouched for by their successors.
+    Where two overlap, the later one wins: its lines are confirmed by their successors.
     """
-    ends: list[_Chosen] = []  # rising in last and in weight: what is worse in both is dropped
+    ends: list[_Chosen] = []  # rising in last and in weight: a run that is worse in both is dropped
     for index, run in enumerate(found.runs):
-        # The one line that may stand beyond the head is never the first of a run, but as the first of all.
+        # The one line that may be beyond the head never begins a run, unless it is the first of all.
         if found.head is not None and run.first > max(found.head.seq, 1):
             continue
         length = run.last - run.first + 1
@@ -184,7 +184,7 @@ def _missing(found: Scan, parts: list[_Part], archived: Archived | None) -> Iter
 
 
 def _gaps(found: Scan, parts: list[_Part], moved: set[int], archived: Archived | None) -> list[Problem]:
-    """Name broken lines by the numbers that are missing where they stand, and what is then still missing as removed."""
+    """Give broken lines the numbers that are missing at their place; report the other missing numbers as removed."""
     problems: list[Problem] = []
     bounds = [0, *(part.index + 1 for part in parts), len(found.runs) + 1]
     ordered = sorted(moved)
@@ -205,7 +205,7 @@ def _gaps(found: Scan, parts: list[_Part], moved: set[int], archived: Archived |
 
 
 def _number_lines(broken: list[Broken], first: int, last: int, taken: set[int]) -> list[tuple[Broken, int | None]]:
-    """Give each broken line the missing number it claims, or the lowest that is left; add those to ``taken``."""
+    """Give each broken line the missing number it states, or the lowest that is left; add those to ``taken``."""
     numbers: dict[LinePosition, int] = {}
     for line in broken:
         if line.seq is not None and first <= line.seq <= last and line.seq not in taken:
@@ -229,7 +229,7 @@ def _ranges(first: int, last: int, taken: list[int]) -> Iterator[tuple[int, int]
 
 
 def _hole(parts: list[_Part], gap: int, broken: list[Broken]) -> tuple[LinePosition, str]:
-    """Return where a line missing before a part would stand, after the broken lines there, and its neighbours."""
+    """Return the place of a line missing before a part, after the broken lines there, and its neighbours."""
     before = parts[gap - 1].run.place(parts[gap - 1].last) if gap else LinePosition(file=1, line=0)
     if broken:
         before = max(before, broken[-1].place)
@@ -254,7 +254,7 @@ def _rewritten(found: Scan, parts: list[_Part], archived: Archived | None) -> li
             detail = "rewritten with its own hash, the next line names another"
             place = part.run.place(part.last)
             problems.append(Problem(kind="altered", place=place, lines=1, seq=part.last, detail=detail))
-        # A rewritten line has no voice on the line before it, unless an untouched one of its run speaks for it.
+        # A rewritten line says nothing about the line before it, unless an untouched line of its run confirms it.
         believed = not (wrong and part.run.first == part.last)
     before, first = archived or Archived(0, GENESIS), parts[0].run
     if first.first == before.seq + 1 and believed and first.prev != before.hash:
@@ -282,7 +282,7 @@ def _head(found: Scan, parts: list[_Part], problems: list[Problem]) -> list[Prob
 
 
 def _fits(found: Scan, head: Head) -> bool:
-    """Say whether the head's file and size are those of its line, and nothing is in a file after it."""
+    """Tell whether the head's file and size are those of its line, and no file has anything after it."""
     number, size = found.end
     if number != head.file and (number, size) != (head.file + 1, 0):
         return False
