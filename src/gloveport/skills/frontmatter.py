@@ -1,7 +1,7 @@
 """Reads and writes ``SKILL.md``: YAML frontmatter of the standard fields alone, and Markdown below it.
 
-The YAML is somebody else's, so of YAML there is only what the format needs: a mapping of texts, and ``metadata``, a
-mapping of texts in it. No anchor, alias or tag means anything here: each is refused, before anything is built of it.
+The YAML is untrusted, so only the part that the format needs is accepted: a mapping of texts, and in it ``metadata``, a
+mapping of texts. Anchors, aliases and tags are refused before anything is built from them.
 """
 
 import re
@@ -34,18 +34,18 @@ _BARE: Final = late_pattern(rf"^({'|'.join(FIELDS[:-1])}):[ \t]+([^\"'>|\[{{&*!\
 
 
 class Frontmatter(Value):
-    """What a skill says of itself."""
+    """The frontmatter of a skill: its own claims."""
 
     name: str
     description: str
     license: str = ""
     compatibility: str = ""
     allowed_tools: str = ""
-    """Told on, and without any effect here: a file grants nothing."""
+    """Passed on without any effect here: a file grants nothing."""
     metadata: Mapping[str, str] = {}
 
     def as_written(self) -> dict[str, object]:
-        """The fields that it has, by their names in the file."""
+        """The fields that are present, by their names in the file."""
         fields = {
             "name": self.name,
             "description": self.description,
@@ -58,10 +58,10 @@ class Frontmatter(Value):
 
 
 def check_name(name: str) -> str:
-    """The name, where it is one.
+    """Check a skill's name, and return it.
 
     Raises:
-        Denied: It is none.
+        Denied: It is no valid name.
     """
     if len(name) > _LONGEST["name"] or _NAME.fullmatch(name) is None:
         raise Denied(
@@ -73,10 +73,10 @@ def check_name(name: str) -> str:
 
 
 def read_skill_md(text: str, directory: str) -> tuple[Frontmatter, str]:
-    """The frontmatter and what is below it, of the file in a directory of this name.
+    """Parse the file in a directory of this name: its frontmatter, and the body below.
 
     Raises:
-        Denied: It is no such file.
+        Denied: It is no valid ``SKILL.md``.
     """
     match = _HEAD.fullmatch(text.replace("\r\n", "\n"))
     if match is None:
@@ -96,18 +96,18 @@ def read_skill_md(text: str, directory: str) -> tuple[Frontmatter, str]:
 
 
 def write_skill_md(head: Frontmatter, body: str) -> str:
-    """The file of this frontmatter.
+    """The text of a ``SKILL.md``.
 
     Raises:
         Denied: A field is too long.
     """
-    _check_lengths(head.as_written())  # before seconds go into writing it
+    _check_lengths(head.as_written())  # a long text takes seconds to write
     written = yaml.safe_dump(head.as_written(), sort_keys=False, allow_unicode=True, width=100)
     return f"---\n{written}---\n\n{body.strip()}\n"
 
 
 def bad_skill(why: str, hint: str = "") -> Denied:
-    """The refusal of a directory that is no skill, or none that may be used."""
+    """The refusal of a directory that is no valid skill."""
     return Denied("bad_skill", f"This is no skill that can be used: {why}.", hint=hint)
 
 
@@ -121,7 +121,7 @@ def _read_fields(head: str) -> dict[str, object]:
     try:
         fields = _mapping_of(head)
     except yaml.YAMLError:
-        # Other clients take a colon in a text that is not quoted.
+        # Other clients accept a colon in an unquoted text.
         try:
             fields = _mapping_of(_BARE.sub(lambda bare: f"{bare[1]}: {_quote(bare[2])}", head))
         except yaml.YAMLError as error:
@@ -156,7 +156,7 @@ def _mapping_of(head: str) -> dict[str, object]:
 
 
 def _events(head: str) -> "Iterator[yaml.Event]":
-    """What the YAML says, piece by piece; refused where it wants more than text in mappings."""
+    """The events of the YAML; refused if it uses more than texts in mappings."""
     for number, event in enumerate(yaml.parse(head, Loader=yaml.CSafeLoader)):
         if number > _MOST_EVENTS:
             raise bad_skill(f"its frontmatter has more than {_MOST_EVENTS} parts")

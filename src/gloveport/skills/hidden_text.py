@@ -1,4 +1,4 @@
-"""Finds characters of a text that nobody sees: an instruction for a model can be written in them."""
+"""Finds invisible characters in a text: an instruction for a model can hide in them."""
 
 import unicodedata
 from typing import Final
@@ -11,9 +11,9 @@ _JOINER, _EMOJI_STYLE, _TEXT_STYLE = "\u200d", "\ufe0f", "\ufe0e"
 
 
 def find_hidden(text: str) -> str:
-    """What of a text does not show, as ``U+200B in line 3``; empty where all of it does.
+    """The invisible characters of a text, as ``U+200B in line 3``; empty if there are none.
 
-    The selector and the joiner of an emoji may stand where they make one of it: alone, behind a symbol.
+    The selector and the joiner of an emoji are allowed where they form one: alone, after a symbol.
     """
     for found in _HIDDEN.finditer(text):
         if not _is_of_emoji(text, found.start()):

@@ -1,9 +1,9 @@
-"""Parameters of a skill: constants of its program that are marked as such, and other values in their places.
+"""Parameters of a skill: finds the marked constants of its program, and replaces their values for a call.
 
     MONTH = 11  # parameter: which month
 
-A program with marked constants runs anywhere as it is. Here each call puts its own value into the place of a literal,
-as a literal of the language: a value never becomes code.
+A program with marked constants runs anywhere unchanged. Here each call replaces a literal by its own value, written as
+a literal of the language: a value never becomes code.
 """
 
 import ast
@@ -40,7 +40,7 @@ _HEADS: Final[Mapping[Language, re.Pattern[str]]] = {
     "javascript": re.compile(r"(?:export[ \t]+)?(?:const|let|var)[ \t]+([A-Za-z][A-Za-z0-9_]*)[ \t]*="),
     "shell": re.compile(r"(?:export[ \t]+)?([A-Za-z][A-Za-z0-9_]*)="),
 }
-"""What a marked line begins with. Each is tried once, at the beginning, and reads no character twice."""
+"""How a marked line begins, by language. Each is tried once, at the beginning, and reads no character twice."""
 
 _WORDLESS: Final = re.compile(r"[^A-Za-z0-9_]")
 _TYPES: Final[tuple[tuple[type, ParameterType], ...]] = (
@@ -85,7 +85,7 @@ def find_parameters(language: Language, code: str) -> Sequence[Marked]:
 def bind_arguments(
     language: Language, code: str, parameters: Sequence[Marked], arguments: Mapping[str, JsonValue]
 ) -> str:
-    """The program with these values in place of its own, which ``find_parameters`` has found.
+    """The program with these values in place of the literals that ``find_parameters`` has found.
 
     Raises:
         Denied: It has no such parameter, or a value has another type.
@@ -167,21 +167,21 @@ def _read_literal(language: Language, text: str) -> JsonValue:
     else:
         is_quoted = text[0] == text[-1] == "'" and len(text) > 1 and not {*text[1:-1]} & {*"'\\\""}
         value = text[1:-1] if is_quoted else json.loads(text)
-    # What is no JSON, such as a tuple, bytes or half of a pair of surrogates, is no value of a call.
+    # A call has JSON values only: no tuple, no bytes, no half of a surrogate pair.
     if value is None or json.loads(json.dumps(value, allow_nan=False, ensure_ascii=False).encode()) != value:
         raise ValueError(text)
     return value
 
 
 def _write_literal(language: Language, value: JsonValue) -> str:
-    """The value in the language. Of what a caller sends, letters, digits and ``_`` alone stand there as they are: so it
-    is no code either where the marked line stands in a comment, in a longer text or in a text that is evaluated.
+    """The value as a literal of the language. Of the caller's text only letters, digits and ``_`` stay unescaped: so it
+    can't become code, even if the marked line lies in a comment, in a longer text or in a text that is evaluated.
     """
     match language:
         case "python":
             return _write_python(value)
         case "typescript" | "javascript":
-            if isinstance(value, list | dict):  # as text: a key `__proto__` of a literal would be more than a key
+            if isinstance(value, list | dict):  # a literal with a key `__proto__` would set a prototype
                 return f"JSON.parse({_write_literal(language, json.dumps(value, allow_nan=False))})"
             if isinstance(value, str):
                 return f'"{_WORDLESS.sub(_escape_code_units, value)}"'

@@ -1,4 +1,4 @@
-"""Blocks of SEARCH and REPLACE, as CodeForge's clients write them: exact, and a character is only ever itself."""
+"""Parses and applies blocks of SEARCH and REPLACE, as CodeForge's clients write them; matches are exact."""
 
 import re
 from typing import Final, NamedTuple
@@ -8,7 +8,7 @@ from gloveport.policy.wording import quote_sent
 
 _SEARCH, _BETWEEN, _REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
 _MOST_BLOCKS: Final = 100
-"""Each looks through the whole program."""
+"""Each block searches the whole program."""
 
 _LINES: Final = re.compile(r"[^\n]*\n|[^\n]+")
 _SHAPE: Final = (
@@ -17,7 +17,7 @@ _SHAPE: Final = (
 
 
 class Block(NamedTuple):
-    """What is looked for, and what comes in its place. Both are whole lines."""
+    """The lines to find, and their replacement. Both are whole lines."""
 
     search: str
     replace: str
@@ -27,10 +27,10 @@ def parse_blocks(patch: str) -> tuple[Block, ...]:
     """The blocks of a patch, in order. Its lines may end in LF or CRLF.
 
     Raises:
-        Denied: It has another shape.
+        Denied: It is malformed.
     """
     blocks: list[Block] = []
-    parts: list[list[str]] = []  # of the block that is being read: what is searched for, and then what replaces it
+    parts: list[list[str]] = []  # of the current block: the searched lines, then their replacement
     for line in _LINES.findall(patch):
         word = line.rstrip("\r\n")
         if (word, len(parts)) in ((_SEARCH, 0), (_BETWEEN, 1)):
@@ -52,12 +52,12 @@ def parse_blocks(patch: str) -> tuple[Block, ...]:
 
 
 def apply_blocks(text: str, blocks: tuple[Block, ...]) -> str:
-    """The text with every block done, one after the other, or none.
+    """Apply all blocks, one after the other, or none.
 
-    A text with line ends of its own kind is found by a patch of the other, and keeps its own.
+    A patch with one kind of line ends matches a text with the other, which keeps its own.
 
     Raises:
-        Denied: What is searched for is not there, or more than once.
+        Denied: The searched lines are missing, or there more than once.
     """
     for number, block in enumerate(blocks, 1):
         search, replace = block

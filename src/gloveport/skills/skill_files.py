@@ -1,10 +1,10 @@
-"""A skill as Gloveport runs it: what its directory says, read and checked; and the directory of a new one.
+"""Parses and checks the files of a skill, and makes the files of a new one.
 
 SKILL.md                            for any client: what, when, and how to run it, with Gloveport or without
 scripts/main.py                     the program (.ts, .js, .sh)
-references/parameters.schema.json   what it takes
-references/grant.json               what it needs, of the policy that much at most
-references/examples.json            runs that worked
+references/parameters.schema.json   its parameters
+references/grant.json               the rights it needs, at most those of the policy
+references/examples.json            successful runs
 """
 
 import json
@@ -49,28 +49,28 @@ Parsed = TypeVar("Parsed")
 
 
 class Example(Value):
-    """A run of a skill that worked."""
+    """An example: a successful run of a skill."""
 
     arguments: Mapping[str, JsonValue] = {}
     files: Mapping[str, str] = {}
-    """What was in its directory, in base64 by relative paths."""
+    """Files in its working directory, in base64 by relative path."""
     value: JsonValue = None
     stdout: str = ""
-    """Empty where there is a value, and of what is long the beginning."""
+    """Empty if there is a value; long output is cut."""
     exact: bool = True
-    """Whether each run has this very result: it asked nobody. Else the result has the same shape."""
+    """Whether each run has this very result, since it used no rights. Else the result has the same shape."""
 
 
 class Skill(Struct, frozen=True, kw_only=True):
-    """A skill, read whole at one moment.
+    """A skill, read as a whole at one moment.
 
     Attributes:
         snapshot: All of its files.
-        head: What ``SKILL.md`` says at its beginning.
-        body: What it says below.
-        language: Of its program; None where it has none that can be run here.
+        head: The frontmatter of ``SKILL.md``.
+        body: The text below.
+        language: Language of its program; None if it has none that can be run here.
         code: That program.
-        marked: Its parameters, and where they stand in it.
+        marked: Its parameters, with their places in the program.
     """
 
     snapshot: Snapshot
@@ -84,26 +84,26 @@ class Skill(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """Its name, which is that of its directory."""
+        """Its name, the same as its directory's."""
         return self.head.name
 
     @property
     def parameters(self) -> Sequence[SkillParameter]:
-        """What it takes, in order."""
+        """Its parameters, in order."""
         return [one.parameter for one in self.marked]
 
     @property
     def version(self) -> int:
-        """Which version it is, as it says itself."""
+        """Its own claim of a version."""
         text = self.head.metadata.get(VERSION, "")
         return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 1
 
 
 def parse_skill(snapshot: Snapshot) -> Skill:
-    """What the files of a directory say.
+    """Parse the files of a skill's directory.
 
     Raises:
-        Denied: It is no skill, or one that contradicts itself.
+        Denied: It is no skill, or contradicts itself.
     """
     if len(snapshot.files.get(FILE, b"")) > MOST_BYTES:
         raise bad_skill(f"{FILE} has more than {MOST_BYTES} bytes")
@@ -139,7 +139,7 @@ def make_files(
     """The files of a new skill.
 
     Raises:
-        Denied: They would be none: the description is too long, a parameter is no literal.
+        Denied: They would be no valid skill: the description is too long, a parameter is no literal.
     """
     entry = f"scripts/main.{_SUFFIXES[language]}"
     metadata = {ENTRY: entry, LANGUAGE: language, SCHEMA: SCHEMA_FILE, GRANT: GRANT_FILE, VERSION: str(version)}
@@ -156,12 +156,12 @@ def make_files(
     if examples:
         listed = [example.model_dump(mode="json", exclude_defaults=True) for example in examples[:MOST_EXAMPLES]]
         files[EXAMPLES_FILE] = _as_json(listed)
-    parse_skill(Snapshot(name, files))  # what can't be read is not written
+    parse_skill(Snapshot(name, files))  # write nothing that can't be parsed
     return files
 
 
 def with_grant(skill: Skill, grant: SkillGrant, example: Example) -> dict[str, bytes]:
-    """The files of a skill with another grant, and the run that it was learned from as an example, as its next version.
+    """The files of a skill's next version, with another grant, and with the run that it was learned from as an example.
 
     Raises:
         Denied: It would be none.
@@ -181,7 +181,7 @@ def with_grant(skill: Skill, grant: SkillGrant, example: Example) -> dict[str, b
 
 
 def with_code(skill: Skill, code: str) -> dict[str, bytes]:
-    """The files of a skill with another program, as its next version. Its grant stays what it was.
+    """The files of a skill's next version, with another program and the same grant.
 
     Raises:
         Denied: It would be none.

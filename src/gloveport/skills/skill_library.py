@@ -1,6 +1,6 @@
-"""All skills that there are here: those that may be saved, and those that a workspace brings, which are only read.
+"""The library of all skills: the user's own, which can be saved, and those of a workspace, which are read-only.
 
-Of two with one name the own one counts: a repository that brings a skill can't stand in the place of an approved one.
+An own skill hides one of the same name: a repository can't replace an approved skill.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,7 +30,7 @@ _SMALL_BYTES: Final = 64 * 1024
 
 
 class KeptSkill(Struct, frozen=True, kw_only=True):
-    """A skill, and how it stands."""
+    """A skill, with its store and its record."""
 
     skill: "Skill"
     store: SkillStore
@@ -38,7 +38,7 @@ class KeptSkill(Struct, frozen=True, kw_only=True):
 
     @property
     def state(self) -> SkillState:
-        """How what was read just now stands."""
+        """The state of the skill as it was just read."""
         return self.record.state(self.skill.snapshot.sha256)
 
     @property
@@ -48,7 +48,7 @@ class KeptSkill(Struct, frozen=True, kw_only=True):
 
     @property
     def rights(self) -> SkillRights | None:
-        """What it runs under, where exactly this was approved."""
+        """Its rights, if exactly this version was approved."""
         sha256 = self.skill.snapshot.sha256
         approval = self.record.approval_of(sha256)
         if approval is None:
@@ -58,40 +58,40 @@ class KeptSkill(Struct, frozen=True, kw_only=True):
         )
 
     def is_shown_to(self, owner: str) -> bool:
-        """Whether a caller may know what it says: a candidate of another's holds what that one has done."""
+        """Whether a caller may see its contents: another caller's candidate shows what that caller has done."""
         return self.record.owner in ("", owner) or self.rights is not None
 
 
 @dataclass(frozen=True, kw_only=True)
 class SkillLibrary:
-    """The stores of one server or command, and what is known of what they hold.
+    """The skill stores of one server or command, with their records.
 
     Attributes:
         own: Where skills are saved.
-        others: Where they are only read.
-        records: What is known of them.
+        others: Read-only stores.
+        records: The records of all skills.
     """
 
     own: SkillStore
     records: SkillRecords
     others: tuple[SkillStore, ...] = ()
     _parsed: dict[str, "Skill"] = field(default_factory=dict, init=False, compare=False)
-    """What the last small ones say, by the digest of all that they are: to parse one takes as long as to read it."""
+    """Recently parsed small skills, by digest: parsing one takes as long as reading it."""
 
     _unchanged: dict[str, tuple[Fingerprint, "Skill"]] = field(default_factory=dict, init=False, compare=False)
-    """The last small ones of our own that ran, by their names."""
+    """Small own skills that ran recently, by name."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no skill at all, without a look at each."""
+        """Whether there is no skill at all, without looking at each."""
         return all(store.is_empty() for store in (self.own, *self.others))
 
     def find(self, name: str) -> KeptSkill:
-        """The skill of this name, all of it read now.
+        """Read the skill of this name as a whole.
 
         Raises:
-            Denied: There is none, or none that can be used.
-            ConfigError: What is known of it can't be read.
+            Denied: There is none, or it can't be used.
+            ConfigError: Its record can't be read.
         """
         check_name(name)
         for store in (self.own, *self.others):
@@ -101,8 +101,8 @@ class SkillLibrary:
         raise unknown_skill(name)
 
     def find_to_run(self, name: str) -> KeptSkill:
-        """As ``find``; and it is remembered for ``find_unchanged`` how it was."""
-        fingerprint = self.own.fingerprint(name)  # before it is read: what changes meanwhile has another
+        """As ``find``, and remember it for ``find_unchanged``."""
+        fingerprint = self.own.fingerprint(name)  # before it is read: a change meanwhile gives another fingerprint
         kept = self.find(name)
         if fingerprint is not None and kept.store is self.own and kept.skill.snapshot.bytes <= _SMALL_BYTES:
             _make_room(self._unchanged)
@@ -110,10 +110,10 @@ class SkillLibrary:
         return kept
 
     def find_unchanged(self, name: str) -> KeptSkill | None:
-        """The skill of this name as it was read before, where nothing of it has changed since. Takes little time.
+        """The skill of this name as it was read before, if nothing has changed since. Fast.
 
         Raises:
-            ConfigError: What is known of it can't be read.
+            ConfigError: Its record can't be read.
         """
         fingerprint, skill = self._unchanged.get(name, ((), None))
         if skill is None or not self.own.is_unchanged(name, fingerprint):
@@ -131,7 +131,7 @@ class SkillLibrary:
         return skill
 
     def places(self) -> Iterator[tuple[str, SkillStore]]:
-        """Every name that may be a skill's, with the store that counts for it, sorted."""
+        """Every name of a possible skill, with its store, sorted by name."""
         found: dict[str, SkillStore] = {}
         for store in (self.own, *self.others):
             for name in store.names():
@@ -139,10 +139,10 @@ class SkillLibrary:
         yield from sorted(found.items())
 
     def save(self, name: str, files: Mapping[str, bytes], *, owner: str, origin: str = "") -> KeptSkill:
-        """Keep a new skill. Nothing was ever approved of it.
+        """Save a new skill, without any approval.
 
         Raises:
-            Denied: There is one of this name, or it would be none.
+            Denied: There is a skill of this name, or this would be no valid skill.
             ConfigError: It can't be written.
         """
         if any(store.has(name) for store in self.others):
@@ -152,10 +152,10 @@ class SkillLibrary:
         return KeptSkill(skill=skill_files.parse_skill(snapshot), store=self.own, record=record)
 
     def replace(self, kept: KeptSkill, files: Mapping[str, bytes]) -> KeptSkill:
-        """Change a skill that is still as it was read.
+        """Change a skill, if it is still as it was read.
 
         Raises:
-            Denied: It is another by now, only read here, or would be none.
+            Denied: It has changed, is read-only, or would be no valid skill.
             ConfigError: It can't be written.
         """
         _require_writable(kept)
@@ -163,10 +163,10 @@ class SkillLibrary:
         return KeptSkill(skill=skill_files.parse_skill(snapshot), store=kept.store, record=kept.record)
 
     def remove(self, kept: KeptSkill) -> None:
-        """Remove a skill that is still as it was read, and what was approved of it.
+        """Remove a skill, if it is still as it was read, and its approval.
 
         Raises:
-            Denied: It is another by now, or only read here.
+            Denied: It has changed, or is read-only.
             ConfigError: It can't be removed.
         """
         _require_writable(kept)
@@ -174,7 +174,7 @@ class SkillLibrary:
         self.records.forget(kept.store.directory, kept.skill.name)
 
     def approve(self, kept: KeptSkill, *, uid: int, without_asking: bool) -> None:
-        """Approve what was read, which is what a person has seen.
+        """Approve the skill as it was read, which a person has seen.
 
         Raises:
             ConfigError: It can't be written down.
@@ -193,7 +193,7 @@ class SkillLibrary:
         self._change(kept, approval=None)
 
     def mark(self, kept: KeptSkill, why: str) -> None:
-        """Say that an example fails, or, without a reason, that none does.
+        """Record that an example fails, or, without a reason, that none does.
 
         Raises:
             ConfigError: It can't be written down.
@@ -205,12 +205,12 @@ class SkillLibrary:
 
 
 def _make_room(known: dict[str, Any]) -> None:
-    for oldest in [*known][: 1 - _MOST_PARSED]:  # another thread may do the same just now
+    for oldest in [*known][: 1 - _MOST_PARSED]:  # another thread may do the same now
         known.pop(oldest, None)
 
 
 def make_library(own: Path, records: Path, workspace: Path | None) -> SkillLibrary:
-    """The library of these directories; of a workspace its ``.agents/skills``."""
+    """The library of these directories, and of a workspace's ``.agents/skills``."""
     others: tuple[SkillStore, ...] = ()
     if workspace is not None:
         others = (SkillStore(directory=workspace / ".agents/skills", origin="the workspace", root=workspace),)

@@ -1,7 +1,7 @@
-"""What is known of skills besides what they say themselves: who saved each, where it comes from, what was approved.
+"""Records about skills, apart from their own claims: who saved each, where it comes from, its approval.
 
-This lies in the state directory, outside of all skills, so that none can speak for itself. An approval is of a digest:
-of any other bytes there is none.
+They lie in the state directory, outside of all skills, so that no skill can approve itself. An approval is for one
+digest, and for no other bytes.
 """
 
 import contextlib
@@ -22,40 +22,40 @@ from gloveport.openat2 import closing
 
 
 class Approval(Value):
-    """That a person has approved a skill as it was."""
+    """A person's approval of one version of a skill."""
 
     sha256: str
     without_asking: bool = False
-    """Whether a rule that asks is answered with yes by this, as well."""
+    """Whether the approval also answers yes where a rule asks."""
     uid: int
     at: AwareDatetime
 
 
 class Staleness(Value):
-    """That an example of a skill has failed."""
+    """A note that an example of one version of a skill has failed."""
 
     sha256: str
     why: str
 
 
 class SkillRecord(Value):
-    """What is known of one skill. ``SkillRecord()``: nothing."""
+    """The record of one skill. ``SkillRecord()`` is empty."""
 
     owner: str = ""
-    """Whose client has saved it; empty where no client has."""
+    """Owner of the client that saved it; empty if no client did."""
     origin: str = ""
     """Where it was imported from."""
     approval: Approval | None = None
     stale: Staleness | None = None
 
     def state(self, sha256: str) -> SkillState:
-        """How a skill with this digest stands."""
+        """The state of a skill with this digest."""
         if self.stale is not None and self.stale.sha256 == sha256:
             return "stale"
         return "approved" if self.approval_of(sha256) is not None else "candidate"
 
     def approval_of(self, sha256: str) -> Approval | None:
-        """The approval of exactly this; None where there is none."""
+        """The approval of exactly this digest, if there is one."""
         return self.approval if self.approval is not None and self.approval.sha256 == sha256 else None
 
 
@@ -65,13 +65,13 @@ class SkillRecords:
 
     directory: Path
     _addresses: dict[tuple[Path, int], str] = field(default_factory=dict, init=False, compare=False)
-    """Of stores, by their place and inode: to resolve the links of a path takes long."""
+    """Addresses of stores, by place and inode: resolving the links of a path takes long."""
 
     def get(self, place: Path, name: str) -> SkillRecord:
-        """Of the skill of this name in the store at this place.
+        """The record of the skill of this name in the store at this place.
 
         Raises:
-            ConfigError: It can't be read, or is none.
+            ConfigError: It can't be read, or is invalid.
         """
         path = self._path(place, name)
         try:
@@ -82,7 +82,7 @@ class SkillRecords:
             raise ConfigError(f"{path} can't be read", hint="remove it: the skill is a candidate then") from error
 
     def change(self, place: Path, name: str, make: Callable[[SkillRecord], SkillRecord]) -> SkillRecord:
-        """Keep another record, made from the one that there is, with nobody between. Returns it.
+        """Replace a record atomically by one made from it; returns the new one.
 
         Raises:
             ConfigError: It can't be read or written.
@@ -96,7 +96,7 @@ class SkillRecords:
         return record
 
     def forget(self, place: Path, name: str) -> None:
-        """Know nothing any more of a skill, which is gone.
+        """Remove the record of a skill that was removed.
 
         Raises:
             ConfigError: It can't be removed.
@@ -120,7 +120,7 @@ class SkillRecords:
             key = place, place.stat().st_ino
         except OSError:  # it is not there yet
             key = place, 0
-        if key not in self._addresses:  # one directory is one store, by whatever name a configuration calls it
+        if key not in self._addresses:  # one directory is one store, whatever path a configuration uses
             self._addresses[key] = hashlib.sha256(os.fsencode(os.path.realpath(place))).hexdigest()[:16]
         return self.directory / f"{name}.{self._addresses[key]}.json"
 

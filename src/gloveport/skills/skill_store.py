@@ -1,8 +1,8 @@
-"""A directory of skills on the disk: listed, read, and changed whole or not at all, by one writer at a time.
+"""A directory of skills on the disk: lists, reads and changes them, each atomically, with one writer at a time.
 
-A save writes a new directory beside the others, has it on the disk, and then exchanges it with the one of the name, in
-one system call. Who reads meanwhile has opened the old one or the new one. What a save that was killed has left is
-cleared away by the next.
+A save writes a new directory beside the others, syncs it to the disk, and then exchanges it with the skill's in one
+system call. A concurrent reader has opened the old one or the new one. Leftovers of a killed save are cleared by the
+next save.
 """
 
 import contextlib
@@ -34,10 +34,10 @@ from gloveport.skills.snapshot import (
 )
 
 MOST_SKILLS: Final = 20_000
-"""That are saved in one directory; and of those that somebody else has put there no more are listed."""
+"""The most skills that are saved in one directory, and that are listed from it, whoever put them there."""
 
 MOST_STORED_BYTES: Final = 1 << 30
-"""Of all that are saved in one directory: clients save them, who must not fill the disk."""
+"""Of all saved skills in one directory: clients save them, and must not fill the disk."""
 
 _MOST_ENTRIES: Final = 4 * MOST_SKILLS
 _LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -50,10 +50,10 @@ class SkillStore(Struct, frozen=True, kw_only=True):
     """The skills of one directory.
 
     Attributes:
-        directory: Where they are; need not be there.
-        origin: Where that is, in words for a person and a model.
+        directory: Their directory, which need not exist.
+        origin: Where it is, in words for a person and a model.
         writable: Whether skills may be saved here.
-        root: A directory above it from which no link is followed: what lies below is not the owner's alone.
+        root: A directory above it, below which no link is followed: others than the owner write there.
     """
 
     directory: Path
@@ -62,7 +62,7 @@ class SkillStore(Struct, frozen=True, kw_only=True):
     root: Path | None = None
 
     def names(self) -> list[str]:
-        """Names of what may be skills, sorted; of very many some."""
+        """Names of possible skills, sorted; only some of very many."""
         with contextlib.suppress(OSError), self._open() as directory, os.scandir(directory) as found:
             entries = islice(found, _MOST_ENTRIES)
             named = (one.name for one in entries if _is_name(one.name) and one.is_dir(follow_symlinks=False))
@@ -70,7 +70,7 @@ class SkillStore(Struct, frozen=True, kw_only=True):
         return []
 
     def is_empty(self) -> bool:
-        """Whether there is none, without a look at all of them."""
+        """Whether there is no skill, without looking at all."""
         try:
             os.stat(self.directory)  # noqa: PTH116 - on the way of each run, and most hosts have none
         except OSError:
@@ -80,10 +80,10 @@ class SkillStore(Struct, frozen=True, kw_only=True):
         return True
 
     def read(self, name: str) -> Snapshot:
-        """Read one.
+        """Read a skill.
 
         Raises:
-            Denied: There is none of this name, or it is none that can be used.
+            Denied: There is none of this name, or it can't be used.
         """
         check_name(name)
         with contextlib.suppress(OSError), self._open() as directory:
@@ -97,7 +97,7 @@ class SkillStore(Struct, frozen=True, kw_only=True):
         return None
 
     def is_unchanged(self, name: str, fingerprint: Fingerprint) -> bool:
-        """Whether a skill is as it was when it had this fingerprint. Takes little time."""
+        """Whether a skill still has this fingerprint. Fast."""
         place = f"{self.directory}/{name}"
         try:
             for path, *before in fingerprint:
@@ -109,13 +109,13 @@ class SkillStore(Struct, frozen=True, kw_only=True):
         return True
 
     def has(self, name: str) -> bool:
-        """Whether there may be one of this name."""
+        """Whether there may be a skill of this name."""
         with contextlib.suppress(OSError), self._open() as directory:
             return _is_name(name) and stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
         return False
 
     def stamps(self, names: Iterable[str] | None = None) -> dict[str, tuple[int, int, int]]:
-        """Of each skill, or of these, what changes when its ``SKILL.md`` does."""
+        """A stamp of each skill, or of these, which changes with its ``SKILL.md``."""
         stamps: dict[str, tuple[int, int, int]] = {}
         wanted = self.names() if names is None else names
         with contextlib.suppress(OSError), self._open() as directory:
@@ -126,7 +126,7 @@ class SkillStore(Struct, frozen=True, kw_only=True):
         return stamps
 
     def change_time(self) -> int:
-        """When a skill last came or went, or was saved anew: nanoseconds of the directory; 0 where there is none."""
+        """When a skill was last added, removed or saved: the directory's time in nanoseconds; 0 if there is none."""
         with contextlib.suppress(OSError), self._open() as directory:
             return os.fstat(directory).st_mtime_ns
         return 0
@@ -143,7 +143,7 @@ class SkillStore(Struct, frozen=True, kw_only=True):
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[int]:
-        """Hold the directory alone. Who comes later waits.
+        """Lock the directory. Later callers wait.
 
         Raises:
             ConfigError: It can't be written.
@@ -161,15 +161,15 @@ class SkillStore(Struct, frozen=True, kw_only=True):
             yield directory
 
     def save(self, name: str, files: Mapping[str, bytes], *, instead_of: str | None = None) -> Snapshot:
-        """Write a skill, whole or not at all.
+        """Write a skill atomically.
 
         Args:
-            name: What it is called.
-            files: All that its directory will hold.
-            instead_of: Digest of what is there now; None where nothing may be.
+            name: Its name.
+            files: All files of its directory.
+            instead_of: Digest of the present skill, which is replaced; None if there may be none.
 
         Raises:
-            Denied: There is something else by now, or too much altogether; or they would be no skill.
+            Denied: Another skill is there by now, all are too large together, or these files are no valid skill.
             ConfigError: It can't be written.
         """
         check_name(name)
@@ -191,10 +191,10 @@ class SkillStore(Struct, frozen=True, kw_only=True):
         return Snapshot(name, dict(files))
 
     def remove(self, name: str, *, sha256: str) -> None:
-        """Remove a skill that is still this.
+        """Remove a skill, if it still has this digest.
 
         Raises:
-            Denied: It is another by now, or gone.
+            Denied: It has changed, or is gone.
             ConfigError: It can't be removed.
         """
         with self.lock() as directory:
@@ -225,7 +225,7 @@ class SkillStore(Struct, frozen=True, kw_only=True):
         if is_new and number >= MOST_SKILLS:
             raise Denied("too_many_skills", f"There are {MOST_SKILLS} skills.", hint="Delete some.")
         if (number + 1) * MOST_BYTES <= MOST_STORED_BYTES:
-            return  # however large they are: there is no need to look
+            return  # few skills can't be too large
         if _count_bytes(directory) + sum(map(len, files.values())) > MOST_STORED_BYTES:
             raise Denied("skills_too_large", f"All skills have {MOST_STORED_BYTES} bytes at most.", hint="Delete some.")
 
@@ -269,7 +269,7 @@ def _write_tree(directory: int, name: str, files: Mapping[str, bytes]) -> None:
 def _put(directory: int, hidden: str, name: str, *, replaces: bool) -> None:
     if rename(directory, hidden, name, EXCHANGE if replaces else NOREPLACE):
         return
-    if replaces:  # a network file system: for a moment there is none of this name
+    if replaces:  # a network file system: for a moment there is no skill of this name
         aside = f".gloveport-{secrets.token_hex(8)}"
         os.rename(name, aside, src_dir_fd=directory, dst_dir_fd=directory)
         os.rename(hidden, name, src_dir_fd=directory, dst_dir_fd=directory)

@@ -1,7 +1,8 @@
-"""Reads the directory of a skill once, whole and within bounds: what is hashed is what is shown, approved and run.
+"""Reads the directory of a skill once, as a whole and within bounds: the hashed bytes are those shown, approved and
+run.
 
-The directory may be anybody's. Nothing in it is opened by following a link, nothing that would wait, and no path is
-looked at twice. A link, a device or a FIFO anywhere in it makes it no skill.
+The directory may be hostile. No link in it is followed, nothing is opened that could block, and no path is looked up
+twice. A link, a device or a FIFO anywhere in it makes it an invalid skill.
 """
 
 import errno
@@ -24,10 +25,10 @@ from gloveport.untrusted_text import is_visible, one_line
 
 MOST_FILES: Final = 256
 MOST_BYTES: Final = 4 << 20
-"""Of all files together."""
+"""The most bytes of all files together."""
 
 Fingerprint: TypeAlias = tuple[tuple[str, int, int, int], ...]
-"""Path, inode, size and time of the last change of each file and directory."""
+"""Path, inode, size and change time of each file and directory."""
 
 _CONTROL: Final = late_pattern(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 _SETTLED_NS: Final = 2_000_000_000
@@ -39,7 +40,7 @@ _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_
 
 
 class Snapshot(Struct, frozen=True, dict=True):
-    """The files of a skill at one moment, by their paths in its directory."""
+    """The files of a skill at one moment, by their path in its directory."""
 
     name: str
     files: Mapping[str, bytes]
@@ -56,7 +57,7 @@ class Snapshot(Struct, frozen=True, dict=True):
 
     @cached_property
     def sha256(self) -> str:
-        """Digest of all of it: of the names and the contents of every file. What is approved is this."""
+        """Digest of the name and the content of every file. Approvals are for this digest."""
         listed = "".join(f"{digest} {path}\n" for path, digest in self.digests.items())
         return hashlib.sha256(f"{self.name}\n{listed}".encode()).hexdigest()
 
@@ -64,7 +65,7 @@ class Snapshot(Struct, frozen=True, dict=True):
         """A file as text.
 
         Raises:
-            Denied: It is not there, or no text in UTF-8.
+            Denied: It is missing, or no UTF-8 text.
         """
         data = self.files.get(path)
         if data is None:
@@ -78,10 +79,10 @@ class Snapshot(Struct, frozen=True, dict=True):
 
 
 def read_snapshot(root: int, name: str) -> Snapshot:
-    """Read the skill of this name, which has been checked, below an open directory.
+    """Read the skill of this (checked) name below an open directory.
 
     Raises:
-        Denied: There is none, or it is none that can be used.
+        Denied: There is none, or it can't be used.
     """
     try:
         directory = open_beneath(root, os.fsencode(name), _LIST)
@@ -99,10 +100,10 @@ def read_snapshot(root: int, name: str) -> Snapshot:
 
 
 def read_fingerprint(root: int, name: str) -> Fingerprint | None:
-    """What is another when anything of a skill may be, without reading it; None where that can't be told.
+    """A fingerprint that changes whenever a skill may have changed, without reading it; None if that can't be told.
 
-    The kernel sets the time of a change, which nobody else can. But two changes of one moment have one time: of what
-    has changed just now there is none.
+    The kernel sets the change time, and nobody else can. But two changes at one moment have the same time, so a skill
+    that has just changed has no fingerprint.
     """
     found: list[tuple[str, int, int, int]] = []
     try:
@@ -116,10 +117,10 @@ def read_fingerprint(root: int, name: str) -> Fingerprint | None:
 
 
 def check_files(files: Mapping[str, bytes]) -> None:
-    """Refuse what would be no skill when it is read.
+    """Refuse files that could not be read back as a skill.
 
     Raises:
-        Denied: It is so.
+        Denied: They could not.
     """
     if len(files) > MOST_FILES or sum(map(len, files.values())) > MOST_BYTES:
         raise bad_skill(f"it has more than {MOST_FILES} files or {MOST_BYTES} bytes")
@@ -130,7 +131,7 @@ def check_files(files: Mapping[str, bytes]) -> None:
 
 
 def unknown_skill(name: str) -> Denied:
-    """The refusal where there is no skill of a name."""
+    """The refusal of an unknown skill's name."""
     return Denied("unknown_skill", f"There is no skill {name!a}.", hint="See `gloveport skills list`.")
 
 
@@ -173,7 +174,7 @@ def _read_directory(directory: int, above: str, files: dict[str, bytes], depth: 
 
 def _read_file(directory: int, name: str, room: int) -> bytes:
     with closing(open_beneath(directory, os.fsencode(name), _READ)) as descriptor:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # it is another by now
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # another file lies there by now
             raise bad_skill(f"{one_line(name, _SHOWN)} is no file")
         with open(descriptor, "rb", closefd=False) as file:
             data = file.read(room + 1)
@@ -188,7 +189,7 @@ def _check_file_name(name: str) -> None:
 
 
 def _check_text(path: str, data: bytes) -> None:
-    """Refuse a text in which something does not show. Controls may stand where no text is, behind a NUL or before."""
+    """Refuse a text with invisible characters. A file with a NUL is no text: its control characters are allowed."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
