@@ -1,5 +1,5 @@
 """Isolation backends and their mechanisms.
 
 Imports between the subpackages point down: ``detection``, ``pool``, ``launch``, ``run``, ``cgroups``, ``reaper`` and
-``seccomp``. ``base`` is what a backend offers, ``plan`` what it builds.
+``seccomp``. ``base`` is the interface of a backend, ``plan`` its input.
 """

@@ -16,16 +16,16 @@ from gloveport.sandbox.plan import Plan
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """What a backend saw of one run. ``report``, and an exit code that came with it, are the guest's word."""
+    """The outcome of one run, as the backend saw it. ``report``, and an exit code in it, are the guest's claims."""
 
     exit_code: int | None
-    """Exit code of the sandbox: 128 + signal number when the program died by one. None when it was killed by us."""
+    """Exit code of the sandbox: 128 + signal number if a signal killed the program. None if we killed it."""
 
     signal: int | None = None
-    """The signal that the program died by, where that is known."""
+    """The signal that killed the program, if known."""
 
     left_behind: int = 0
-    """About how many processes the program has left, which were ended; 0 where nobody knows."""
+    """Roughly how many processes the program left behind, which were killed; 0 if unknown."""
 
     killed_by: LimitName | None
     """The limit for which the whole sandbox was killed."""
@@ -35,17 +35,17 @@ class Outcome(Struct, frozen=True, kw_only=True):
     cpu_seconds: float | None
     peak_memory_bytes: int | None
     refused_forks: int | None
-    """How often the kernel refused a new process for the limit's sake; None where no cgroup counts it."""
+    """How often the kernel refused a new process because of the limit; None if no cgroup counts it."""
 
     is_out_full: bool = False
     """Whether there is no room left in ``OUT``."""
 
     session: JsonValue = None
-    """Of a call of a session: all that its supervisor answered. None where it gave no answer, and is gone."""
+    """In a call of a session: the supervisor's whole answer. None if it gave none, and is gone."""
 
 
 class Sink(Protocol):
-    """Where the bytes of one stream of a program go, as they come."""
+    """Receives the bytes of one stream of a program, as they come."""
 
     def write(self, data: bytes) -> None:
         """Take the next bytes."""
@@ -55,15 +55,17 @@ class Sink(Protocol):
 
 
 class IsolationReport(Value):
-    """What the first process of a sandbox finds in force, as its kernel tells it, before any program is there."""
+    """The isolation in force in a sandbox: its first process reports it from the kernel, before any program is
+    there.
+    """
 
     mounts: tuple[tuple[int, int], ...] = ()
-    """Device and inode of what lies at each target of the plan's binds. What a fork server forks tells of none: it has
-    those of the fork server, which has told them.
+    """Device and inode at each target of the plan's binds. Forked sandboxes report none: they have the mounts that the
+    fork server has reported.
     """
 
     landlock: int
-    """Landlock ABI; 0 where there is none."""
+    """Landlock ABI; 0 if there is none."""
 
     seccomp: bool
     no_new_privs: bool
@@ -71,17 +73,17 @@ class IsolationReport(Value):
 
 
 class ExitStatus(NamedTuple):
-    """How a program has ended, as far as its sandbox knows."""
+    """How a program ended, as far as its sandbox knows."""
 
     code: int | None
-    """Its exit code, or the negative signal that ended it; None if nobody knows."""
+    """Its exit code, or the negative signal that ended it; None if unknown."""
 
     left_behind: int = 0
-    """About how many processes it has left; 0 where nobody knows."""
+    """Roughly how many processes it left behind; 0 if unknown."""
 
 
 class Directories(NamedTuple):
-    """Descriptors of directories of a sandbox: they lead there also when all of its processes are dead."""
+    """Descriptors of a sandbox's directories: they stay valid when all of its processes are dead."""
 
     out: int
     """``model.OUT``."""
@@ -98,7 +100,7 @@ class Child(Protocol):
 
     @property
     def walls(self) -> IsolationReport:
-        """What is in force in it."""
+        """The isolation in force in it."""
 
     @property
     def doors(self) -> tuple[socket.socket, ...]:
@@ -110,15 +112,15 @@ class Child(Protocol):
 
     @property
     def placeholders(self) -> Mapping[str, str]:
-        """What each of the plan's ``placeholders`` holds in it."""
+        """The value of each of the plan's ``placeholders`` in it."""
 
     @property
     def uid(self) -> int | None:
-        """The host's uid of its programs, where that is not ours."""
+        """The host's uid of its programs, if not ours."""
 
     @property
     def directories(self) -> Directories:
-        """Where it is written into and read from by the host. They close with the child."""
+        """The directories that the host writes to and reads from. They close with the child."""
 
     async def wait_dead(self) -> None:
         """Kill what is left of it, and return when all of its processes are dead."""
@@ -135,19 +137,19 @@ class Child(Protocol):
     ) -> Outcome:
         """Run the program to its end, or to the limit it hits. Called once, by the engine.
 
-        ``stdout``, ``stderr``: None where whoever has the console reads them, also after this has returned.
+        ``stdout``, ``stderr``: None if the owner of the console reads them, even after this has returned.
 
-        ``clock``: what the wall-clock limit is counted by, from now; whoever has it may stop it for a while.
-        ``on_console``: gets what one has in hand of the program when it has begun; without it, it reads nothing.
+        ``clock``: counts the wall-clock limit, from now; its other holders may pause it. ``on_console``: gets the
+        program's console when it has begun; without it, the program has an empty input.
 
         A cancelled call leaves the killing to the context the child came from.
         """
 
     async def why_stale(self) -> str:
-        """Why nothing more may run in it, though it lives; empty while something may."""
+        """Why nothing more may run in it although it lives; empty if more may run."""
 
     async def begin_session(self, program: Program) -> "ChildSession":
-        """Have a session's supervisor in it, instead of one program. Called once, by the engine.
+        """Start a session's supervisor in it, instead of one program. Called once, by the engine.
 
         Raises:
             SandboxError: It has died.
@@ -155,7 +157,7 @@ class Child(Protocol):
 
 
 class ChildSession(Protocol):
-    """A session in a sandbox: its calls, one at a time, and what comes between them."""
+    """A session in a sandbox: its calls, one at a time, and its output between them."""
 
     async def call(
         self,
@@ -170,35 +172,34 @@ class ChildSession(Protocol):
     ) -> Outcome:
         """One call of a session. A limit, or cancelling this, interrupts it, then kills its interpreter alone.
 
-        ``on_answer``: gets what its supervisor says, None where it has died, also when this is cancelled.
-
-        Where the outcome has no ``session``, the sandbox is dead.
+        ``on_answer``: gets the supervisor's answer, None if the supervisor has died; also called on cancellation. If
+        the outcome has no ``session``, the sandbox is dead.
         """
 
     def interrupt(self) -> None:
-        """Interrupt the call that goes on, if one does, as a limit would."""
+        """Interrupt the running call, if there is one, as a limit would."""
 
     async def idle(self, stdout: Sink, stderr: Sink, seconds: float) -> bool:
-        """Between calls of a session: take what is written, for so long. False where it has died; may be cancelled."""
+        """Between calls of a session: collect output, for so long. False if the session has died; may be cancelled."""
 
     def end_idle(self) -> None:
-        """Let ``idle`` return soon: a call comes."""
+        """Make ``idle`` return soon, for a call."""
 
     def pause_idle(self) -> bool:
-        """The same for a call that comes now: ``idle`` does nothing until ``resume_idle``, and then returns.
+        """The same, at once: ``idle`` does nothing until ``resume_idle``, and then returns.
 
-        False where it is doing something, or nobody waits in it.
+        False if it is busy, or no task waits in it.
         """
 
     def resume_idle(self) -> None:
-        """Let an ``idle`` that was paused return: the call is over."""
+        """Let a paused ``idle`` return: the call is over."""
 
 
 class Sandbox(Protocol):
     """An isolation backend."""
 
     def start(self, plan: Plan) -> AbstractAsyncContextManager[Child]:
-        """Build the sandbox; on leaving, kill whatever is left of it and wait until nothing is.
+        """Build the sandbox; on leaving, kill all that is left of it, and wait until it is dead.
 
         Raises:
             SandboxError: A wall of the plan can't be built on this host.

@@ -1,6 +1,5 @@
-"""The wall clock of one run, which stands still while the run waits for a person.
-
-That of a skill which a program has called stops the program's as well, for that one waits too.
+"""The wall clock of one run, which is paused while the run waits for a person. Pausing a called skill's clock pauses
+the calling program's too, since that program waits as well.
 """
 
 import contextlib
@@ -11,7 +10,7 @@ from msgspec import Struct
 
 
 class Clock(Struct, kw_only=True):
-    """Counts from when it was made, or started anew.
+    """Counts since it was made or restarted.
 
     Attributes:
         now: Seconds of a clock that does not jump.
@@ -22,7 +21,7 @@ class Clock(Struct, kw_only=True):
     outer: "Clock | None" = None
     _started: float = 0.0
     _stood: float = 0.0
-    """Seconds for which it stood, up to the last time that it went on."""
+    """Seconds of all pauses that have ended."""
     _stopped: float | None = None
     _stops: int = 0
 
@@ -35,18 +34,18 @@ class Clock(Struct, kw_only=True):
 
     @property
     def seconds(self) -> float:
-        """What it has counted."""
+        """Seconds counted so far."""
         now = self.now() if self._stopped is None else self._stopped
         return now - self._started - self._stood
 
     @property
     def is_paused(self) -> bool:
-        """Whether it stands still just now."""
+        """Whether it is paused now."""
         return self._stopped is not None
 
     @contextlib.contextmanager
     def pause(self) -> Iterator[None]:
-        """Stand still inside the context. Several may be inside at a time: it goes on when the last has left."""
+        """Pause it inside the context. Contexts may overlap: it continues when the last is left."""
         if not self._stops:
             self._stopped = self.now()
         self._stops += 1

@@ -1,4 +1,4 @@
-"""Sockets by which the host connects to what listens in a sandbox: in its network namespace, and nobody's inside."""
+"""Sockets by which the host connects to ports of a sandbox: in its network namespace, but held by no process inside."""
 
 import errno
 import os
@@ -11,26 +11,26 @@ from gloveport.errors import GuestError
 
 
 class Connectors(Struct, eq=False):
-    """Those of one sandbox. There are many, and most sandboxes end before anybody connects to anything: so what has
-    come is looked at when it is first wanted.
+    """The connectors of one sandbox. There are many, and most sandboxes end before anybody connects: so the received
+    descriptors are checked on first use.
 
     Attributes:
-        families: What has to have come, in this order.
-        is_closed: Whether the sandbox has gone, or something else has come.
+        families: The expected address families, in order.
+        is_closed: Whether the sandbox has gone, or other descriptors came.
     """
 
     families: Sequence[int]
     _descriptors: list[int]
-    """Of those that were not looked at."""
+    """Descriptors that are not checked yet."""
 
     _sockets: list[socket.socket] = field(default_factory=list)
     is_closed: bool = False
 
     def open(self) -> Sequence[socket.socket]:
-        """All of them, not connected. They don't block, and close with the sandbox.
+        """All connectors, unconnected. They don't block, and close with the sandbox.
 
         Raises:
-            GuestError: Something else has come.
+            GuestError: Other descriptors came.
         """
         try:
             while self._descriptors:
@@ -44,7 +44,7 @@ class Connectors(Struct, eq=False):
         return self._sockets
 
     def close(self) -> None:
-        """Close them."""
+        """Close all connectors."""
         self.is_closed = True
         for number in self._descriptors:
             os.close(number)
@@ -54,7 +54,7 @@ class Connectors(Struct, eq=False):
 
 
 def _require_unused(connector: socket.socket, family: int) -> None:
-    """Raise OSError where it is of another kind, listens or is bound."""
+    """Raise OSError if it is of another kind, listens or is bound."""
     is_listening = connector.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
     kind = connector.family, connector.type
     if kind != (family, socket.SOCK_STREAM) or is_listening or connector.getsockname()[1] != 0:

@@ -1,4 +1,4 @@
-"""Controls a running program: its standard input or its terminal, and signals to it."""
+"""Controls a running program: its standard input or terminal, and signals to it."""
 
 import contextlib
 import fcntl
@@ -15,15 +15,15 @@ _PROCESS_GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, since Linux 6.9
 
 
 class Console(Struct, eq=False, kw_only=True):
-    """The near end of one program.
+    """The host's end of one program.
 
     Attributes:
-        input: What it reads comes from here. It does not block.
-        output: What it writes comes here, for whoever runs it without a sink. It does not block.
-        errors: The same of what it writes to standard error; nothing where it has a terminal.
-        stops: Readable when the program was stopped, where it is a person's.
+        input: The program reads what is written here. It does not block.
+        output: The program's output, if it runs without a sink. It does not block.
+        errors: Likewise its standard error; None if it has a terminal.
+        stops: Readable when a person's program was stopped.
         process: Process descriptor of its first process.
-        is_terminal: Whether ``input`` is its terminal, by which it is read as well.
+        is_terminal: Whether ``input`` is its terminal, from which its output is read too.
     """
 
     input: FileIO
@@ -35,7 +35,7 @@ class Console(Struct, eq=False, kw_only=True):
     _turn: "anyio.Lock" = field(default_factory=lambda: anyio.Lock())  # noqa: PLW0108 - not before it is needed
 
     async def write(self, data: bytes) -> None:
-        """Have it read this. Waits where it reads slowly; what others write comes before or after.
+        """Write to its input. Waits if it reads slowly; concurrent writes do not mix.
 
         Raises:
             BrokenPipeError: It reads nothing more.
@@ -52,16 +52,16 @@ class Console(Struct, eq=False, kw_only=True):
                         await anyio.wait_writable(self.input)
                     except anyio.ClosedResourceError as error:  # it was closed meanwhile
                         raise BrokenPipeError from error
-                except OSError as error:  # a terminal that nobody has open says EIO
+                except OSError as error:  # EIO: no process has the terminal open
                     raise BrokenPipeError from error
 
     def close_input(self) -> None:
-        """Let it read the end. Of a terminal one writes the character that says so."""
+        """Close its input. A terminal stays open: its end is a character that is written to it."""
         if not self.is_terminal:
             close(self.input)
 
     def signal(self, number: int) -> None:
-        """Send a signal to its process group; to its first process alone where the kernel knows no better."""
+        """Send a signal to its process group, or only to its first process on older kernels."""
         with contextlib.suppress(ProcessLookupError):
             try:
                 signal.pidfd_send_signal(self.process.fileno(), number, None, _PROCESS_GROUP)
@@ -71,14 +71,14 @@ class Console(Struct, eq=False, kw_only=True):
                 signal.pidfd_send_signal(self.process.fileno(), number)
 
     def resize(self, rows: int, columns: int) -> None:
-        """Give its terminal another size, of which it is told."""
+        """Resize its terminal, which notifies the program."""
         if self.is_terminal:
             fcntl.ioctl(self.input, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 
 def close(file: FileIO) -> None:
-    """Close what somebody may wait for: they are told. Else the event loop would take the next file for it that gets
-    the same number, and that would fail.
+    """Close a file on which a task may wait: the task is notified. Else the event loop would mistake the next file with
+    the same number for it, and fail.
     """
     if not file.closed:
         anyio.notify_closing(file)

@@ -31,18 +31,19 @@ from gloveport.model.constraints import Constraints
 from gloveport.model.reading import CheckedValue
 
 _SHARED_MEMORY_BYTES = 16 * MIB
-"""Where no cgroup counts what lies there, which is memory: beside the program's own."""
+"""Size of ``/dev/shm`` if no cgroup counts it: memory besides the program's own."""
 _FEW_HEAPS = {"MALLOC_ARENA_MAX": "2"}
-"""Where no cgroup counts memory, addresses are limited: the C library would reserve 64 MiB of them for each of up to
-eight heaps for each processor, and Java not start in 4 GiB."""
+"""Without a cgroup for memory, the address space is limited: the C library would reserve 64 MiB of it for each of up to
+eight heaps per processor, and Java would not start in 4 GiB.
+"""
 _PRIVATE_BYTES = 8 * MIB
 _PROCESS_MARGIN = 16
 _HOSTNAME = "gloveport"
 MOST_CONNECTORS = 16
 _MOST_DOORS = 253 - MOST_CONNECTORS  # descriptors in one message of the kernel's (SCM_MAX_FD)
-# Of each network namespace, below /proc/sys. Memberships in multicast groups are torn down under a lock of the
-# whole host. What waits in a connection that nobody has accepted is counted by no cgroup: so few may wait, and little
-# in each. Connections that wait for their time-out are taken down one by one with their namespace.
+# Of each network namespace, below /proc/sys. Memberships in multicast groups are torn down under a lock of the whole
+# host. No cgroup counts data in a connection that is not accepted yet: so few connections may wait, with little data
+# each. Connections that wait for their time-out are taken down one by one with their namespace.
 _SYSCTLS = {
     "net/ipv4/igmp_max_memberships": "0",
     "net/core/somaxconn": "128",
@@ -51,8 +52,8 @@ _SYSCTLS = {
     "net/ipv4/tcp_max_tw_buckets": "4096",
 }
 
-# Of each namespace of System V objects, which only programs have that write to a workspace. Bytes and pages of shared
-# memory are bounded as those of /dev/shm.
+# Limits of each namespace of System V objects; only programs that write to a workspace have such objects. Bytes and
+# pages of shared memory are bounded as those of /dev/shm.
 _SEMAPHORES = "250 4096 100 64"  # in a set, in all, of a call, and how many sets
 _MOST_SEGMENTS = 64
 _PAGE_BYTES = 4096
@@ -61,8 +62,9 @@ Access: TypeAlias = Literal["read", "run", "write", "write files", "device"]
 
 
 Kept: TypeAlias = tuple[str, Literal["pinned", "read-only"]] | tuple[str, Literal["copied"], str]
-"""Path, inside, of what is kept in a directory that programs may write: it can't be replaced, or not written either; or
-programs see a copy of it in its place, with this text, each character of which is a byte."""
+"""A protected path inside of a directory that programs may write: it can't be replaced, or not written either; or
+programs see a copy in its place, with this text, one character for each byte.
+"""
 
 
 class Tmpfs(Value):
@@ -78,7 +80,7 @@ class TextFile(Value):
     path: str
     text: str
     is_base64: bool = False
-    """Whether the text stands for bytes that are none."""
+    """Whether the text is base64 of bytes that are no text."""
 
 
 Door: TypeAlias = tuple[str, Annotated[int, Constraints(ge=1, le=65535)]]
@@ -86,32 +88,32 @@ Door: TypeAlias = tuple[str, Annotated[int, Constraints(ge=1, le=65535)]]
 
 
 class Network(CheckedValue):
-    """What a sandbox has of a network besides its own loopback. ``Network()`` is none."""
+    """The network of a sandbox besides its own loopback. ``Network()`` has nothing."""
 
     hosts: Mapping[
         Annotated[str, Constraints(pattern=r"^[^\s#]+$")], Annotated[str, Constraints(pattern=r"^[0-9.]+$")]
     ] = {}
-    """Which of its loopback addresses a canonical name stands for; names of the sandbox itself are left out."""
+    """The loopback address of each canonical name; without the sandbox's own names."""
 
     doors: Annotated[tuple[Door, ...], Constraints(max_length=_MOST_DOORS)] = ()
-    """Where the host listens inside."""
+    """Addresses where the host listens inside."""
 
     connectors: Annotated[tuple[int, ...], Constraints(max_length=MOST_CONNECTORS)] = ()
-    """Address families of sockets by which it connects to what listens there."""
+    """Address families of sockets by which the host connects to ports inside."""
 
     env: Mapping[str, str] = {}
     path: tuple[str, ...] = ()
-    """Directories of commands that come before the system's."""
+    """Directories of commands that precede the system's."""
 
     files: tuple[TextFile, ...] = ()
     """Below /etc, where programs may read."""
 
     placeholders: tuple[str, ...] = ()
-    """Names of environment variables that hold a random text in each sandbox."""
+    """Environment variables with a random value in each sandbox."""
 
 
 class System(Value):
-    """What every sandbox takes from the host, whatever runs in it."""
+    """What every sandbox takes from the host, whatever program runs in it."""
 
     binds: tuple[Mount, ...]
     """System directories, the guest files, and what the init process's interpreter needs."""
@@ -120,11 +122,11 @@ class System(Value):
     """Python packages besides the interpreter's own."""
 
     env: Mapping[str, str] = {}
-    """What programs are told about them."""
+    """Variables that tell programs of them."""
 
     symlinks: tuple[Symlink, ...]
     masked: tuple[str, ...]
-    """Files below /proc that tell of the host, and are replaced by nothing."""
+    """Files below /proc that reveal the host, and are masked."""
 
     python: str
     """Path, inside, of the interpreter that runs the init process."""
@@ -133,7 +135,7 @@ class System(Value):
     """Descriptors that a program may have at most, whatever its limit."""
 
     counts_memory: bool
-    """True where a cgroup counts the memory of a whole sandbox; else each process is bounded by itself."""
+    """Whether a cgroup counts the memory of a whole sandbox; else each process is limited separately."""
 
 
 class Plan(Value, dict=True):
@@ -143,15 +145,16 @@ class Plan(Value, dict=True):
     """Command line of the interpreter that runs the first process; the backend appends one of the guest files."""
 
     preload: tuple[str, ...]
-    """Modules that it may have imported before the program comes."""
+    """Modules that it may import before the program comes."""
 
     env: Mapping[str, str]
     """The whole environment."""
 
     binds: tuple[Mount, ...]
     writable: tuple[Mount, ...] = ()
-    """Directories of the host that programs may write, owned inside by them. The fork server alone builds these: it
-    keeps what must not be written in them read-only."""
+    """Host directories that programs may write, and own inside. Only fork servers build these: they mount protected
+    paths in them read-only.
+    """
 
     symlinks: tuple[Symlink, ...]
     masked: tuple[str, ...]
@@ -169,37 +172,37 @@ class Plan(Value, dict=True):
     """Where the host listens in the sandbox's network namespace."""
 
     connectors: tuple[int, ...] = ()
-    """Address families of TCP sockets in that namespace by which the host connects to what listens there."""
+    """Address families of TCP sockets in that namespace by which the host connects to its ports."""
 
     sysctls: Mapping[str, str]
     """Settings of that namespace, and of that of System V objects: path below ``/proc/sys`` → value."""
 
     placeholders: tuple[str, ...] = ()
-    """Environment variables that each sandbox gets with a random text of its own."""
+    """Environment variables with a random value in each sandbox."""
 
     rlimits: Mapping[str, tuple[int, int]]
     """Soft and hard limit of each process."""
 
     limits: Limits
     session: SessionSetup | None = None
-    """What is run in it, where that is a session."""
+    """The session that runs in it, if one does."""
 
     @property
     def mounts(self) -> tuple[Mount, ...]:
-        """All that is shown of the host, in the order in which it is told of."""
+        """All mounts of the host, in the order in which their identities are reported."""
         return (*self.binds, *self.writable)
 
     @property
     def supervised(self) -> bool:
-        """Whether programs may watch files beneath what they may write, and have System V objects and local sockets of
-        their own: some of it the server does for them.
+        """Whether programs may watch files below writable directories, and have System V objects and local sockets of
+        their own: the server makes some of these calls for them.
         """
         return bool(self.writable)
 
     @cached_property
     def walls(self) -> str:
-        """Digest of all but the limits of processes and cgroups, which can be lowered in a sandbox that stands, and of
-        what is run in it.
+        """Digest of all but the session, and the limits of processes and cgroups, which can be lowered in a built
+        sandbox.
         """
         return hashlib.sha256(self.model_dump_json(exclude={"rlimits", "limits", "session"}).encode()).hexdigest()
 
@@ -231,7 +234,7 @@ def make_plan(program: Program, grant: Grant, system: System, network: Network =
     own = (str(PurePosixPath(system.python).parent), "/usr/local/bin", "/usr/bin", "/bin", f"{GUEST}/shell")
     commands = (*network.path, *program.path, *own)
     return Plan(
-        # What runs no Python itself needs no packages: to look for them takes a third of Python's own start.
+        # A program that runs no Python itself needs no packages: finding them takes a third of Python's own start.
         interpreter=(system.python, "-I", "-B", *(() if program.preload else ("-S",))),
         preload=program.preload,
         env={
@@ -285,7 +288,7 @@ def make_plan(program: Program, grant: Grant, system: System, network: Network =
 
 
 def let_last(plan: Plan, seconds: float) -> Plan:
-    """The plan of a session that may last so long: what bounds a process's time is, there, that of many calls. Pure."""
+    """The plan of a session that may last so long: its processes' time limits must cover many calls. Pure."""
     cpu = math.ceil(seconds * plan.limits.cpus)
     return plan.model_copy(update={"rlimits": {**plan.rlimits, "RLIMIT_CPU": (cpu, cpu + 1)}})
 
@@ -301,7 +304,7 @@ def _system_v(shared: int) -> dict[str, str]:
 
 
 def _out_links(taken: Sequence[str]) -> Iterator[Symlink]:
-    """The other names of ``OUT``, but for those where something else lies."""
+    """The other names of ``OUT``, except taken ones."""
     for link in OUT_LINKS:
         path = PurePosixPath(link)
         if not any(path.is_relative_to(other) or PurePosixPath(other).is_relative_to(path) for other in taken):
@@ -309,7 +312,7 @@ def _out_links(taken: Sequence[str]) -> Iterator[Symlink]:
 
 
 def _etc(hosts: Mapping[str, str]) -> tuple[TextFile, ...]:
-    """The files of /etc. By its own names a sandbox means itself, whoever else has them."""
+    """The files of /etc. A sandbox's own names mean itself, even if other hosts have them too."""
     named = "".join(
         f"{address} {name}\n"
         for name, address in hosts.items()
@@ -325,9 +328,9 @@ def _etc(hosts: Mapping[str, str]) -> tuple[TextFile, ...]:
 
 
 def _rlimits(limits: Limits, program: Program, system: System) -> dict[str, tuple[int, int]]:
-    """Per-process limits: what cgroups don't count, and a second wall behind what they do."""
+    """Per-process limits: for resources that cgroups don't count, and as a second wall for those that they do."""
     rlimits = {
-        # Where a cgroup counts, it shall be the one that refuses, since it also tells; this one stands behind it.
+        # If a cgroup counts, it shall refuse first, since it also reports; this limit stands behind it.
         "RLIMIT_NPROC": limits.processes + (_PROCESS_MARGIN if system.counts_memory else 0),
         "RLIMIT_NOFILE": min(limits.open_files, system.most_open_files),
         "RLIMIT_FSIZE": limits.file_bytes,
@@ -338,16 +341,16 @@ def _rlimits(limits: Limits, program: Program, system: System) -> dict[str, tupl
         "RLIMIT_RTPRIO": 0,
     }
     if not system.counts_memory:
-        # V8 reserves many gigabytes of addresses: what counts there is private writable memory.
+        # V8 reserves many gigabytes of addresses: so its private writable memory is limited instead.
         name = "RLIMIT_DATA" if program.reserved_bytes else "RLIMIT_AS"
         rlimits[name] = limits.memory_bytes + program.reserved_bytes
     cpu = math.ceil(limits.cpu_seconds)
-    # The soft limit's signal says what happened; at the hard one the process is killed without a word.
+    # The soft limit's signal tells the cause; at the hard limit the process is killed without one.
     return {name: (value, value) for name, value in rlimits.items()} | {"RLIMIT_CPU": (cpu, cpu + 1)}
 
 
 def _refuse_nesting(targets: Sequence[str], writable: Sequence[str]) -> None:
-    """Looks at each target once: this is done for every program."""
+    """Checks each target once, since every program needs this."""
     taken, above = set[tuple[str, ...]](), dict[tuple[str, ...], str]()
 
     def take(path: str, parts: tuple[str, ...]) -> None:
@@ -369,5 +372,5 @@ def _refuse_nesting(targets: Sequence[str], writable: Sequence[str]) -> None:
 
 
 def same_walls(one: Plan, other: Plan) -> bool:
-    """Whether two plans differ in nothing but limits that can be lowered in a sandbox that stands. Pure."""
+    """Whether two plans differ only in limits that can be lowered in a built sandbox. Pure."""
     return one.walls == other.walls

@@ -1,7 +1,7 @@
 """Makes cgroups, of version 2 or 1: limits and accounts of a whole sandbox.
 
-A ``CgroupTree`` is this server's own place, which ``delegation.py`` finds: it holds one group per sandbox and nothing
-else. Whatever still lives in a group dies with it; no process is moved or killed but those of sandboxes.
+A ``CgroupTree`` is this server's own directory, which ``delegation.py`` finds: it holds one group per sandbox and
+nothing else. Processes that still live in a group die with it; only processes of sandboxes are moved or killed.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ DISKS = "blkio"
 """The controller of disks, of version 1. It is used where it is there, and has one group for all sandboxes."""
 
 BACKGROUND = 1 / 8
-"""Weight of what is made ahead of need, against a running program's."""
+"""CPU weight of sandboxes that are made ahead, relative to a running program's."""
 
 _PERIOD_MICROSECONDS = 100_000  # the kernel's default
 _LEAST_QUOTA_MICROSECONDS = 1000  # likewise
@@ -38,17 +38,17 @@ _ACCOUNTS = {
 
 
 class Counters(Struct, frozen=True, kw_only=True):
-    """What the kernel counted for one group since it was made."""
+    """The kernel's counters of one group since it was made."""
 
     oom_kills: int
     refused_forks: int
     cpu_seconds: float
     peak_memory_bytes: int | None
-    """None where it is not kept: version 2 before Linux 5.19."""
+    """None if the kernel does not keep it: version 2 before Linux 5.19."""
 
 
 class CgroupTree(Struct, frozen=True, kw_only=True):
-    """Where groups are made: one directory per controller (version 1), or one for all (version 2)."""
+    """The directories in which groups are made: one per controller (version 1), or one for all (version 2)."""
 
     version: Literal[1, 2]
     directories: Mapping[str, Path]
@@ -56,7 +56,7 @@ class CgroupTree(Struct, frozen=True, kw_only=True):
 
     @contextlib.contextmanager
     def group(self, name: str, limits: Limits) -> Iterator["Cgroup"]:
-        """A group with these limits; on leaving, whatever still lives in it is killed and the group removed.
+        """A group with these limits; on leaving, processes in it are killed and the group is removed.
 
         Raises:
             SandboxError: It can't be made, or not removed since a process hangs in the kernel.
@@ -114,7 +114,7 @@ class Cgroup(Struct, frozen=True, kw_only=True):
             _write_where_present(f"{memory}/memory.memsw.limit_in_bytes", int(limits.memory_bytes))
             # Version 1 counts the buffers of sockets apart. Unbounded, one sandbox uses up the TCP memory of the host.
             _write_where_present(f"{memory}/memory.kmem.tcp.limit_in_bytes", int(limits.memory_bytes))
-            # Of a period that each new group begins with, whatever that of the group above is.
+            # For the period that each new group begins with, whatever its parent's is.
             _write(f"{cpu}/cpu.cfs_quota_us", _quota(limits.cpus, _PERIOD_MICROSECONDS))
 
     def lower_limits(self, present: Limits, wanted: Limits) -> None:
@@ -124,14 +124,14 @@ class Cgroup(Struct, frozen=True, kw_only=True):
             self.limit(wanted)
 
     def set_weight(self, weight: float) -> None:
-        """Set the share of processor time among sandboxes that compete for it: 1 is that of a running program."""
+        """Set the share of processor time among competing sandboxes: 1 is a running program's."""
         if self.version == 2:
             _write(f"{self.paths['cpu']}/cpu.weight", round(100 * weight))
         else:
             _write(f"{self.paths['cpu']}/cpu.shares", round(1024 * weight))
 
     def limit_cpus(self, cpus: float, period: int = _PERIOD_MICROSECONDS) -> None:
-        """Let it have the time of so many processors in each period, which is in microseconds."""
+        """Limit it to the time of so many processors in each period, which is in microseconds."""
         quota = _quota(cpus, period)
         if self.version == 2:
             _write(f"{self.paths['cpu']}/cpu.max", f"{quota} {period}")
@@ -139,30 +139,30 @@ class Cgroup(Struct, frozen=True, kw_only=True):
         values = [("cpu.cfs_quota_us", quota), ("cpu.cfs_period_us", period)]
         if period == _PERIOD_MICROSECONDS:
             values.reverse()
-        for name, value in values:  # what is between the two is no more than the group above may have
+        for name, value in values:  # between the two writes it is within the parent's limit
             _write(f"{self.paths['cpu']}/{name}", value)
 
     def throttled_periods(self) -> int:
-        """In how many periods it has used up what it could have in one, and stopped."""
+        """How many periods ended with its quota used up, and it stopped."""
         account = _read_where_present(f"{self.paths['cpu']}/cpu.stat")
         return _value(account, b"nr_throttled") if account else 0
 
     def processes(self) -> int:
-        """How many processes and threads there are."""
+        """How many processes and threads it has."""
         return int(_read_where_present(f"{self.paths['pids']}/pids.current") or 0)
 
     def lift_quota(self) -> None:
-        """Let what is being killed have all the processor time that there is: to tear down what it had takes some."""
+        """Lift its processor quota before a kill: tearing down its resources takes processor time."""
         lift_quotas([Path(self.paths["cpu"])])
 
     def attach(self, pid: int) -> None:
-        """Move a process in; what it forks from now on is born inside."""
+        """Move a process in; its later children are born inside."""
         for path in dict.fromkeys(self.paths.values()):
             _write(f"{path}/cgroup.procs", pid)
 
     @contextlib.contextmanager
     def open_entrances(self) -> Iterator[tuple[int, ...]]:
-        """Descriptors by which a process of ours that helps moves itself in: it writes ``0`` to each.
+        """Descriptors by which a helper process of ours moves itself in: it writes ``0`` to each.
 
         To move another process, the kernel stops all forks of the host until every processor has taken note. Under
         version 1 a thread that moves itself does without; under version 2 there is no such way, and no descriptor.
@@ -175,7 +175,7 @@ class Cgroup(Struct, frozen=True, kw_only=True):
             yield tuple(opened)
 
     def kernel_bytes(self) -> int:
-        """Memory that the kernel holds for the programs. Version 1 can't tell which of it could be freed: it counts."""
+        """Kernel memory held for the programs. Version 1 can't tell the freeable part, so it counts too."""
         if self.version == 1:
             return self._read_number("memory.kmem.usage_in_bytes")
         found = self._read_memory_stat()
@@ -184,21 +184,21 @@ class Cgroup(Struct, frozen=True, kw_only=True):
         return sum(found.get(kind, 0) for kind in _KERNEL_KINDS)
 
     def has_ever_used(self, memory_bytes: int) -> bool:
-        """Whether it has had more memory than that at any time; True where the kernel does not keep that."""
+        """Whether it has ever had more memory than that; True if the kernel does not keep the peak."""
         account = self.accounts.get("memory.max_usage_in_bytes" if self.version == 1 else _PEAK)
         try:
             return account is None or int(os.pread(account.fileno(), _FILE_BYTES, 0)) > memory_bytes
-        except OSError:  # somebody has removed the group
+        except OSError:  # the group has been removed
             return False
 
     def cached_kernel_bytes(self) -> int:
-        """Memory of kernel objects that nobody uses, such as names that were not found, once no process is left."""
+        """Memory of unused kernel objects, such as negative directory entries, once no process is left."""
         if self.version == 1:
             return self._read_number("memory.kmem.usage_in_bytes")
         return self._read_memory_stat().get("slab_reclaimable", 0)
 
     def exceeds_with_sockets(self, memory_bytes: int) -> bool:
-        """Whether memory and TCP buffers together are more. Version 1 limits each of them by itself."""
+        """Whether memory and TCP buffers together exceed this. Version 1 limits each separately."""
         if self.version == 2:
             return False
         buffers = self._read_number("memory.kmem.tcp.usage_in_bytes")
@@ -206,17 +206,17 @@ class Cgroup(Struct, frozen=True, kw_only=True):
 
     @property
     def reclaim_request(self) -> tuple[str, int]:
-        """A file, and what to write to it to have the kernel free what it can of this group's memory.
+        """A file, and the text that makes the kernel free as much of this group's memory as it can.
 
-        The kernel goes on for as long as programs make more. Version 2 has it since Linux 5.19.
+        The kernel continues as long as programs allocate more. Version 2 has it since Linux 5.19.
         """
         if self.version == 1:
             return f"{self.paths['memory']}/memory.force_empty", 0
         return f"{self.paths['memory']}/memory.reclaim", _EVERYTHING_BYTES
 
     def reclaim(self) -> None:
-        """Have the kernel free what it can of this group's memory, of which no process is left."""
-        with contextlib.suppress(OSError):  # of what can't be freed it says EAGAIN
+        """Have the kernel free as much as it can of the memory of this group without processes."""
+        with contextlib.suppress(OSError):  # EAGAIN: some of it can't be freed
             _write(*self.reclaim_request)
 
     def _read_number(self, name: str) -> int:
@@ -230,10 +230,10 @@ class Cgroup(Struct, frozen=True, kw_only=True):
         """Read the accounts.
 
         Raises:
-            SandboxError: They can't be read: somebody has removed the group.
+            SandboxError: They can't be read: the group has been removed.
         """
         try:
-            # The kernel writes an account anew for each read at its beginning, and none once the group is removed.
+            # The kernel renders an account for each read from its beginning, and none once the group is removed.
             read = {name: os.pread(file.fileno(), _FILE_BYTES, 0) for name, file in self.accounts.items()}
         except OSError as error:
             raise SandboxError(f"cgroup accounts: {error}") from error
@@ -267,7 +267,7 @@ def _open_accounts(names: Iterable[str], paths: Mapping[str, str]) -> Iterator[d
 
 
 def remove(directory: str | Path, deadline: float | None = None) -> None:
-    """Kill what still lives in a group of sandboxes and remove it. One that is gone already is well.
+    """Kill the processes in a group of sandboxes and remove it. It may be gone already.
 
     ``deadline``: see ``reaper.clear``.
 
@@ -296,13 +296,13 @@ def _write(path: str, value: object) -> None:
 
 
 def _write_where_present(path: str, value: object) -> None:
-    """There is no such file where the kernel does not account for swap."""
+    """The file is missing if the kernel does not account for swap."""
     with contextlib.suppress(FileNotFoundError):
         _write(path, value)
 
 
 def _read_where_present(path: str) -> bytes:
-    """The contents of a file of a group; nothing where the kernel has no such file, or the group is removed."""
+    """The contents of a group's file; empty if the kernel has no such file, or the group is removed."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

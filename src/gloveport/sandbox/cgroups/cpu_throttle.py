@@ -1,14 +1,12 @@
-"""Throttles a program that computes without end, so that the others need not wait.
+"""Throttles a program that computes without end, so that others need not wait.
 
-It gets a small weight: where two such programs keep all processors busy by waking each other, the kernel (seen on 6.18)
-lets everybody of their weight wait for seconds.
-
-And it stops for a moment now and then, so that it gives back what it holds in the kernel. A process that waits for a
-processor may hold a lock of the whole host: that of all mounts, while it reads their table; the journal of a file
-system, while it writes. Where a hundred processes of one program compete, each has its turn after tenths of a second,
-and as long does everybody wait who needs the lock. A group that has used up its quota stops where its processes leave
-the kernel, and there they hold nothing. So many processes that compute get a quota that is a little less than what they
-would take, in short periods.
+It gets a small weight: when two such programs keep all processors busy by waking each other, the kernel (seen on 6.18)
+lets all groups of their weight wait for seconds. And a quota stops it for a moment now and then, so that it releases
+its locks in the kernel. A process that waits for a processor may hold a lock of the whole host: that of all mounts,
+while it reads their table; the journal of a file system, while it writes. When a hundred processes of one program
+compete, each gets its turn after tenths of a second, and everybody who needs the lock waits as long. A group that has
+used up its quota stops where its processes leave the kernel, where they hold no locks. So a program with many computing
+processes gets a quota a little below its use, in short periods.
 """
 
 import time
@@ -22,26 +20,26 @@ from gloveport.sandbox.cgroups.cgroup import Cgroup
 LOOK_SECONDS: Final = 0.25
 _WEIGHT: Final = 1 / 64
 _HEAVY_CPUS: Final = 0.05
-"""Who uses more computes."""
+"""A program that uses more counts as computing."""
 
 _PERIOD_MICROSECONDS: Final = 20_000
 _SHARE: Final = 0.9
-"""Of what they have taken while they did not stop."""
+"""The quota, as a share of the use without stops."""
 _RISE: Final = 1.04
-"""By so much more they get while they do: others may have left it to them."""
+"""The quota grows by this factor while they stop: other programs may have left them the time."""
 _OFTEN: Final = 0.5
-"""Of the periods: in so many they have to stop."""
+"""The share of periods in which they have to stop."""
 _LEAST_CPUS: Final = 0.1
-"""They get no less. Who may have no more stops often enough."""
+"""The least quota. A program limited to this stops often enough."""
 _FEW_PROCESSES: Final = 8
-"""So many have their turns soon, without a quota."""
+"""So few processes get their turns soon, without a quota."""
 
 
 class CpuThrottle(Struct, kw_only=True):
     """The weight and the quota of one group.
 
     Attributes:
-        limits: Those of the group: it never gets more.
+        limits: The limits of the group, which it never exceeds.
         spent: Processor seconds that it had used at the last look.
     """
 
@@ -54,7 +52,7 @@ class CpuThrottle(Struct, kw_only=True):
     _looked: float = field(default_factory=time.monotonic)
 
     def look(self, cpu_seconds: float) -> None:
-        """Set both for the time to come.
+        """Set the weight and the quota for the next time.
 
         Args:
             cpu_seconds: Processor time that it has used since it began.
@@ -71,7 +69,7 @@ class CpuThrottle(Struct, kw_only=True):
         if weight != self._weight:
             self.group.set_weight(weight)
             self._weight = weight
-        is_slowed = self._cpus is not None  # and stays so, or it would have few processes at each look alone
+        is_slowed = self._cpus is not None  # once slowed it stays so: it could have few processes just when we look
         if cpus <= _HEAVY_CPUS:
             self._release()
         elif is_slowed or (self.limits.cpus > _LEAST_CPUS and self.group.processes() > _FEW_PROCESSES):

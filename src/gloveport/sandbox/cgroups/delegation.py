@@ -23,11 +23,11 @@ _ALL = " ".join(f"+{name}" for name in CONTROLLERS)
 _PATIENCE_SECONDS = 2.0
 _STEP_SECONDS = 0.001
 _SWEEP_SECONDS = 0.5
-"""For all that dead servers have left: what is killed is gone in milliseconds, as a rule."""
+"""For removing all that dead servers have left: killed processes are usually gone in milliseconds."""
 
 
 def _keep_to_ourselves(_places: Sequence[Path]) -> None:
-    """Whoever has called ``detect`` removes what it makes."""
+    """The caller of ``detect`` removes its directories."""
 
 
 def detect(
@@ -41,9 +41,9 @@ def detect(
 
     Args:
         root: Where the hierarchies are mounted.
-        own: Tells our groups.
-        claim: Is told of each directory before it is made: see ``Launcher.claim``.
-        front: Our parent, where that is one of ours: it goes where we go. Our children do in any case.
+        own: The file that names our groups.
+        claim: Called for each directory before it is made: see ``Launcher.claim``.
+        front: Our parent, if it is a process of ours: it moves with us. Our children do in any case.
 
     Raises:
         SandboxError: There is no such place; the message says why and the hint what to do.
@@ -60,7 +60,7 @@ def detect(
         "no cgroup in which memory, processes and processor time can be limited: " + "; ".join(failures),
         hint="start Gloveport as root, under systemd with `systemd-run --scope -p Delegate=yes gloveport serve`, or "
         "boot the host with systemd.unified_cgroup_hierarchy=1"
-        if "memory" in memberships  # then it belongs to version 1, which nobody hands on to ordinary users
+        if "memory" in memberships  # then it belongs to version 1, which is not delegated to ordinary users
         else f"start Gloveport with `systemd-run {manager}--scope -p Delegate=yes gloveport serve`, "
         "with no wrapper such as uvx or a shell in between",
     )
@@ -99,7 +99,7 @@ def _hand_on(base: Path, controllers: str, front: int | None) -> None:
         try:
             (base / "cgroup.subtree_control").write_text(controllers)
         except OSError as error:
-            # Busy: processes live in it. Kernels say so for a moment even after the last one has left.
+            # Busy: processes live in it. Kernels report this for a moment even after the last process has left.
             if error.errno != errno.EBUSY or time.monotonic() > deadline:
                 raise
         else:
@@ -115,7 +115,8 @@ def step_aside(base: Path, front: int | None = None) -> None:
     Ours are this process, its children (the reaper, an interpreter that is asked), and its parent if that is ``front``.
 
     Raises:
-        SandboxError: Others live in ``base``. It may be nobody's to rearrange, like the scope of a login session.
+        SandboxError: Other processes live in ``base``. We must not rearrange it: it may be the scope of a login
+            session.
     """
     found = members(base)
     if others := {pid for pid in found if not _is_ours(pid, front)}:
@@ -152,7 +153,7 @@ def _version_1(
             directory.rmdir()
         raise
     if disks is not None:
-        with contextlib.suppress(OSError):  # it can be done without
+        with contextlib.suppress(OSError):  # optional
             (disks / name).mkdir()
             directories[DISKS] = disks / name
     return CgroupTree(version=1, directories=directories)
@@ -192,7 +193,7 @@ def _memberships(text: str) -> dict[str, str]:
 
 
 def _own_name() -> str:
-    """Unique per server: a process id alone comes back after a while, and counts in its pid namespace only."""
+    """Unique per server: a process id alone is reused after a while, and only counts in its pid namespace."""
     me = os.getpid()
     return f"{_PREFIX}{_pid_namespace()}-{me}-{_start_time(str(me))}-{os.urandom(4).hex()}"
 
@@ -207,7 +208,7 @@ def _start_time(pid: str) -> str:
 
 
 def _is_ours(pid: int, front: int | None) -> bool:
-    """See ``step_aside``. One that is gone is nobody's: it is in nobody's way."""
+    """See ``step_aside``. A process that has gone counts as ours: it is not in the way."""
     if pid == front == os.getppid():
         return True
     me = str(os.getpid())
@@ -223,8 +224,8 @@ def _status(pid: str, field: int) -> str:
 
 
 def _sweep(bases: Sequence[Path]) -> None:
-    """Remove the directories of servers that died and whose reapers were killed as well, with what lives in them:
-    those reapers and their sandboxes. What hangs in the kernel stays, and keeps the start of nobody for long.
+    """Remove the directories of servers that died and whose reapers were killed as well, with what lives in them: those
+    reapers and their sandboxes. Processes that hang in the kernel stay, and delay a start only briefly.
     """
     deadline = time.monotonic() + _SWEEP_SECONDS
     for directory in [directory for base in bases for directory in base.glob(f"{_PREFIX}*-*-*-*")]:

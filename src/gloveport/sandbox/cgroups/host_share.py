@@ -1,4 +1,4 @@
-"""Limits what all sandboxes of one server may use of the host together: memory, and reads from disks."""
+"""Limits the total use of the host by all sandboxes of one server: memory, and reads from disks."""
 
 import contextlib
 import os
@@ -12,15 +12,13 @@ _NO_DISKS = ("loop", "ram", "zram")  # memory, and files on the others
 
 
 def limit_share(tree: CgroupTree, *, memory_share: float, read_bytes: int) -> None:
-    """Bound what all sandboxes use together.
-
-    Of what they write to disks nothing is bounded. Whoever waits for a disk while it writes may hold up the file
-    system's journal, and with it everybody who writes to the same disk.
+    """Bound the total use of all sandboxes. Writes to disks are not bounded: a process that is throttled while it
+    writes may hold up the file system's journal, and with it everybody who writes to the same disk.
 
     Args:
         tree: The server's place.
-        memory_share: Of the host's memory, or of what the groups above may have where that is less.
-        read_bytes: A second, from each disk.
+        memory_share: Share of the host's memory, or of the parent groups' limit if that is less.
+        read_bytes: Bytes a second from each disk.
 
     Raises:
         SandboxError: The kernel refuses it.
@@ -49,7 +47,7 @@ def _limit_memory(tree: CgroupTree, most: int) -> None:
     if tree.version == 2:
         _write_where_present(memory / "memory.max", str(most))
         return
-    _write_where_present(memory / "memory.use_hierarchy", "1")  # before Linux 5.11 what is below did not count
+    _write_where_present(memory / "memory.use_hierarchy", "1")  # before Linux 5.11 child groups did not count
     for name in ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.kmem.tcp.limit_in_bytes"):
         _write_where_present(memory / name, str(most))
 

@@ -1,11 +1,11 @@
-"""Measures memory of one run that its cgroup does not bound: objects of the kernel, and all of it where there is none.
+"""Measures memory of one run that no cgroup bounds: kernel objects, and without a cgroup all memory.
 
-What a cgroup counts is bounded by ``memory_bytes`` already. But half a gigabyte of small objects takes seconds to free,
-under locks of the host. No honest program was found that makes the kernel hold a tenth of its memory.
+Memory that a cgroup counts is bounded by ``memory_bytes`` already. But half a gigabyte of small kernel objects takes
+seconds to free, under locks of the host. No honest program was found that makes the kernel hold a tenth of its memory.
 
-A TCP connection that waits to be accepted belongs to no cgroup, nor does what lies in its buffers. Only its network
-namespace knows of it. Of locks on files nobody knows and, where there are no cgroups, of epoll watches and of what all
-processes of a run have together: they are looked for when the host has less.
+A TCP connection that waits to be accepted belongs to no cgroup, and neither do its buffers. Only its network namespace
+counts it. Locks on files are counted nowhere and, without cgroups, neither are epoll watches nor the total memory of a
+run: these are searched for when the host runs low.
 """
 
 import concurrent.futures
@@ -41,26 +41,26 @@ _RECLAIM_SECONDS = 2.0  # of processor time, of which a busy host gives little a
 _LONGEST_RECLAIM_SECONDS = 8.0
 _RECLAIM_SHARE = 1 / 20  # of a processor
 _LEAST_PAUSE_SECONDS = 4.0  # to start a process takes the server time that is not in the process's own
-_LONGEST_PAUSE_SECONDS = 16.0  # for so long nobody looks what a program has the kernel hold meanwhile
+_LONGEST_PAUSE_SECONDS = 16.0  # meanwhile the program's kernel memory is not looked at
 _LEFT_BYTES = 32 * MIB
 _SEARCH_SECONDS = 1.0
-_LOOK_SECONDS = 0.25  # where there is no cgroup: a program fills half a gigabyte in that time
-_GROWN_BYTES = 128 * MIB  # of the kernel's memory on the whole host, before anybody's locks are looked for
+_LOOK_SECONDS = 0.25  # without a cgroup: a program fills half a gigabyte in that time
+_GROWN_BYTES = 128 * MIB  # growth of the whole host's kernel memory before locks are searched for
 _SUM_SECONDS = 4.0
-_TAKEN_SHARE = 1 / 4  # of a run's memory, which the host has less, before what its processes have is added up
+_TAKEN_SHARE = 1 / 4  # of a run's memory limit: after such a fall of the host's free memory it is summed up
 _FILE_BYTES = 4096
 _PROCESS_CPU_CLOCK = 2  # linux/posix-timers.h: the low bits of the clock of another process; the others are ~pid
 _searches = concurrent.futures.ThreadPoolExecutor(max_workers=1, thread_name_prefix="search")
-# A search of one run may take long, and no other run may gain by that.
+# A search of one run may take long; others must not profit from that.
 _sums = concurrent.futures.ThreadPoolExecutor(max_workers=4, thread_name_prefix="sum")
 
 
 class KernelMemory(Struct, kw_only=True):
-    """What the kernel holds for one run.
+    """The kernel memory of one run.
 
     Attributes:
         memory_bytes: The limit of the run's memory.
-        group: Its cgroup, where it has one.
+        group: Its cgroup, if it has one.
         pid: The host's number of its program's process, in its network namespace.
         inner: Process descriptor of the init of its pid namespace, to which orphans are given.
     """
@@ -75,10 +75,10 @@ class KernelMemory(Struct, kw_only=True):
     _next_reclaim: float = 0.0
     _next_search: float = 0.0
     _host_bytes: int | None = None
-    """The least that the kernel's memory on the whole host was, since it was looked at first."""
+    """The least kernel memory of the whole host since the first look."""
 
     _free_bytes: int = 0
-    """The most memory that could be had on the host, since it was looked at first."""
+    """The most available memory of the host since the first look."""
 
     _next_look: float = 0.0
     _next_sum: float = 0.0
@@ -90,7 +90,7 @@ class KernelMemory(Struct, kw_only=True):
             self._free_bytes, self._next_sum = process_memory.read_free_bytes(), time.monotonic() + _SUM_SECONDS
 
     def is_exceeded(self) -> bool:
-        """Whether it is more than a run of this size may have."""
+        """Whether the run exceeds what a run of this size may have."""
         if self._count_sockets() * _SOCKET_BYTES > self.memory_bytes:
             return True
         if self._is_found_to_hold_many():
@@ -105,19 +105,19 @@ class KernelMemory(Struct, kw_only=True):
         self._opened.close()
 
     def _is_share_exceeded(self, group: Cgroup) -> bool:
-        """Version 1 counts what the kernel keeps for the next time with what is in use: names of files, above all. So
-        the kernel is asked to free that before anybody is ended for it. A process of its own asks, for it can be ended:
-        against a program that makes more the whole time the kernel would go on for ever.
+        """Version 1 counts caches of the kernel, above all names of files, like memory in use. So the kernel is asked
+        to free them before a run is ended. A separate process asks, since it can be killed: against a program that
+        allocates all the time the kernel would continue for ever.
         """
         exceeded = group.kernel_bytes() > max(_LEAST_BYTES, int(self.memory_bytes * _SHARE))
         now = time.monotonic()
         if self._reclaiming is not None:
-            spent = time.clock_gettime(~self._reclaiming.pid << 3 | _PROCESS_CPU_CLOCK)  # it was not waited for
+            spent = time.clock_gettime(~self._reclaiming.pid << 3 | _PROCESS_CPU_CLOCK)  # it has not been reaped
             overdue = now >= self._reclaim_began + _LONGEST_RECLAIM_SECONDS or spent >= _RECLAIM_SECONDS
             if self._reclaiming.poll() is None and not overdue:
                 return False
             self._stop_reclaim()
-            # On a busy host it takes long, and little of a processor.
+            # On a busy host it takes long, but little processor time.
             pause = max(_LEAST_PAUSE_SECONDS, min(spent / _RECLAIM_SHARE, _LONGEST_PAUSE_SECONDS))
             self._next_reclaim = now + pause
             return exceeded
@@ -125,7 +125,7 @@ class KernelMemory(Struct, kw_only=True):
             return exceeded
         if now >= self._next_reclaim:
             path, value = group.reclaim_request
-            # The kernel takes what it frees off the account when no processor reads it any more: a little later.
+            # Freed memory leaves the account a little later, when no processor reads it any more.
             command = ["/bin/sh", "-c", 'echo "$1" > "$0"; sleep 0.2', path, str(value)]
             self._reclaim_began = now
             self._reclaiming = subprocess.Popen(  # noqa: S603 - every word is ours
@@ -134,8 +134,8 @@ class KernelMemory(Struct, kw_only=True):
         return False
 
     def _is_found_to_hold_many(self) -> bool:
-        """Whether a search has found that it holds too many locks or watches, or too much memory. It takes a while, so
-        it is done in a thread, and only where there is a reason.
+        """Whether a search has found too many locks or watches, or too much memory. It takes a while, so it is done in
+        a thread, and only where there is a reason.
         """
         if self._search is not None:
             if not self._search.done():
@@ -162,12 +162,12 @@ class KernelMemory(Struct, kw_only=True):
         self._host_bytes = now if self._host_bytes is None else min(now, self._host_bytes)
         if now < self._host_bytes + _GROWN_BYTES:
             return None
-        self._host_bytes = now - _GROWN_BYTES // 2  # it may be somebody else's: look again when there is more
+        self._host_bytes = now - _GROWN_BYTES // 2  # it may be another run's: look again when there is more
         return open_files.has_many_locks
 
     def _is_sum_due(self) -> bool:
-        """Whether to add up what the processes have: when the host has less, and now and then, for others may give
-        memory back meanwhile.
+        """Whether to sum up the processes' memory: when the host has less, and now and then, since others may free
+        memory meanwhile.
         """
         now, free, share = time.monotonic(), process_memory.read_free_bytes(), int(self.memory_bytes * _TAKEN_SHARE)
         self._free_bytes = max(self._free_bytes, free)
@@ -186,7 +186,7 @@ class KernelMemory(Struct, kw_only=True):
     def _count_sockets(self) -> int:
         """TCP sockets of the network namespace that are connected, listen or are closed with data left to send.
 
-        Without a cgroup all sockets of it: what lies in those between processes is counted by nobody either.
+        Without a cgroup all its sockets: the buffers of those between processes are counted nowhere either.
         """
         if self._socket_tables is None:
             self._socket_tables = self._open_socket_tables()
@@ -194,7 +194,7 @@ class KernelMemory(Struct, kw_only=True):
         return sum(_count_in(table, everything=everything) for table in self._socket_tables)
 
     def _open_socket_tables(self) -> Sequence[FileIO]:
-        """Not before a run has gone on for a while: to open them takes longer than to read them."""
+        """Called only when a run has lasted a while: opening the tables takes longer than reading them."""
         opened = []
         for name in ("sockstat", "sockstat6"):
             with contextlib.suppress(OSError):  # its process has just ended, or there is no IPv6
@@ -203,7 +203,7 @@ class KernelMemory(Struct, kw_only=True):
 
 
 def _number(process: int) -> int:
-    """The number of the process that a descriptor stands for."""
+    """The process id of a process descriptor."""
     words = Path(f"/proc/self/fdinfo/{process}").read_text().split()
     return int(words[words.index("Pid:") + 1])
 
@@ -222,16 +222,15 @@ def _count_in(table: FileIO, *, everything: bool) -> int:
 
 @contextlib.asynccontextmanager
 async def free_leftovers(group: Cgroup | None) -> AsyncIterator[None]:
-    """On leaving, when no process is left in it, have freed what the kernel keeps of a group, where it is much.
-
-    Nobody else wants it, and when the group is removed it would count as nobody's.
+    """On leaving, when no process is left, have the kernel free a group's caches, if they are large. They are useless
+    to others, and once the group is removed they would be accounted to none.
     """
     try:
         yield
     finally:
         if (
             group is not None
-            and group.has_ever_used(_LEFT_BYTES)  # which costs next to nothing to ask
+            and group.has_ever_used(_LEFT_BYTES)  # cheap to ask
             and group.cached_kernel_bytes() > _LEFT_BYTES
         ):
             with anyio.CancelScope(shield=True):

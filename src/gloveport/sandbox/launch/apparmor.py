@@ -1,8 +1,8 @@
-"""Detects whether AppArmor keeps user namespaces from bubblewrap, and has the profile that gives them back.
+"""Detects whether AppArmor denies bubblewrap user namespaces, and has the profile that permits them.
 
-Ubuntu gives user namespaces only to programs with a profile that says so. Its profile for /usr/bin/bwrap takes every
-capability from what that starts, so sandboxes can be built, but no fork server can fork any. Ours is for a copy at a
-path of its own: to replace the profile named ``bwrap`` would open what others rely on.
+Ubuntu permits user namespaces only for programs with a profile that allows them. Its profile for /usr/bin/bwrap drops
+every capability in child processes, so sandboxes can be built, but no fork server can fork any. Ours is for a copy at
+its own path: replacing the profile named ``bwrap`` would weaken others that rely on it.
 """
 
 import filecmp
@@ -13,7 +13,7 @@ from typing import Final
 from gloveport.errors import SandboxError
 
 BUBBLEWRAP: Final = Path("/usr/lib/gloveport/bwrap")
-"""The copy that our profile is attached to."""
+"""Path of the copy that our profile is attached to."""
 
 UNKNOWN: Final = "the words above say what failed; what a security module of the kernel forbids, `dmesg` names"
 
@@ -47,17 +47,17 @@ def repair(program: Path) -> str:
 
 
 def repair_of_copy(program: Path) -> str:
-    """The command that makes the copy anew; empty where ``program`` is none, or is as the distribution's."""
+    """The command that renews the copy; empty if ``program`` is no copy, or equals the distribution's."""
     if program != BUBBLEWRAP or not _DISTRIBUTED.exists() or filecmp.cmp(program, _DISTRIBUTED, shallow=False):
         return ""
     return _copy(_DISTRIBUTED)
 
 
 def find_copy() -> Path | None:
-    """The copy, where there is one.
+    """The copy, if there is one.
 
     Raises:
-        SandboxError: Others than root could replace it.
+        SandboxError: Another user than root could replace it.
     """
     if not BUBBLEWRAP.exists():
         return None

@@ -1,4 +1,6 @@
-"""Writes a plan as bubblewrap's arguments. Pure: the same plan gives the same, and tests assert all of them."""
+"""Turns a plan into bubblewrap's arguments. Pure: the same plan gives the same arguments, and tests assert all of
+them.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -13,10 +15,10 @@ class Descriptors(NamedTuple):
     control: int
     files: tuple[int, ...]
     seccomp: int | None = None
-    """Of the filter of a sandbox for one program."""
+    """The seccomp filter of a sandbox for one program."""
 
     network: int | None = None
-    """Of the process that prepares the network: it stays behind when bubblewrap is started, which has none of it."""
+    """The socket of the process that prepares the network, which stays behind; bubblewrap itself does not get it."""
 
 
 def arguments(plan: Plan, descriptors: Descriptors, sources: Mapping[str, str]) -> list[str]:
@@ -24,11 +26,11 @@ def arguments(plan: Plan, descriptors: Descriptors, sources: Mapping[str, str]) 
 
     Args:
         plan: What to build.
-        descriptors: What is open under which number; ``files`` in the order of ``plan.files``.
-        sources: Where each bind's source is found; the source itself where it is missing.
+        descriptors: The numbers of the open descriptors; ``files`` in the order of ``plan.files``.
+        sources: The staged path of each bind's source; without an entry, the source itself.
 
-    The filter is read to its end by each start, so its descriptor is never shared. What is masked is covered from
-    outside (``reaper/launch.py``): bubblewrap reads the table of mounts once for each bind.
+    Each start reads the filter to its end, so its descriptor is never shared. Masked files are covered from outside
+    (``reaper/launch.py``): bubblewrap reads the mount table once for each bind.
     """
     return [
         *_NAMESPACES,
@@ -41,9 +43,9 @@ def arguments(plan: Plan, descriptors: Descriptors, sources: Mapping[str, str]) 
 def arguments_of_zygote(plan: Plan, descriptors: Descriptors, sources: Mapping[str, str]) -> list[str]:
     """All options that build the sandbox in which a fork server makes sandboxes of ``plan``. Arguments as above.
 
-    What is missing here is done by each child on itself (``guest/zygote.py``): the kernel gives a new ``/proc`` only
-    where nothing of the present one is covered, a new ``/dev/pts`` only to a namespace with a uid 0, and a user
-    namespace of its own only where they are not disabled.
+    Each child does the missing steps itself (``guest/zygote.py``): the kernel mounts a new ``/proc`` only if nothing of
+    the present one is covered, a new ``/dev/pts`` only in a namespace with a uid 0, and makes a user namespace only
+    where they are not disabled.
     """
     return [
         *_NAMESPACES,

@@ -20,7 +20,7 @@ from gloveport.sandbox.plan import Door
 from gloveport.sandbox.run import frames
 
 ASK_DOCTOR = "`gloveport doctor` names the missing layer and the command that repairs it"
-"""The hint where nothing but the words of whoever failed is known."""
+"""The hint for failures of which only the failing process's words are known."""
 
 _START_SECONDS = 20.0
 _INFORMATION_BYTES = 4096
@@ -28,12 +28,12 @@ _DIAGNOSIS_BYTES = 4096
 
 
 class BubblewrapProcess(Struct, kw_only=True):
-    """Bubblewrap's processes, and the channel to the first process of ours inside.
+    """Bubblewrap's processes, and the channel to our first process inside.
 
     Attributes:
-        uid: The host's uid of all of them, where it is not ours.
+        uid: The host's uid of all of them, if not ours.
         shown: Device and inode of each bind's source, as found before anything was started.
-        network: Socket to the process that prepares the network from outside, where no process inside does.
+        network: Socket to the process that prepares the network from outside, if no process inside does.
         inner: Process descriptor of the pid namespace's init: readable when all of the namespace is dead.
     """
 
@@ -46,10 +46,10 @@ class BubblewrapProcess(Struct, kw_only=True):
     network: socket.socket | None
     inner: FileIO | None = None
     _number: int = 0
-    """Of the same init: its process id, which is another's when it is dead."""
+    """The process id of the same init; once it is dead, the number may be another process's."""
 
     async def find_inner(self) -> FileIO:
-        """Open the pid namespace's init. To be called when the first process of ours has spoken.
+        """Open the pid namespace's init. Call it when our first process has sent its first frame.
 
         Raises:
             GuestError: It has died.
@@ -62,7 +62,7 @@ class BubblewrapProcess(Struct, kw_only=True):
     async def prepare_network(
         self, doors: Sequence[Door], connectors: Sequence[int], stack: contextlib.ExitStack
     ) -> frames.NetworkSockets:
-        """Have the network namespace of the init that was found set up. ``stack`` closes what comes of it.
+        """Set up the network namespace of the init that was found. ``stack`` closes the received sockets.
 
         Raises:
             GuestError: It can't be set up.
@@ -72,13 +72,13 @@ class BubblewrapProcess(Struct, kw_only=True):
         self.network.send(b"%d" % self._number)
         sockets = await frames.receive_network(self.network, doors, connectors, stack)
         if is_dead(self.inner):
-            raise GuestError("it died while its network was set up")  # if not, then nobody else had its number
-        await anyio.wait_readable(self.network)  # until the process is gone: a program shall not meet it
+            raise GuestError("it died while its network was set up")  # if it still lives, the number was its own
+        await anyio.wait_readable(self.network)  # until the process is gone: the program must not meet it
         return sockets
 
     @contextlib.contextmanager
     def report_failures(self) -> Iterator[None]:
-        """Turn what goes wrong while a sandbox is built into one error, with the words of whoever it went wrong for.
+        """Turn failures during the build of a sandbox into one error, with the words of the failing process.
 
         Raises:
             SandboxError: Always, when something goes wrong.
@@ -95,7 +95,7 @@ class BubblewrapProcess(Struct, kw_only=True):
             ) from error
 
     async def exit_status(self) -> ExitStatus:
-        """What bubblewrap passes on: the program's exit code, or 128 + the signal that ended it."""
+        """Bubblewrap's exit status: the program's exit code, or 128 + the signal that ended it."""
         await self.process.wait()
         code = self.process.code
         return ExitStatus(code=code if code is not None and code >= 0 else None)
@@ -103,8 +103,8 @@ class BubblewrapProcess(Struct, kw_only=True):
     async def end(self) -> None:
         """Kill all that is left and wait until nothing is."""
         if self.network is not None:
-            self.network.close()  # which ends that process, wherever it is
-        self.process.kill()  # also a bubblewrap that has not built its namespaces yet
+            self.network.close()  # ends that process, whatever it is doing
+        self.process.kill()  # works also before bubblewrap has built its namespaces
         if self.inner is not None:
             await kill(self.inner)
             self.inner.close()
@@ -119,7 +119,7 @@ async def kill(inner: FileIO) -> None:
 
 
 def is_dead(inner: FileIO) -> bool:
-    """Whether all of a pid namespace is dead, by its init's process descriptor."""
+    """Whether a pid namespace is dead, by its init's process descriptor."""
     poll = select.poll()
     poll.register(inner, select.POLLIN)
     return bool(poll.poll(0))
@@ -129,7 +129,7 @@ def open_child(pid: object, parent: Launched) -> FileIO:
     """A process descriptor of a process whose number and parent are known.
 
     Raises:
-        GuestError: There is no such child: it has died, and its number may belong to somebody else by now.
+        GuestError: There is no such child: it has died, and its number may be another process's by now.
     """
     if not isinstance(pid, int):
         raise GuestError("bubblewrap told no process id")

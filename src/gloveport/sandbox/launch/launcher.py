@@ -1,4 +1,4 @@
-"""The server's side of the reaper, which starts bubblewrap and kills what is left: see ``reaper.py``."""
+"""The server's side of the reaper, which starts bubblewrap and kills leftover processes: see ``reaper.py``."""
 
 import contextlib
 import os
@@ -22,11 +22,11 @@ _STATUS_BYTES = reaper.STATUS.size
 
 
 class Launched(Struct, kw_only=True):
-    """What has been started, until it is dead.
+    """A launched process, until it is dead.
 
     Attributes:
-        code: How it ended, once it is dead: its exit code, or the negative signal. None also where nobody knows, since
-            the reaper has been killed.
+        code: How it ended, once it is dead: its exit code, or the negative signal. None also if unknown, since the
+            reaper was killed.
         is_over: Whether it is dead.
     """
 
@@ -37,15 +37,15 @@ class Launched(Struct, kw_only=True):
 
     @property
     def pid(self) -> int:
-        """Its process id, which is another's when it is dead; 0 where it has not been started yet."""
+        """Its process id, which may be another process's once it is dead; 0 before it has started."""
         if not self._pid:
             with contextlib.suppress(BlockingIOError):
                 self._take()
         return self._pid
 
     def kill(self) -> None:
-        """Have it killed with all that it has started."""
-        with contextlib.suppress(OSError):  # it is over
+        """Have the reaper kill it with all that it has started."""
+        with contextlib.suppress(OSError):  # it has ended
             self.status.shutdown(socket.SHUT_WR)
 
     async def wait(self) -> None:
@@ -55,7 +55,7 @@ class Launched(Struct, kw_only=True):
             self._take()
 
     def _take(self) -> None:
-        """Take what is told: a process id, then a wait status."""
+        """Read the reaper's messages: a process id, then a wait status."""
         try:
             data = self.status.recv(_STATUS_BYTES)
         except ConnectionResetError:
@@ -70,22 +70,23 @@ class Launched(Struct, kw_only=True):
 
 
 class Launcher(Struct, kw_only=True):
-    """Starts the reaper, another one should it be killed, and has it start what is asked for.
+    """Starts the reaper, again if it was killed, and has it start launches.
 
-    Not before it is needed: where cgroups are handed on to us, version 2 demands that nobody else is there.
+    It starts the reaper only when needed: to delegate cgroups to us, version 2 demands that no other process is in the
+    group.
     """
 
     _reaper: ReaperProcess | None = None
     _places: list[Path] = field(default_factory=list)
     _turn: "anyio.Lock | None" = None
-    """Made when it is needed: much is imported for it."""
+    """Made on first use: it needs many imports."""
 
     @classmethod
     @contextlib.contextmanager
     def open(cls, started: ReaperProcess | None = None) -> Iterator["Launcher"]:
-        """One; on leaving, all that it has started is dead, and the cgroups it was told of are removed.
+        """Open a launcher; on leaving, all that it has started is dead, and the claimed cgroups are removed.
 
-        ``started``: its reaper, where that was started before.
+        ``started``: its reaper, if already started.
 
         Raises:
             SandboxError: A process hangs in the kernel.
@@ -97,10 +98,10 @@ class Launcher(Struct, kw_only=True):
             launcher._end()
 
     def claim(self, places: Sequence[Path]) -> None:
-        """Let cgroups be removed when this server ends, however it does. To be called before they are made.
+        """Have these cgroups removed when this server ends, however it ends. Call it before they are made.
 
         Raises:
-            OSError: There can be no reaper.
+            OSError: No reaper can be started.
         """
         self._places += places
         if self._reaper is None:
@@ -109,10 +110,10 @@ class Launcher(Struct, kw_only=True):
             self._announce(self._reaper)
 
     def prepare(self) -> None:
-        """Start the reaper ahead of need, where there is none yet.
+        """Start the reaper ahead of need, if there is none yet.
 
         Raises:
-            OSError: There can be none.
+            OSError: It can't be started.
         """
         if self._reaper is None:
             self._start()
@@ -121,9 +122,9 @@ class Launcher(Struct, kw_only=True):
         """Start a launch.
 
         Args:
-            descriptors: Of its standard error, its specification, and what it inherits.
-            held: What the reaper holds until it is dead.
-            stack: Closes what tells its end.
+            descriptors: Its standard error, its specification, and further inherited descriptors.
+            held: Descriptors that the reaper holds until it is dead.
+            stack: Closes the status socket.
 
         Raises:
             OSError: It can't be started.
@@ -132,12 +133,12 @@ class Launcher(Struct, kw_only=True):
         passed = (theirs.fileno(), *descriptors, *held)
         with theirs:
             self._turn = self._turn or anyio.Lock()
-            async with self._turn:  # where the reaper is behind, one waits for room
+            async with self._turn:  # if the reaper is behind, one task at a time waits for room
                 await self._send(passed, len(held))
         return Launched(status=ours)
 
     def launch_first(self, descriptors: Sequence[int], held: Sequence[int], stack: contextlib.ExitStack) -> Launched:
-        """As ``launch``, before there is an event loop: for the first there is room, so it has not to wait."""
+        """As ``launch``, before there is an event loop: the first one finds room, so it need not wait."""
         ours, theirs = _open_status(stack)
         with theirs:
             current, passed = self._reaper or self._start(), [theirs.fileno(), *descriptors, *held]
@@ -151,7 +152,7 @@ class Launcher(Struct, kw_only=True):
         current = self._reaper or self._start()
         try:
             await frames.send_descriptors(current.control, passed, held)
-        except (BrokenPipeError, ConnectionResetError):  # somebody has killed it, and with it what it has started
+        except (BrokenPipeError, ConnectionResetError):  # it was killed, and with it all that it had started
             await frames.send_descriptors(self._start().control, passed, held)
 
     def _announce(self, current: ReaperProcess) -> None:
@@ -161,7 +162,7 @@ class Launcher(Struct, kw_only=True):
             socket.send_fds(current.control, [bytes([reaper.PLACES])], [file.fileno()])
 
     def _start(self) -> ReaperProcess:
-        """Start one, in the place of one that is dead, if there was one."""
+        """Start a reaper, in place of a dead one if there was one."""
         self._close()
         self._reaper = started = start_reaper()
         self._announce(started)
@@ -173,7 +174,7 @@ class Launcher(Struct, kw_only=True):
         process, control = self._reaper
         control.close()
         if process.returncode is None:
-            ended = select.poll()  # to wait with a time-out, ``subprocess`` looks now and then
+            ended = select.poll()  # ``subprocess`` would poll to wait with a time-out
             with FileIO(os.pidfd_open(process.pid)) as descriptor:
                 ended.register(descriptor, select.POLLIN)
                 if not ended.poll(_PATIENCE_SECONDS * 1000):
@@ -182,7 +183,7 @@ class Launcher(Struct, kw_only=True):
 
     def _end(self) -> None:
         self._close()
-        for place in self._places:  # if it has been killed, they are left
+        for place in self._places:  # left over if the reaper was killed
             cgroup.remove(place)
 
 

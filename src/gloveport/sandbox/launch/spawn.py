@@ -1,7 +1,7 @@
-"""Starts bubblewrap, and builds sandboxes for one program each with it.
+"""Starts bubblewrap, and builds with it sandboxes for one program each.
 
-Whatever happens, leaving a context of these means that every process of the sandbox is dead, its cgroup removed and its
-uid free again.
+Whatever happens, when such a context is left, every process of the sandbox is dead, its cgroup removed and its uid free
+again.
 """
 
 import base64
@@ -56,10 +56,10 @@ class UidRange(Struct, frozen=True, kw_only=True):
 
 
 class BegunProcess(Struct, frozen=True, kw_only=True):
-    """What ``Bubblewrap`` has begun: ``spawn`` takes it, or ``stack`` is closed, and it is killed.
+    """A process that ``Bubblewrap`` has started early: ``spawn`` adopts it, or closing ``stack`` kills it.
 
     Attributes:
-        stack: Closes what is ours of it.
+        stack: Closes our descriptors of it.
     """
 
     process: BubblewrapProcess
@@ -67,10 +67,10 @@ class BegunProcess(Struct, frozen=True, kw_only=True):
 
 
 class _Prepared(Struct, frozen=True, kw_only=True):
-    """What a launch takes: see ``Launcher.launch``.
+    """The inputs of a launch: see ``Launcher.launch``.
 
     Attributes:
-        process: Makes what is yielded of what was launched.
+        process: Makes the yielded process from the launched one.
     """
 
     passed: tuple[int, ...]
@@ -85,8 +85,8 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
         launcher: Starts it.
         program: Path of bubblewrap.
         uids: The uids to drop to; None when this process is an ordinary user already.
-        tree: Where cgroups are made; None where the host offers none and the policy does without.
-        landlock_abi: The least Landlock that is accepted.
+        tree: Where cgroups are made; None if the host offers none and the policy accepts that.
+        landlock_abi: The least accepted Landlock ABI.
     """
 
     launcher: Launcher
@@ -103,9 +103,8 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
 
     @contextlib.asynccontextmanager
     async def build(self, plan: Plan, begun: BegunProcess | None = None) -> "AsyncIterator[confined.Confined]":
-        """As ``start``, for those who do more with it than run a program.
-
-        ``begun``: what ``begin_build`` has begun, for the same walls.
+        """As ``start``, for callers that do more than run a program. ``begun``: from ``begin_build``, for the same
+        walls.
 
         Raises:
             SandboxError: A wall of the plan can't be built on this host.
@@ -125,7 +124,7 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
                     mounts = [mount.target for mount in plan.mounts]
                     setup = {"landlock": plan.landlock, "mounts": mounts, "python": bool(plan.preload)}
                     await frames.send(spawned.channel, setup, entrances)
-                    await frames.receive_descriptors(spawned.channel, 0)  # it runs: all is mounted
+                    await frames.receive_descriptors(spawned.channel, 0)  # now it runs, so all is mounted
                     inner = await spawned.find_inner()
                     network = await spawned.prepare_network(plan.doors, plan.connectors, stack)
                     walls, pid, directories = await expect_isolation(
@@ -169,12 +168,12 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
         """Launch → bubblewrap → ``script``, a file inside, with the number of its end of the channel as argument.
 
         Args:
-            plan: Of the sandbox.
+            plan: The plan of the sandbox.
             script: The path of the file inside.
             options: Makes bubblewrap's arguments.
-            doors: Those that are opened from outside, by a process that launch leaves behind and that sets up the
-                network as well; None where processes inside do that.
-            begun: All of it, where that was begun before.
+            doors: Doors opened from outside, by a process that launch leaves behind and that also sets up the network;
+                None if processes inside do that.
+            begun: The whole process, if it was started before.
 
         Raises:
             SandboxError: They can't be started.
@@ -195,7 +194,7 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
                     await spawned.end()
 
     def begin_build(self, plan: Plan) -> BegunProcess:
-        """Begin to start a sandbox before there is an event loop, as the first of all.
+        """Start the first sandbox, before there is an event loop.
 
         Raises:
             SandboxError: It can't be started.
@@ -203,7 +202,7 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
         return self._begin(plan, _INIT, bubblewrap.arguments, plan.doors)
 
     def begin_zygote(self, plan: Plan) -> BegunProcess:
-        """As ``begin_build``, of a fork server."""
+        """As ``begin_build``, for a fork server."""
         return self._begin(plan, ZYGOTE, bubblewrap.arguments_of_zygote, None)
 
     def _begin(self, plan: Plan, script: str, options: Options, doors: Sequence[Door] | None) -> BegunProcess:
@@ -221,7 +220,7 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
         doors: Sequence[Door] | None,
         stack: contextlib.ExitStack,
     ) -> Iterator[_Prepared]:
-        """All that a launch takes. ``stack`` closes what is ours of it, and gives back the uid."""
+        """Prepare the inputs of a launch. ``stack`` closes our descriptors, and returns the uid."""
         lease = stack.enter_context(uid_lease.lease(self.uids.first, self.uids.count)) if self.uids else None
         uid = lease.uid if lease else None
         shown = tuple(_identity(mount.source) for mount in plan.mounts)
@@ -269,10 +268,10 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
         inherited: list[int],
         stack: contextlib.ExitStack,
     ) -> int:
-        """What ``launch.py`` is told. Bubblewrap's arguments are one more of the descriptors that are inherited."""
+        """The specification for ``launch.py``. Bubblewrap's arguments are a further inherited descriptor."""
         program = str(self.program)
         shown = (mount.source for mount in plan.mounts)
-        # At its own path where that can be: the profiles of AppArmor go by the path of what is started.
+        # At its own path if possible: AppArmor's profiles are attached by the program's path.
         sources = list(dict.fromkeys([*([] if _is_public(self.program) else [program]), *shown]))
         staged = {} if uid is None else {source: f"{_STAGE}/{index}" for index, source in enumerate(sources)}
         # By descriptor: the sandbox can read the command line of its pid 1, which is bubblewrap.
@@ -306,7 +305,7 @@ def new_name(kind: str) -> str:
 
 
 def socketpair(stack: contextlib.ExitStack) -> tuple[socket.socket, socket.socket]:
-    """Our end, which does not block and tells the process that sends, and theirs."""
+    """Our end, which does not block and reports the sender's process, and the sandbox's end."""
     ours, theirs = socket.socketpair()
     stack.enter_context(ours)
     ours.settimeout(0)
@@ -318,7 +317,7 @@ def _identity(source: str) -> tuple[int, int]:
     """Device and inode of a bind's source, reached without a symbolic link.
 
     Raises:
-        OSError: It is not there, or a component of its path is a link.
+        OSError: It is missing, or a component of its path is a link.
     """
     descriptor = launch.open_plain(source)
     try:
@@ -329,7 +328,7 @@ def _identity(source: str) -> tuple[int, int]:
 
 
 def _is_public(program: Path) -> bool:
-    """Whether every user can start it where it is, and root alone could move it away."""
+    """Whether every user can execute it at its path, and only root could replace it."""
     status = [path.stat() for path in (program, *program.parents)]
     modes = (one.st_uid == 0 and one.st_mode & 0o023 == 0o001 for one in status)
     return all(modes) and not program.is_relative_to(_STAGE)

@@ -14,7 +14,7 @@ _LOCK_FILE = Path("/run/gloveport.uids")
 
 
 class Lease(NamedTuple):
-    """A uid, and the descriptor by which it is held: whoever has a copy of that holds it as well."""
+    """A uid, and the descriptor that holds it: every process with a copy holds it too."""
 
     uid: int
     lock: int
@@ -22,10 +22,10 @@ class Lease(NamedTuple):
 
 @contextlib.contextmanager
 def lease(first_uid: int, count: int) -> Iterator[Lease]:
-    """A uid that no other sandbox of this host has while the context lasts.
+    """A uid that no other sandbox of this host has during the context.
 
-    Each uid is one byte of a lock file. The kernel frees the lock when its holders are dead, so nothing has to be
-    tidied up. The locks belong to the open file, not to the process: two sandboxes of one server exclude each other.
+    Each uid is one byte of a lock file. The kernel frees the lock when its holders are dead, so no clean-up is needed.
+    The locks belong to the open file, not to the process: two sandboxes of one server exclude each other.
 
     Raises:
         SandboxError: All are taken, or the lock file can't be opened.
