@@ -1,1 +1,1 @@
-"""The sandbox pool: stocks of sandboxes that wait for their program, fork servers, interpreters started ahead."""
+"""The sandbox pool: stocks of sandboxes that wait for their program, fork servers, prestarted interpreters."""

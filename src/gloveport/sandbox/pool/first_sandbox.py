@@ -1,4 +1,4 @@
-"""Builds sandboxes; the first of them was begun before there was an event loop."""
+"""Builds sandboxes; the first was started before the event loop."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -11,7 +11,7 @@ from gloveport.sandbox.plan import Plan, same_walls
 
 
 class BegunBuild(Struct, frozen=True, kw_only=True):
-    """A sandbox of ``plan``, on its way."""
+    """A sandbox of ``plan`` that is being started."""
 
     plan: Plan
     process: BegunProcess
@@ -21,8 +21,8 @@ class FirstSandbox(Struct, kw_only=True):
     """A ``sandbox.base.Sandbox``.
 
     Attributes:
-        backend: Builds them.
-        begun: The first, for whoever asks first, and for its walls; None where nothing was begun, or it was asked for.
+        backend: Builds the sandboxes.
+        begun: The first sandbox, for the first request of its walls; None if none was started, or it was taken.
     """
 
     backend: Bubblewrap
@@ -39,7 +39,7 @@ class FirstSandbox(Struct, kw_only=True):
             yield child
 
     def close(self) -> None:
-        """End what was begun and is not asked for."""
+        """End the first sandbox if nobody has taken it."""
         if self.begun is not None:
             self.begun.process.stack.close()
             self.begun = None

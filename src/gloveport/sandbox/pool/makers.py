@@ -1,8 +1,8 @@
 """Makes sandboxes that wait: forked by a fork server, built with their interpreter started, or with a session in them.
 
-A fork server is kept running for each profile: started, replaced when it is worn or dead, ended with the server. A worn
-one is kept until its last child has ended. Its successor has another layout of the address space and another hash seed,
-which all children of one fork server share.
+A fork server runs for each profile: started, replaced when it is worn or dead, ended with the server. A worn one lives
+until its last child has ended. Its successor has a new address space layout and hash seed, which all children of one
+fork server share.
 """
 
 import logging
@@ -36,9 +36,9 @@ class ForkServer(Struct, kw_only=True):
     """A ``stock.Maker``: forks sandboxes of one profile.
 
     Attributes:
-        program: One that says how the interpreter of its programs is started ahead of them, if it is.
+        program: A program that says whether and how the interpreter is prestarted.
         forks: How many sandboxes a fork server forks before it is replaced.
-        begun: The process of the first one, where that was begun before.
+        begun: The process of the first fork server, if it was started before.
     """
 
     backend: Bubblewrap
@@ -48,13 +48,12 @@ class ForkServer(Struct, kw_only=True):
     begun: BegunProcess | None = None
     _current: ZygoteProcess | None = None
     _up: anyio.Event = field(default_factory=anyio.Event)
-    """There is one, or it is known why not."""
+    """Set when a fork server runs, or has failed."""
     _failure: SandboxError | None = None
 
     def fits(self, plan: Plan) -> bool:
-        """See ``stock.Maker``: limits of processes are set, and those of cgroups lowered, when it is handed out.
-
-        But an interpreter that runs already has its limits.
+        """See ``stock.Maker``: on handing out, process limits are set, and cgroup limits lowered. But a prestarted
+        interpreter already has its limits.
         """
         return same_walls(self.plan, plan) and not (self.program.waiting and plan.rlimits != self.plan.rlimits)
 
@@ -74,11 +73,11 @@ class ForkServer(Struct, kw_only=True):
             yield child
 
     async def check(self) -> None:
-        """Return when there is a fork server.
+        """Wait until there is a fork server.
 
         Raises:
-            ForkRefusedError: There is none on this host.
-            SandboxError: None can be started.
+            ForkRefusedError: This host permits none.
+            SandboxError: It can't be started.
         """
         await self._wait_current()
 
@@ -97,12 +96,12 @@ class ForkServer(Struct, kw_only=True):
                 previous = self._current
                 try:
                     current = await tasks.start(self._run_one)
-                except ForkRefusedError as error:  # said once, by ``doctor`` and at the start: it stays so
+                except ForkRefusedError as error:  # permanent, and reported by ``doctor`` and at the start
                     self._failure = error
                     self._up.set()
                     await anyio.sleep_forever()
                 except SandboxError as error:
-                    # Who wants a program run hears it as well: it is then built cold, and fails the same way.
+                    # Runs report the same error: their cold sandboxes fail the same way.
                     _log.warning("no fork server can be started: %s", error.args[0])
                     self._failure = error
                     self._up.set()
@@ -121,7 +120,7 @@ class ForkServer(Struct, kw_only=True):
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     async def _run_one(self, *, task_status: TaskStatus[ZygoteProcess]) -> None:
-        """One fork server, until it is dead, or retired and its last child gone."""
+        """Run one fork server until it is dead, or retired and without children."""
         current = None
         try:
             begun, self.begun = self.begun, None
@@ -139,12 +138,12 @@ class ForkServer(Struct, kw_only=True):
 
 
 class SessionStarter(Struct, frozen=True, kw_only=True):
-    """A ``stock.Maker``: takes sandboxes for one program, and has each wait for the first call of a session instead.
+    """A ``stock.Maker``: takes sandboxes for one program, and starts a session's supervisor in each.
 
     Attributes:
-        source: Whence they come: its sandboxes have the same walls.
-        plan: Of the sessions of whoever asks for all that the policy gives.
-        program: What is run in each.
+        source: Makes the sandboxes, with the same walls.
+        plan: The plan of a session with all that the policy gives.
+        program: The supervisor's program.
     """
 
     source: Stock
@@ -152,12 +151,12 @@ class SessionStarter(Struct, frozen=True, kw_only=True):
     program: Program
 
     def fits(self, plan: Plan) -> bool:
-        """See ``stock.Maker``: what runs already has its limits, only those of cgroups can be lowered."""
+        """See ``stock.Maker``: a running supervisor already has its limits; only cgroup limits can be lowered."""
         return (
             plan.session is not None
             and plan.session == self.plan.session
             and plan.rlimits == self.plan.rlimits
-            and plan.limits.cpu_seconds == self.plan.limits.cpu_seconds  # a process's, where no cgroup counts it
+            and plan.limits.cpu_seconds == self.plan.limits.cpu_seconds  # a process limit, if no cgroup counts it
             and same_walls(self.plan, plan)
         )
 
@@ -178,7 +177,7 @@ class SessionStarter(Struct, frozen=True, kw_only=True):
             await waiting.remove()
 
     async def maintain(self) -> None:
-        """See ``stock.Maker``: nothing. The source is kept by itself, as long as one of its sandboxes is there."""
+        """See ``stock.Maker``: nothing. The source maintains itself as long as one of its sandboxes exists."""
 
 
 async def _until_dead(current: ZygoteProcess, scope: anyio.CancelScope) -> None:
@@ -188,10 +187,10 @@ async def _until_dead(current: ZygoteProcess, scope: anyio.CancelScope) -> None:
 
 
 class Prestarter(Struct, frozen=True, kw_only=True):
-    """A ``stock.Maker``: builds sandboxes that can't be forked, such as Deno's, and boots their interpreter.
+    """A ``stock.Maker``: builds sandboxes that can't be forked, such as Deno's, and prestarts their interpreter.
 
     Attributes:
-        program: One that says how the interpreter is started; its text is not used.
+        program: A program that says how the interpreter is started; its text is not used.
     """
 
     backend: Bubblewrap
@@ -199,7 +198,7 @@ class Prestarter(Struct, frozen=True, kw_only=True):
     program: Program
 
     def fits(self, plan: Plan) -> bool:
-        """See ``stock.Maker``: one that runs already has its limits, only those of cgroups can be lowered."""
+        """See ``stock.Maker``: a prestarted interpreter already has its limits; only cgroup limits can be lowered."""
         return plan.rlimits == self.plan.rlimits and same_walls(self.plan, plan)
 
     def is_quick(self) -> bool:

@@ -1,7 +1,7 @@
-"""Pools sandboxes that wait for a program, made ahead of need, so that a run need not wait for one.
+"""Pools sandboxes that are made ahead and wait for a program, so that a run need not wait for one.
 
 Strength never depends on warmth: a waiting sandbox has passed the same checks as one that is built for a program, runs
-one program and is gone. What fits no waiting sandbox, or finds none, is built cold.
+one program and is gone. A plan without a fitting waiting sandbox gets a cold one.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from gloveport.sandbox.plan import Plan
 from gloveport.sandbox.pool.stock import Stock, WaitingSandbox
 from gloveport.task_group import open_task_group
 
-_AFTER_SECONDS = 0.003  # the answer goes first; what would be removed is killed already
+_AFTER_SECONDS = 0.003  # the answer goes first; the sandbox is dead already
 _MOST_REMOVALS = 32
 _MOST_ADDED = 4
 
@@ -30,17 +30,17 @@ class StockedSandbox(Sandbox, Protocol):
     """An isolation backend that keeps sandboxes waiting."""
 
     def restock(self, stocks: tuple[Stock, ...]) -> None:
-        """Take from these from now on. What was handed out of the former ones goes on as if nothing had happened."""
+        """Replace the stocks. Sandboxes that were handed out of the former ones continue unchanged."""
 
     def add_stock(self, plan: Plan, make: Callable[[], Stock | None]) -> None:
-        """Have a stock for this plan, where there is none, for as long as somebody takes from it."""
+        """Add a stock for this plan, if there is none, for as long as it is used."""
 
 
 class Pool(Struct, kw_only=True):
     """A ``StockedSandbox`` that hands out waiting sandboxes where one fits.
 
     Attributes:
-        cold: Builds the others.
+        cold: Builds sandboxes when none waits.
         stocks: One for each profile.
     """
 
@@ -50,12 +50,12 @@ class Pool(Struct, kw_only=True):
     _removals: int = 0
     _removed: anyio.Event = field(default_factory=anyio.Event)
     _ended: deque[WaitingSandbox] = field(default_factory=deque)
-    """Those whose run is over, and that nobody has begun to remove."""
+    """Sandboxes whose run is over and whose removal has not begun."""
 
     _has_ended: anyio.Event = field(default_factory=anyio.Event)
 
     async def wait_cleared(self) -> None:
-        """Return when nothing is left of any run that has ended."""
+        """Wait until nothing is left of any ended run."""
         while self._removals:
             if self._removed.is_set():
                 self._removed = anyio.Event()
@@ -63,7 +63,7 @@ class Pool(Struct, kw_only=True):
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """Fill the stocks in the background; on leaving, nothing is left of any sandbox."""
+        """Fill the stocks in the background; on leaving, all sandboxes are removed."""
         async with open_task_group() as tasks:
             self._tasks = tasks
             tasks.start_soon(self._remove_ended, tasks)
@@ -84,7 +84,7 @@ class Pool(Struct, kw_only=True):
                 self._tasks.start_soon(stock.maintain)
 
     def add_stock(self, plan: Plan, make: Callable[[], Stock | None]) -> None:
-        """See ``StockedSandbox``. Where too many were added, the one goes that nobody has used for longest."""
+        """See ``StockedSandbox``. If too many were added, the least recently used one goes."""
         if self._tasks is None or any(stock.maker.fits(plan) for stock in self.stocks):
             return
         stock = make()
@@ -99,7 +99,7 @@ class Pool(Struct, kw_only=True):
         self._tasks.start_soon(self._end_idle, stock)
 
     async def _end_idle(self, stock: Stock) -> None:
-        """End a stock that was added when nobody has taken from it for long enough."""
+        """End an added stock that has been unused for long enough."""
         while stock in self.stocks:
             left = stock.last_taken + stock.idle_seconds - time.monotonic()
             if left <= 0:
@@ -112,10 +112,7 @@ class Pool(Struct, kw_only=True):
         stock.retire()
 
     def start(self, plan: Plan) -> AbstractAsyncContextManager[Child]:
-        """See ``sandbox.base.Sandbox``.
-
-        After a run that has ended, what is left of its sandbox has been killed and is cleared away in the background.
-        """
+        """See ``sandbox.base.Sandbox``. After a run, its sandbox is killed at once, and removed in the background."""
         return _StartedSandbox(self, plan)
 
     async def _put_away(self, waiting: WaitingSandbox, *, has_failed: bool) -> None:
@@ -133,7 +130,7 @@ class Pool(Struct, kw_only=True):
         return None
 
     async def _remove_ended(self, tasks: TaskGroup) -> None:
-        """Begin to remove what has been put away: to start a task takes too long for whoever waits for an answer."""
+        """Start the removal of ended sandboxes: starting a task would delay the answer."""
         try:
             while True:
                 await self._has_ended.wait()
@@ -157,7 +154,7 @@ class Pool(Struct, kw_only=True):
 
 
 class _StartedSandbox:
-    """The context of one sandbox. A class: on the way of each run a generator would cost a tenth of a record."""
+    """The context of one sandbox. A class: a generator would cost each run a tenth of a record."""
 
     __slots__ = ("_cold", "_plan", "_pool", "_waiting")
 

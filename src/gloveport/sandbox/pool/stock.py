@@ -1,4 +1,4 @@
-"""Keeps sandboxes of one profile waiting for a program: makes them, hands out, removes what is too many."""
+"""Keeps sandboxes of one profile waiting for a program: makes them, hands them out, removes excess ones."""
 
 import contextlib
 import logging
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from gloveport.sandbox.run.confined import Confined
 
 _LOOK_SECONDS = 2.0
-_BEHIND_SECONDS = 0.02  # to fill up can wait until the run that has taken one is over, if it is a short one
-_BEHIND_COLD_SECONDS = 2.0  # who needs an added stock first has one built: to make another would hold that up
-_GROWTH = 4  # agents that ask for several things at once ask for a few
+_BEHIND_SECONDS = 0.02  # refilling can wait until a short run is over
+_BEHIND_COLD_SECONDS = 2.0  # the first user of an added stock gets a cold one: another build would delay it
+_GROWTH = 4  # agents with concurrent requests have a few
 _PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 60.0
 
@@ -30,30 +30,30 @@ class Maker(Protocol):
     """Makes sandboxes of one profile that wait for their program."""
 
     def fits(self, plan: Plan) -> bool:
-        """Whether one of them, narrowed, is what ``plan`` asks for."""
+        """Whether one of its sandboxes, narrowed, fits ``plan``."""
 
     def is_quick(self) -> bool:
-        """Whether making one now takes less time than building one cold."""
+        """Whether making one now is faster than building a cold one."""
 
     def make(self) -> "AbstractAsyncContextManager[Confined]":
-        """One of them; on leaving, nothing is left of it.
+        """Make a sandbox; on leaving, nothing is left of it.
 
         Raises:
             SandboxError: It can't be made.
         """
 
     async def maintain(self) -> None:
-        """Keep up what ``make`` needs, until cancelled."""
+        """Maintain what ``make`` needs, until cancelled."""
 
 
 class WaitingSandbox(Struct, frozen=True, kw_only=True):
-    """A sandbox that waits, and what ends it."""
+    """A waiting sandbox, and its removal."""
 
     child: "Confined"
     cleanup: contextlib.AsyncExitStack
 
     async def remove(self) -> None:
-        """End what is left of it. What can't be ended is nobody's fault who waits, so it is only logged."""
+        """Remove all that is left of it. A failure is only logged: it is not the waiting caller's fault."""
         try:
             await self.cleanup.aclose()
         except (SandboxError, OSError) as error:
@@ -63,17 +63,16 @@ class WaitingSandbox(Struct, frozen=True, kw_only=True):
 class Stock(Struct, kw_only=True, eq=False):
     """The waiting sandboxes of one profile.
 
-    One is enough until somebody comes: each is two processes of the host or more, and a host has many servers that are
-    never asked. Whoever takes the last has four times as many wait from then on, so a stock follows how many are taken
-    at once.
+    One is enough until the first use: each is two host processes or more, and a host has many servers that are never
+    used. Taking the last one grows the stock fourfold, so it follows how many are taken at once.
 
     Attributes:
-        size: The most there shall be.
-        idle_seconds: After so long without a taker, one is enough again.
-        begins_with_use: Whether none waits, and nothing that makes them is started, until somebody comes: it takes much
-            memory, which most servers have no use for.
-        is_added: Whether it came when somebody needed it, and goes when nobody does.
-        last_taken: When somebody took from it last, by the monotonic clock.
+        size: The most waiting sandboxes.
+        idle_seconds: After so long without use, one is enough again.
+        begins_with_use: Whether nothing is started before the first use: it takes much memory, which most servers do
+            not need.
+        is_added: Whether it was added on demand, and goes when it is unused.
+        last_taken: Time of the last use, by the monotonic clock.
     """
 
     maker: Maker
@@ -90,21 +89,21 @@ class Stock(Struct, kw_only=True, eq=False):
     _begun: anyio.Event = field(default_factory=anyio.Event)
     _cold_over: anyio.Event = field(default_factory=anyio.Event)
     _made: int = 0
-    """How many of its sandboxes are there, handed out or not."""
+    """How many of its sandboxes exist, waiting or handed out."""
 
     _removed: anyio.Event = field(default_factory=anyio.Event)
 
     @property
     def waiting(self) -> int:
-        """How many there are."""
+        """How many sandboxes wait."""
         return len(self._waiting)
 
     def begin(self) -> None:
-        """Start what makes them, and have some wait, if that has not begun yet."""
+        """Start the maker and fill the stock, if not begun yet."""
         self._begun.set()
 
     async def wait_filled(self) -> None:
-        """Return when as many wait as shall. It begins, if it has not begun yet."""
+        """Wait until the stock is full. It begins, if it has not begun yet."""
         self.begin()
         while self._missing() > 0:
             if self._full.is_set():
@@ -112,7 +111,7 @@ class Stock(Struct, kw_only=True, eq=False):
             await self._full.wait()
 
     async def take(self, plan: Plan) -> WaitingSandbox | None:
-        """One of them, narrowed to ``plan``; one made at once where that is quick; None where it is not, or fails."""
+        """A waiting sandbox, narrowed to ``plan``; else one made now, if that is quick; None if not, or if it fails."""
         self.last_taken = time.monotonic()
         self.begin()
         if len(self._waiting) <= 1:
@@ -126,21 +125,21 @@ class Stock(Struct, kw_only=True, eq=False):
             return None
         try:
             waiting = await self.make()
-        except SandboxError:  # if it is this host that fails, building it cold fails too, and says why
+        except SandboxError:  # if this host is at fault, the cold build fails too, and says why
             return None
         return waiting if await _hand_out(waiting, plan) else None
 
     def note_cold_over(self) -> None:
-        """The run is over of somebody for whom none waited."""
+        """Note that a run with a cold sandbox is over."""
         self._cold_over.set()
 
     def retire(self) -> None:
-        """Make no more, and end when the last that was handed out is gone."""
+        """Make no more sandboxes, and end when the last one handed out is gone."""
         self._retired.set()
         self._begun.set()
 
     async def maintain(self) -> None:
-        """Keep it, until it is retired and its last sandbox gone, or until cancelled."""
+        """Maintain the stock until it is retired and its last sandbox gone, or until cancelled."""
         if self.begins_with_use:
             await self._begun.wait()
         async with anyio.create_task_group() as tasks:
@@ -155,7 +154,7 @@ class Stock(Struct, kw_only=True, eq=False):
             tasks.cancel_scope.cancel()
 
     async def _fill(self) -> None:
-        """Keep it filled, one after the other, until cancelled; then end what waits."""
+        """Keep it filled, one sandbox after the other, until cancelled; then end the waiting ones."""
         pause = _PAUSE_SECONDS
         try:
             if self.is_added and not self.maker.is_quick():
@@ -168,7 +167,7 @@ class Stock(Struct, kw_only=True, eq=False):
                     try:
                         self._waiting.append(await self.make())
                         pause = _PAUSE_SECONDS
-                    except ForkRefusedError:  # none ever can: each is built when it is asked for
+                    except ForkRefusedError:  # permanent: every sandbox is built on demand
                         await anyio.sleep_forever()
                     except SandboxError as error:
                         _log.warning("no sandbox can be made ahead of need: %s", error.args[0])
@@ -187,7 +186,7 @@ class Stock(Struct, kw_only=True, eq=False):
                     await self._waiting.pop().remove()
 
     async def _remove_excess(self) -> None:
-        """Remove those that died waiting, and what is too many."""
+        """Remove sandboxes that died while waiting, and excess ones."""
         for waiting in [waiting for waiting in self._waiting if waiting.child.is_over()]:
             self._waiting.remove(waiting)
             await waiting.remove()
@@ -200,16 +199,16 @@ class Stock(Struct, kw_only=True, eq=False):
         return max(0, self._wanted - len(self._waiting))
 
     async def make(self) -> WaitingSandbox:
-        """Another one, for whoever removes it.
+        """Make a sandbox, which the caller removes.
 
         Raises:
             SandboxError: It can't be made.
         """
         async with contextlib.AsyncExitStack() as stack:
             self._made += 1
-            stack.callback(self._count_removed)  # when all of it is gone
+            stack.callback(self._count_removed)  # called when all of it is gone
             child = await stack.enter_async_context(self.maker.make())
-            _ = child.events  # made now, for then somebody waits
+            _ = child.events  # made now: later a caller would wait for it
             return WaitingSandbox(child=child, cleanup=stack.pop_all())
 
     def _count_removed(self) -> None:
@@ -218,12 +217,12 @@ class Stock(Struct, kw_only=True, eq=False):
 
 
 async def _hand_out(waiting: WaitingSandbox, plan: Plan) -> bool:
-    """Narrow a waiting sandbox to ``plan``. One that is dead, or can't be narrowed, is removed."""
+    """Narrow a waiting sandbox to ``plan``. A dead one, or one that can't be narrowed, is removed."""
     try:
         if not waiting.child.is_over():
             waiting.child.narrow(plan)
             return True
-    except (OSError, SandboxError):  # it holds more memory already than the plan allows, say
+    except (OSError, SandboxError):  # for example, it already holds more memory than the plan allows
         pass
     await waiting.remove()
     return False

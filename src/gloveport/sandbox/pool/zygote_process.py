@@ -1,7 +1,7 @@
 """The host's side of a fork server: one bubblewrap sandbox in which sandboxes of one profile are forked.
 
-The fork server is ``guest/zygote.py``; what it does to a child is checked here by the child's own word, as with a
-sandbox built for one program, before the child is handed to anybody.
+The fork server is ``guest/zygote.py``. Each child reports its isolation, which is checked here before the child is
+handed out, as with a sandbox built for one program.
 """
 
 import base64
@@ -46,7 +46,7 @@ _STATUS = struct.Struct("ii")
 _ASK_SECONDS = 15.0
 # An interpreter reserves addresses, and what all of a user's processes have in flight counts against each that sends.
 _WITH_THE_PROGRAM = ("RLIMIT_CPU", "RLIMIT_AS", "RLIMIT_NOFILE")
-# Of the fork server itself, which runs our code alone: far above what it needs.
+# Limits of the fork server itself, which runs only our code: far above its needs.
 _LIMITS = Limits(memory_bytes=ByteSize(4 << 30), processes=4096, cpus=1024)
 
 
@@ -54,7 +54,7 @@ class ZygoteProcess(Struct, kw_only=True):
     """A running fork server.
 
     Attributes:
-        inner: Process descriptor of its pid namespace's init.
+        inner: Process descriptor of its pid namespace's init process.
         forks: How many children it has forked.
         worn: Set when it should be replaced, or is dead.
         retired: Set when it has been replaced.
@@ -71,17 +71,17 @@ class ZygoteProcess(Struct, kw_only=True):
     _child_ended: anyio.Event = field(default_factory=anyio.Event)
     _asking: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
     _kept: tuple[Kept, ...] | None = ()
-    """What its children keep, as far as that is known."""
+    """The protected paths of its next children, as last told to it."""
 
     @contextlib.asynccontextmanager
     async def fork(self, kept: tuple[Kept, ...] = ()) -> "AsyncIterator[confined.Confined]":
-        """A confined sandbox that waits for its program; on leaving, nothing is left of it.
+        """Fork a confined sandbox that waits for its program; on leaving, nothing is left of it.
 
         Args:
-            kept: What to keep in the directories that programs may write; what lies above another comes first.
+            kept: The protected paths in directories that programs may write, parents first.
 
         Raises:
-            SandboxError: The fork server is dead, a wall is missing, or something that is to be kept is not there.
+            SandboxError: The fork server is dead, a wall is missing, or a protected path does not exist.
         """
         self.forks += 1
         self._children += 1
@@ -136,7 +136,7 @@ class ZygoteProcess(Struct, kw_only=True):
                     with contextlib.closing(child):
                         yield child
         except SandboxError as error:
-            if isinstance(error.__cause__, TimeoutError):  # one that hangs would make everybody wait as long
+            if isinstance(error.__cause__, TimeoutError):  # a fork server that hangs would delay every run
                 self.kill()
             raise
         finally:
@@ -144,14 +144,14 @@ class ZygoteProcess(Struct, kw_only=True):
             self._child_ended.set()
 
     async def _ask(self, descriptors: tuple[int, ...], kept: tuple[Kept, ...]) -> None:
-        """Have a child forked that keeps this.
+        """Have a child forked with these protected paths.
 
         Raises:
-            TimeoutError, GuestError, OSError: It says nothing, or is dead.
+            TimeoutError, GuestError, OSError: The fork server does not answer, or is dead.
         """
-        # Who gives up between a question and its answer would leave the answer to the next one who asks.
+        # A caller cancelled between question and answer would leave its answer to the next caller.
         with anyio.CancelScope(shield=True), anyio.fail_after(_ASK_SECONDS):
-            async with self._asking:  # what it is told to keep is for the next child
+            async with self._asking:  # its protected paths apply to the next child
                 if kept != self._kept:
                     self._kept = None
                     await frames.send_descriptors(self.spawned.channel)
@@ -161,7 +161,7 @@ class ZygoteProcess(Struct, kw_only=True):
                 await frames.send_descriptors(self.spawned.channel, descriptors)
 
     def is_alive(self) -> bool:
-        """Whether it can fork."""
+        """Whether it can still fork."""
         return not is_dead(self.inner)
 
     def kill(self) -> None:
@@ -170,11 +170,11 @@ class ZygoteProcess(Struct, kw_only=True):
             signal.pidfd_send_signal(self.inner.fileno(), signal.SIGKILL)
 
     async def until_dead(self) -> None:
-        """Return when it is dead."""
+        """Wait until it is dead."""
         await anyio.wait_readable(self.inner)
 
     async def until_childless(self) -> None:
-        """Return when none of its children is left."""
+        """Wait until none of its children is left."""
         while self._children:
             self._child_ended = anyio.Event()
             await self._child_ended.wait()
@@ -182,12 +182,11 @@ class ZygoteProcess(Struct, kw_only=True):
 
 @contextlib.asynccontextmanager
 async def start(backend: Bubblewrap, plan: Plan, begun: BegunProcess | None = None) -> AsyncIterator[ZygoteProcess]:
-    """A fork server for sandboxes of ``plan``; on leaving, it is dead, with all its children.
-
-    ``begun``: its process, where ``Bubblewrap.begin_zygote`` has begun that.
+    """Start a fork server for sandboxes of ``plan``; on leaving, it is dead, with all its children. ``begun``: its
+    process, if ``Bubblewrap.begin_zygote`` has started it.
 
     Raises:
-        ForkRefusedError: No fork server can fork anything on this host.
+        ForkRefusedError: No fork server can work on this host.
         SandboxError: It can't be built.
     """
     with contextlib.ExitStack() as stack:
@@ -211,11 +210,11 @@ async def start(backend: Bubblewrap, plan: Plan, begun: BegunProcess | None = No
 
 
 def _as_error(refusal: JsonValue, backend: Bubblewrap) -> ForkRefusedError:
-    """The error for what a fork server says of the host."""
+    """The error for a fork server's report about the host."""
     told = refusal if isinstance(refusal, dict) else {}
     code, label = told.get("error"), told.get("apparmor")
     reason = os.strerror(code if isinstance(code, int) else errno.EPERM)
-    if not label or label == apparmor.read_label():  # what confines us as well is no profile of bubblewrap's
+    if not label or label == apparmor.read_label():  # a profile that confines us too is not bubblewrap's
         return ForkRefusedError(f"no process inside bubblewrap can make namespaces: {reason}", hint=apparmor.UNKNOWN)
     return ForkRefusedError(
         f"AppArmor lets no process inside bubblewrap make namespaces: {reason}, by {label}",
@@ -224,7 +223,7 @@ def _as_error(refusal: JsonValue, backend: Bubblewrap) -> ForkRefusedError:
 
 
 def _profile(plan: Plan, groups: int) -> dict[str, object]:
-    """What the fork server is told of all its children; ``groups``: how many cgroups each enters by itself."""
+    """The fork server's settings for all its children; ``groups``: how many cgroups each enters by itself."""
     code = compile_filter(os.uname().machine, plan.families, supervised=plan.supervised, ptrace=plan.ptrace)
     return {
         "groups": groups,
@@ -242,10 +241,10 @@ def _profile(plan: Plan, groups: int) -> dict[str, object]:
 
 
 async def _receive_exit_status(status: socket.socket) -> ExitStatus:
-    """What the fork server tells of the end of a child.
+    """The exit status of a child, from the fork server.
 
     Raises:
-        SandboxError: Nothing: it has died, and the child with it, whatever the program was doing.
+        SandboxError: None comes: the fork server has died, and the child with it, whatever the program was doing.
     """
     data = status.recv(_STATUS.size)
     if len(data) < _STATUS.size:
@@ -256,7 +255,7 @@ async def _receive_exit_status(status: socket.socket) -> ExitStatus:
 
 @contextlib.asynccontextmanager
 async def _kill_on_exit(inner: FileIO, group: cgroup.Cgroup | None) -> AsyncIterator[None]:
-    """On leaving, the pid namespace whose init this is is dead."""
+    """On leaving, kill the pid namespace of this init process."""
     try:
         yield
     finally:
@@ -267,5 +266,5 @@ async def _kill_on_exit(inner: FileIO, group: cgroup.Cgroup | None) -> AsyncIter
 
 
 def _rlimits_of_all(plan: Plan) -> dict[str, tuple[int, int]]:
-    """What each child has from the start. The others come with the program."""
+    """The limits of each child from its start. The others come with the program."""
     return {name: limit for name, limit in plan.rlimits.items() if name not in _WITH_THE_PROGRAM}

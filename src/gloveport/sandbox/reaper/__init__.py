@@ -1,1 +1,1 @@
-"""The process that starts bubblewrap and kills what is left: run by path, standard library only."""
+"""The process that starts bubblewrap and kills leftover processes: run by path, standard library only."""

@@ -7,8 +7,8 @@ directories above it, then becomes that unprivileged uid for good: bubblewrap ne
 ``"connectors"``, ``"sysctls"`` and ``"masked"``, it first forks a process that sets up the network from outside, and
 covers what of ``/proc`` tells of the host. Standard library only, no import of ours.
 
-A source that may be written is shown with its owner as that uid (an id-mapped mount), so that on the host everything
-keeps its owner, and what is made gets it. What belongs to others belongs to nobody inside.
+A writable source is mounted with its owner mapped to that uid (an id-mapped mount), so on the host all files keep their
+owner, and new files get the same owner. Files of others belong to nobody inside.
 """
 
 import _socket
@@ -51,7 +51,7 @@ def mount(source: bytes, target: str, kind: bytes | None, flags: int, data: byte
 
 
 def write(path: str, text: str) -> None:
-    """Write to a file of the kernel's. ``pathlib`` would touch far more memory, which each launch has to copy."""
+    """Write to a kernel file. ``pathlib`` would touch far more memory, which each launch has to copy."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(descriptor, text.encode())
@@ -60,7 +60,7 @@ def write(path: str, text: str) -> None:
 
 
 def open_plain(path: str) -> int:
-    """Open a path in which no component is a symbolic link: whoever owns a directory above could turn it elsewhere."""
+    """Open a path without symbolic links: the owner of a parent directory could redirect it."""
     descriptor = os.open("/", os.O_PATH | os.O_CLOEXEC)
     for part in filter(None, path.split("/")):
         following = os.open(part, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=descriptor)
@@ -72,9 +72,8 @@ def open_plain(path: str) -> int:
 
 
 def open_mapped(source: int, uid: int, namespaces: dict[tuple[int, int], int]) -> int:
-    """A detached mount of the directory that is open, in which the owner of it is ``uid``, and nobody else anybody.
-
-    ``namespaces``: those of owners that there were before.
+    """A detached mount of the open directory, in which its owner is mapped to ``uid``, and other users to nobody.
+    ``namespaces``: a cache by owner.
     """
     status = os.fstat(source)
     owner = status.st_uid, status.st_gid
@@ -92,7 +91,7 @@ def open_mapped(source: int, uid: int, namespaces: dict[tuple[int, int], int]) -
 
 
 def open_mapping(uids: str, gids: str) -> int:
-    """A user namespace that holds nothing but these lines of its maps."""
+    """A user namespace with only these lines in its maps."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -115,7 +114,7 @@ def stage_sources(stage: str, sources: list[str], owned: list[str], uid: int) ->
     """Show each source at ``stage/<index>`` in a mount namespace that only this process and its children see."""
     check(_libc.unshare(CLONE_NEWNS), "unshare")
     mount(b"none", "/", None, MS_REC | MS_PRIVATE)  # nothing below reaches the host's own mount table
-    opened = [open_plain(source) for source in sources]  # before the stage can hide one
+    opened = [open_plain(source) for source in sources]  # before the stage can cover one
     namespaces: dict[tuple[int, int], int] = {}
     mapped = {index: open_mapped(opened[index], uid, namespaces) for index in map(sources.index, owned)}
     for namespace in namespaces.values():
@@ -137,7 +136,7 @@ def stage_sources(stage: str, sources: list[str], owned: list[str], uid: int) ->
 
 
 def become(uid: int) -> None:
-    """Give up every privilege, irrevocably, and end what a server that has died may have left of this uid."""
+    """Give up every privilege irrevocably, and kill processes of this uid that a dead server may have left."""
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
@@ -145,27 +144,28 @@ def become(uid: int) -> None:
     try:
         os.kill(1, 0)
     except PermissionError:
-        pass  # as it must be: who may signal pid 1, which is root's, may signal everybody
+        pass  # as it must be: a process that may signal root's pid 1 may signal everybody
     else:
         raise OSError("privileges have outlived the change of the uid")
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(-1, signal.SIGKILL)  # all others of this uid, which is leased to this process alone
+        os.kill(-1, signal.SIGKILL)  # all other processes of this uid, which is leased to this process only
 
 
 def prepare_network(channel: int, spec: dict[str, Any]) -> None:
-    """Wait for a process id, set and listen at what is told in its network namespace, send the sockets, and end.
+    """Wait for a process id; in its network namespace write the settings and open the listening sockets; send them, and
+    end.
 
-    ``connectors``: address families of sockets that are sent besides, which are nowhere yet. ``masked``: paths that are
-    covered, in its mount namespace.
+    ``connectors``: address families of unbound sockets that are sent too. ``masked``: paths to cover in its mount
+    namespace.
 
-    That takes the capabilities of the user namespace that owns the network namespace: whoever made the first has them
-    in it. bubblewrap's processes stand in another one below, so the network namespace itself is asked.
+    This needs the capabilities of the user namespace that owns the network namespace: its creator has them there.
+    bubblewrap's processes are in a further user namespace below, so the owner is asked of the network namespace itself.
     """
     os.dup2(channel, 0)
-    os.closerange(3, MOST_DESCRIPTORS)  # the standard error is left, to say what went wrong
+    os.closerange(3, MOST_DESCRIPTORS)  # standard error stays open, for errors
     host = _socket.socket(fileno=0)
     number = host.recv(16)
-    if not number:  # the host does not want it any more
+    if not number:  # the host has given up
         return
     network, mounts = (os.open(f"/proc/{int(number)}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in ("net", "mnt"))
     owner = _libc.ioctl(network, NS_GET_USERNS)
@@ -173,7 +173,7 @@ def prepare_network(channel: int, spec: dict[str, Any]) -> None:
     for namespace, kind in ((owner, CLONE_NEWUSER), (network, CLONE_NEWNET)):
         check(_libc.setns(namespace, kind), "setns")
     for name, value in spec["sysctls"].items():
-        write(f"/proc/sys/{name}", value)  # the kernel shows each process those of its own namespace
+        write(f"/proc/sys/{name}", value)  # the kernel shows each process its own namespace's
     listeners = [_socket.socket(_socket.AF_INET, _socket.SOCK_STREAM) for _ in spec["doors"]]
     for listener, (address, port) in zip(listeners, spec["doors"], strict=True):
         listener.bind((address, port))
@@ -189,7 +189,7 @@ def prepare_network(channel: int, spec: dict[str, Any]) -> None:
 
 
 def leave_behind(channel: int, spec: dict[str, Any]) -> None:
-    """Fork the process that prepares the network. Bubblewrap, which this one becomes, reaps children it inherits."""
+    """Fork the process that prepares the network. This process becomes bubblewrap, which reaps inherited children."""
     if os.fork():
         os.close(channel)
         return
@@ -209,16 +209,16 @@ def launch(spec: dict[str, Any], parent: int) -> None:
     # One byte, not zero: with a limit of 1 the kernel refuses to start even a piped core handler of the host, with 0 it
     # starts it. The seccomp filter keeps the sandbox from lowering it.
     resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
-    # And should a kernel dump all the same (a core socket, since Linux 6.16, may not look at the limit): nothing in it.
+    # And if a kernel dumps all the same (a core socket, since Linux 6.16, may ignore the limit), the dump is empty.
     write("/proc/self/coredump_filter", "0")
-    # Where the host's memory ends, before that of all sandboxes together, the kernel takes theirs, and nobody else's.
+    # If the host runs out of memory before all sandboxes reach their limit, the kernel kills them first.
     write("/proc/self/oom_score_adj", "1000")
     if spec["uid"] is not None:
         stage_sources(spec["stage"], spec["sources"], spec["owned"], spec["uid"])
         become(spec["uid"])
-    # From here on bubblewrap dies with the reaper, should that be killed; a change of uids would have undone it.
+    # From here on bubblewrap dies with the reaper, if that is killed; a change of uids would have undone this.
     check(_libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "pdeathsig")
-    if os.getppid() != parent:  # it is dead already, and nobody would tell
+    if os.getppid() != parent:  # it has died already, and no signal would come
         return
     if "network" in spec:
         leave_behind(spec["network"], spec)

@@ -11,10 +11,11 @@
     server → reaper   the end of status         kill the launch
     server → reaper   the end of control        the server is gone: kill everything, remove the cgroups, and end
 
-A server may be killed at any moment, and so may bubblewrap. What dies with its parent by ``PR_SET_PDEATHSIG`` has to
-ask for that first; bubblewrap's pid 1 asks late, and before that it waits for its parent's word, if need be for ever.
-But it stays in the process group of its launch, a signal to a group meets whoever is being forked as well, and the
-number of a group is nobody else's as long as its leader is not reaped, which is done here. Standard library only.
+A server may be killed at any moment, and so may bubblewrap. A process dies with its parent only after it has called
+``PR_SET_PDEATHSIG``; bubblewrap's pid 1 calls it late, and before that it waits for its parent's word, if need be for
+ever. But it stays in the process group of its launch, a signal to a group also reaches processes that are just being
+forked, and the number of a group is not reused as long as its leader is not reaped, which only this process does.
+Standard library only.
 """
 
 import _signal  # type: ignore[import-not-found]  # without the enumerations of ``signal``
@@ -42,21 +43,21 @@ FIRST = 3
 PLACES = 255
 STATUS = struct.Struct("i")
 GROUP = "launched"
-"""Where this process and what it starts live, below the first of the server's cgroups."""
+"""The cgroup of this process and its launches, below the first of the server's cgroups."""
 
 LEAF = "gloveport-server"
-"""Where servers live below a cgroup that must not have processes of its own."""
+"""The cgroup of servers, below a cgroup that must not have processes of its own."""
 
 PR_SET_CHILD_SUBREAPER = 36
 MOST_DESCRIPTORS, ALL_DESCRIPTORS = 253, 1 << 30  # the kernel's SCM_MAX_FD
-IGNORED = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP)  # what ends a server, or a service manager sends to all
+IGNORED = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP)  # they end servers; service managers send them to all
 PATIENCE_SECONDS, STEP_SECONDS = 2.0, 0.001
-# Version 1 and 2. A dead group's processor time is nobody's to save, and to tear down what it had takes some.
+# Version 1 and 2. A dead group needs no quota, and tearing down its resources takes processor time.
 NO_QUOTA = (("cpu.cfs_quota_us", "-1"), ("cpu.max", "max"))
 
 
 class Launch(NamedTuple):
-    """One that has been started."""
+    """A launch that has been started."""
 
     status: socket.socket
     held: Sequence[int]
@@ -71,14 +72,14 @@ class Reaper:
         self.me = os.getpid()
         self.launches: dict[int, Launch] = {}
         self.statuses: dict[int, int] = {}
-        """Descriptor of a status socket → process id; of those that the server has not told the end of."""
+        """Descriptor of a status socket → process id, until the launch ends or the server closes its end."""
 
         self.places: list[Path] = []
         self.has_entered = False
         self.children, wakeup = socket.socketpair()
         for end in (self.children, wakeup):
             end.settimeout(0)
-        self.wakeup = wakeup  # kept, or it would be closed
+        self.wakeup = wakeup  # kept open by this reference
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wakeup.fileno(), warn_on_full_buffer=False)
         self.events = select.poll()
@@ -86,7 +87,7 @@ class Reaper:
             self.events.register(source, select.POLLIN)
 
     def serve(self) -> None:
-        """Do what the server asks for until it is gone."""
+        """Serve the server's requests until it is gone."""
         while True:
             ready = dict(self.events.poll())
             if self.children.fileno() in ready:
@@ -99,7 +100,7 @@ class Reaper:
                 return
 
     def take(self) -> bool:
-        """Do one thing that the server asks for; False when it is gone."""
+        """Serve one request; False when the server is gone."""
         try:
             data, found, flags, _ = socket.recv_fds(self.control, 1, MOST_DESCRIPTORS)
         except ConnectionResetError:
@@ -116,7 +117,7 @@ class Reaper:
         return bool(data)
 
     def start(self, descriptors: list[int], held: int) -> None:
-        """Fork a launch. What of ``descriptors`` stays open here is taken out of it."""
+        """Fork a launch. Descriptors that stay open here are removed from ``descriptors``."""
         if not self.has_entered:
             self.has_entered = True
             self.enter()
@@ -130,7 +131,7 @@ class Reaper:
         if pid == 0:
             self.become_launch(spec, error, inherited)
         with contextlib.suppress(OSError):
-            os.setpgid(pid, pid)  # here and there: whoever comes first
+            os.setpgid(pid, pid)  # in both processes: whichever comes first
         kept = [descriptors.pop() for _ in range(held)]
         status = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, descriptors.pop(0))
         self.launches[pid] = Launch(status, kept)
@@ -139,9 +140,8 @@ class Reaper:
         tell(status, pid)
 
     def become_launch(self, spec: dict[str, object], error: int, inherited: list[int]) -> None:
-        """All of a launch's life. Ends the process, or makes it another program.
-
-        Here and in ``launch.py`` no more of Python is used than has to be: each page that is touched is copied first.
+        """The whole life of a launch: ends the process, or executes another program. Here and in ``launch.py`` as
+        little of Python is used as possible: each touched page has to be copied first.
         """
         try:
             os.setpgid(0, 0)
@@ -153,7 +153,7 @@ class Reaper:
             for number, descriptor in enumerate([fcntl.fcntl(each, fcntl.F_DUPFD, above) for each in inherited], FIRST):
                 os.dup2(descriptor, number)
             os.closerange(above, ALL_DESCRIPTORS)
-            null = os.open(os.devnull, os.O_RDWR)  # its own: locks and flags belong to what was opened
+            null = os.open(os.devnull, os.O_RDWR)  # opened anew: locks and flags belong to the open file
             os.dup2(null, 0)
             os.dup2(null, 1)
             os.close(null)
@@ -164,7 +164,7 @@ class Reaper:
             os._exit(1)
 
     def reap(self) -> None:
-        """Reap who is dead, when what it has left behind is killed."""
+        """Reap dead launches, after killing their leftover processes."""
         while True:
             try:
                 found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -185,9 +185,11 @@ class Reaper:
                 launch.status.close()
 
     def enter(self) -> None:
-        """Go into a cgroup of the server: what is forked is born there, and found there should this process die."""
+        """Move into a cgroup of the server: forked processes are born there, and are found there if this process
+        dies.
+        """
         for place in self.places[:1]:
-            with contextlib.suppress(OSError):  # it is not needed as long as this process lives
+            with contextlib.suppress(OSError):  # not needed as long as this process lives
                 (place / GROUP).mkdir(exist_ok=True)
                 move_into(place / GROUP)
 
@@ -200,10 +202,10 @@ class Reaper:
         children = Path(f"/proc/self/task/{self.me}/children")
         while has_children():
             self.reap()
-            if children.exists():  # who has been given to us, which a kernel may not tell
+            if children.exists():  # orphans that were given to us; some kernels do not list them
                 for pid in map(int, children.read_text().split()):
                     with contextlib.suppress(OSError):
-                        os.kill(pid, signal.SIGKILL)  # not reaped, so the number is its own
+                        os.kill(pid, signal.SIGKILL)  # not reaped, so the number is still its own
             time.sleep(STEP_SECONDS)
         for place in self.places:
             leave(place)
@@ -212,7 +214,7 @@ class Reaper:
 
 
 def kill_group(leader: int) -> None:
-    """Kill a launch. Its number is nobody else's: it has not been reaped."""
+    """Kill a launch. Its number is still its own: it has not been reaped."""
     with contextlib.suppress(OSError):
         os.killpg(leader, signal.SIGKILL)
 
@@ -227,18 +229,18 @@ def has_children() -> bool:
 
 
 def lift_quotas(groups: Iterable[Path]) -> None:
-    """Let cgroups have all the processor time that there is."""
+    """Lift the processor quotas of cgroups."""
     for group in groups:
         for name, value in NO_QUOTA:
             with (
-                contextlib.suppress(OSError),  # it has no such file, or has gone
+                contextlib.suppress(OSError),  # the group has no such file, or is gone
                 FileIO(os.open(group / name, os.O_WRONLY | os.O_CLOEXEC), "w") as file,
             ):
                 file.write(value.encode())
 
 
 def leave(place: Path) -> None:
-    """Leave the cgroups of the server for where it has lived itself."""
+    """Move from the server's cgroups back to the server's original one."""
     for outside in (place.parent / LEAF, place.parent):
         try:
             move_into(outside)
@@ -251,7 +253,7 @@ def move_into(group: Path) -> None:
     """Move this process into a cgroup: under version 1 as its one thread, see ``cgroup.Cgroup.open_entrances``.
 
     Raises:
-        OSError: It can't go there.
+        OSError: It can't move there.
     """
     name = "tasks" if (group / "tasks").exists() else "cgroup.procs"
     with FileIO(os.open(group / name, os.O_WRONLY | os.O_CLOEXEC), "w") as file:
@@ -259,9 +261,8 @@ def move_into(group: Path) -> None:
 
 
 def clear(group: Path, deadline: float | None = None) -> None:
-    """Kill what lives in a cgroup of sandboxes and those below, and remove them. One that is gone already is well.
-
-    ``deadline``: until when that is waited for, by the monotonic clock; None for as long as it takes as a rule.
+    """Kill the processes in a cgroup of sandboxes and those below, and remove these groups. It may be gone already.
+    ``deadline``: how long to wait, by the monotonic clock; None for the usual time.
 
     Raises:
         OSError: It does not become empty: a process hangs in the kernel.
@@ -287,7 +288,7 @@ def clear(group: Path, deadline: float | None = None) -> None:
 
 
 def groups_below(group: Path) -> list[Path]:
-    """The cgroups directly below one; none where it has gone, for a server that starts removes what is left as well."""
+    """The cgroups directly below one; none if it is gone: a starting server may have removed it."""
     try:
         return [Path(entry.path) for entry in os.scandir(group) if entry.is_dir()]
     except OSError:
@@ -295,13 +296,13 @@ def groups_below(group: Path) -> list[Path]:
 
 
 def members(group: Path) -> set[int]:
-    """The processes directly in a cgroup; 0 stands for each that is in no pid namespace of ours."""
+    """The processes directly in a cgroup; 0 for each process outside of our pid namespace."""
     return set(map(int, (group / "cgroup.procs").read_text().split()))
 
 
 def kill_members(group: Path) -> None:
-    """Kill what lives in a cgroup. A number read there may be another process's the next moment; if it still stands
-    there once a descriptor is open, the descriptor is that of a process in the group, or of one that is dead.
+    """Kill the processes in a cgroup. A number read there may be reused the next moment; if it is still listed once a
+    descriptor is open, the descriptor belongs to a process of the group, or to a dead one.
     """
     with contextlib.ExitStack() as stack:
         opened: dict[int, FileIO] = {}
@@ -334,7 +335,7 @@ def main() -> None:
     """See the module."""
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # what who started the server has blocked is not for programs
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # programs must not inherit signals blocked by the server's parent
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     reaper = Reaper(socket.socket(fileno=int(sys.argv[1])), load_launch())
     try:

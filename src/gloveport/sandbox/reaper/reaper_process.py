@@ -1,4 +1,4 @@
-"""Starts the reaper as a process of its own. Imports next to nothing: it starts while all else is imported."""
+"""Starts the reaper as a process of its own. Imports almost nothing: the reaper starts during all other imports."""
 
 import socket
 import subprocess
@@ -18,7 +18,7 @@ class ReaperProcess(NamedTuple):
 
 
 def start_reaper() -> ReaperProcess:
-    """Start one, from the bytecode that is kept of it.
+    """Start a reaper from its cached bytecode.
 
     Raises:
         OSError: It can't be started.

@@ -1,1 +1,1 @@
-"""One program in a sandbox that is ready: its streams, its limits, its report and the verdict."""
+"""Runs one program in a built sandbox: its streams, its limits, its report and the verdict."""

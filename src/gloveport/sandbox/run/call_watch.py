@@ -14,8 +14,9 @@ from gloveport.sandbox.run import frames
 from gloveport.sandbox.run.limit_watch import LimitWatch
 
 _STEPS: tuple[tuple[float, str], ...] = ((0.0, "interrupt"), (1.0, "interrupt"), (2.0, "kill"), (7.0, "end"))
-"""What is done so many seconds after a limit was exceeded, while the call goes on. The second interrupt ends what the
-first could not: it cancels an ``await``, and the program may have caught it."""
+"""Actions so many seconds after a limit was exceeded, while the call still runs. The second interrupt ends programs
+that survived the first: the first cancels an ``await``, and the program may have caught it.
+"""
 
 _KILL_STEP = 2
 
@@ -25,11 +26,11 @@ class CallWatch(LimitWatch, kw_only=True):
 
     Attributes:
         channel: To the supervisor inside.
-        number: Of the call.
-        oom_kills: How many there had been before it.
-        is_answered: Whether it is over.
-        is_direct: Whether the interpreter was called past the supervisor inside, and may answer past it.
-        throttle: The session's, which knows what weight and quota its cgroup has.
+        number: Number of the call.
+        oom_kills: The cgroup's count of these before the call.
+        is_answered: Whether the call is over.
+        is_direct: Whether the call went directly to the interpreter, which may then answer directly.
+        throttle: The session's throttle, which knows the weight and quota of its cgroup.
     """
 
     channel: socket.socket
@@ -41,24 +42,26 @@ class CallWatch(LimitWatch, kw_only=True):
     _is_announced: bool = False
     _step: int = 0
     _stopping: float = math.inf
-    """When the first step was taken."""
+    """Time of the first step."""
 
     def __post_init__(self) -> None:
         self._pace = self.throttle
 
     @property
     def seconds_left(self) -> float:
-        """Until something has to be done."""
+        """Seconds until the next action is due."""
         if self._stopping < math.inf:
             return max(0.0, self._stopping + _STEPS[min(self._step, len(_STEPS) - 1)][0] - time.monotonic())
         return super().seconds_left
 
     def awaits(self, message: Mapping[str, JsonValue]) -> bool:
-        """Whether this, from past the supervisor, may be the answer. Once that was told to kill, its word counts."""
+        """Whether this direct message may be the answer. Once the supervisor was told to kill, only its answer
+        counts.
+        """
         return self.is_direct and message.get("call") == self.number and self._step <= _KILL_STEP
 
     def look(self) -> None:
-        """Do what is due. The first look is for the supervisor: it may undo what would end the sandbox here."""
+        """Do what is due. The supervisor acts first: it may undo a call that would end the sandbox here."""
         if self._announce():
             return
         if self._stopping < math.inf:
@@ -67,7 +70,9 @@ class CallWatch(LimitWatch, kw_only=True):
             super().look()
 
     def kill(self, limit: LimitName) -> None:
-        """Stop the call for this limit. Memory and what is between calls end the sandbox: nothing else helps."""
+        """Stop the call for this limit. A memory limit, or a limit between calls, ends the sandbox: nothing else
+        helps.
+        """
         self.broken = self.broken or limit
         if limit == "memory_bytes" or self.wall_seconds == math.inf:
             self.end_all()
@@ -81,7 +86,7 @@ class CallWatch(LimitWatch, kw_only=True):
             self._take_steps()
 
     def end(self) -> None:
-        """The call is over, or the sandbox: neither ends the other."""
+        """Note the end of the call or the sandbox: neither ends the other."""
 
     def end_all(self) -> None:
         """Kill the whole sandbox."""
@@ -100,7 +105,7 @@ class CallWatch(LimitWatch, kw_only=True):
                 self.end_all()
 
     def _announce(self) -> bool:
-        """Have the supervisor attend to the call; false where it knows of it already."""
+        """Have the supervisor watch the call; false if it already does."""
         if not self.is_direct or self._is_announced:
             return False
         self._is_announced = True
@@ -109,11 +114,11 @@ class CallWatch(LimitWatch, kw_only=True):
         return True
 
     def _send(self, message: Mapping[str, object]) -> bool:
-        """Tell the supervisor; whether it could be told."""
+        """Send a message to the supervisor; false if that was impossible."""
         frame = frames.encode(message)
         try:
             return self.channel.send(frame) == len(frame)
-        except OSError:  # it does not read, or is dead
+        except OSError:  # the supervisor does not read, or is dead
             return False
 
     def _check(self, counters: cgroup.Counters) -> None:

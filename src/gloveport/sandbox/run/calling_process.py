@@ -1,7 +1,7 @@
 """A process that waits in a system call which the server answers: its memory, its descriptors, its view of files.
 
-All of it is hostile and may change at any time. Whoever decides by it reads once, and acts on what it has read or
-opened, never on the same again.
+All of it is hostile and may change at any time. A decision reads each value once, and acts on the value that was read
+or opened, never on a second read.
 """
 
 import ctypes
@@ -25,7 +25,7 @@ _PIDFD_GETFD: Final = 438  # of x86-64, as the filter
 _PATH_BYTES: Final = 4096
 _FILE_BYTES: Final = 4096
 _TRIES: Final = 16
-_OCTAL: Final = late_pattern(rb"\\([0-3][0-7]{2})")  # how the kernel writes blanks in a path
+_OCTAL: Final = late_pattern(rb"\\([0-3][0-7]{2})")  # how the kernel escapes blanks in a path
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = _libc.process_vm_readv.restype = ctypes.c_long
@@ -38,12 +38,12 @@ class _Vector(ctypes.Structure):
 
 
 class CallingProcess(Struct, frozen=True):
-    """One thread of a sandbox, in one call.
+    """One thread of a sandbox, stopped in one call.
 
     Attributes:
-        listener: Of the filter that has stopped it.
-        number: The kernel's, of this call.
-        thread: As the host knows it.
+        listener: The listener of the filter that has stopped it.
+        number: The kernel's number of this call.
+        thread: The host's number of the thread.
     """
 
     listener: FileIO
@@ -51,7 +51,7 @@ class CallingProcess(Struct, frozen=True):
     thread: int
 
     def check(self) -> None:
-        """What was opened by its number was its own, if it still waits by now. Raises OSError: it does not."""
+        """Raise OSError unless it still waits: if it does, files opened by its number were its own."""
         fcntl.ioctl(self.listener, _IS_VALID, struct.pack("=Q", self.number))
 
     def read(self, address: int, most: int) -> bytes:
@@ -72,19 +72,19 @@ class CallingProcess(Struct, frozen=True):
         return path
 
     def take_descriptor(self, number: int) -> int:
-        """One of its descriptors as our own. Raises OSError."""
+        """A duplicate of one of its descriptors. Raises OSError."""
         with closing(self._open_process()) as opened:
             return check(_libc.syscall(_PIDFD_GETFD, opened, number, 0))
 
     def _open_process(self) -> int:
         try:
             return os.pidfd_open(self.thread)
-        except OSError:  # it is not the first of its process: EINVAL or ENOENT, by the kernel's version
+        except OSError:  # it is not its process's first thread: EINVAL or ENOENT, by the kernel's version
             return os.pidfd_open(_read_number(f"/proc/{self.thread}/status", b"\nTgid:"))
 
     @contextmanager
     def open_root(self) -> "Iterator[OpenedRoot]":
-        """Its root and working directory, until the context ends. Raises OSError."""
+        """Its root and working directory, open until the context ends. Raises OSError."""
         directory = os.fsencode(Path(f"/proc/{self.thread}/cwd").readlink())
         with closing(os.open(f"/proc/{self.thread}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as root:
             yield OpenedRoot(root, directory)
@@ -101,14 +101,14 @@ class CallingProcess(Struct, frozen=True):
 
 
 class OpenedRoot(Struct, frozen=True):
-    """Where the paths of a process lead."""
+    """Resolves the paths of a process."""
 
     root: int
     directory: bytes
 
     @contextmanager
     def open_path(self, path: bytes, flags: int = 0) -> Iterator[int]:
-        """What lies at a path of the process, for reference only (``O_PATH``). Raises OSError."""
+        """Open a path of the process, for reference only (``O_PATH``). Raises OSError."""
         if not path:
             raise OSError(errno.ENOENT, "an empty path")
         if not path.startswith(b"/"):
@@ -120,18 +120,18 @@ class OpenedRoot(Struct, frozen=True):
         for _ in range(_TRIES - 1):
             try:
                 return open_beneath(self.root, path, flags, IN_ROOT | NO_MAGICLINKS)
-            except BlockingIOError:  # something was moved, anywhere on this host, while the kernel followed ".."
+            except BlockingIOError:  # something was renamed, anywhere on this host, while the kernel resolved ".."
                 continue
         return open_beneath(self.root, path, flags, IN_ROOT | NO_MAGICLINKS)
 
 
 def read_mount(descriptor: int) -> int:
-    """The number of the mount in which something was opened. Raises OSError."""
+    """The number of the mount of an open file. Raises OSError."""
     return _read_number(f"/proc/self/fdinfo/{descriptor}", b"\nmnt_id:")
 
 
 def _read_number(file: str, label: bytes) -> int:
-    """The number behind a label, of a file of the kernel's. Raises OSError."""
+    """The number after a label in a kernel file. Raises OSError."""
     with FileIO(file) as opened:
         _, found, rest = opened.read(_FILE_BYTES).partition(label)
     if not found:

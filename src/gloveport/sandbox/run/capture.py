@@ -1,7 +1,7 @@
 """Keeps what a program writes: small output in memory, large output, up to a budget, in a file without a name.
 
-The file never has a name, so a dead server leaves nothing behind. Text is made on demand: no character is cut in two by
-a buffer's edge, and terminal escapes are removed unless asked for, since the reader may be a terminal.
+The file never has a name, so a dead server leaves nothing behind. Bytes are decoded on demand: no buffer's edge cuts a
+character in two, and terminal escapes are removed by default, since the reader may be a terminal.
 """
 
 import codecs
@@ -17,16 +17,16 @@ from gloveport.model import Output
 from gloveport.spooled_bytes import SpooledBytes
 
 PAGE_BYTES = 64 * 1024
-"""Most that a page of output holds."""
+"""The most bytes of one page of output."""
 
 _NOTHING = Output()
 _ARCHIVED = 64
 _ARCHIVED_BYTES = 256 << 20
 
 # ECMA-48: control sequences, command strings (OSC and its kin), other escapes; then every control character but tab and
-# newline. A carriage return becomes a newline, or it could overwrite what stands before it. Then what is not seen, and
-# turns a line round or carries a message past whoever reads it: overrides of direction, tags, selectors without a
-# letter, spaces of no width. What joins letters stays, for emoji and for the scripts that need it.
+# newline. A carriage return becomes a newline, or it could overwrite what stands before it. Then invisible characters,
+# which reverse a line or hide a message from its reader: direction overrides, tags, selectors without a letter,
+# zero-width spaces. Joiners stay, for emoji and for scripts that need them.
 _ESCAPES = late_pattern(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]|\x9b[0-?]*[ -/]*[@-~]"
     r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
@@ -35,19 +35,19 @@ _ESCAPES = late_pattern(
 
 
 def plain(text: str) -> str:
-    """``text`` without terminal escape sequences, control characters, and what is not seen but has an effect."""
+    """``text`` without terminal escape sequences, control characters, and invisible characters that have an effect."""
     return _ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 class Capture(Struct, kw_only=True, dict=True):
-    """One stream of one run: a ``Sink`` that remembers.
+    """One stream of one run: a ``Sink`` that keeps its bytes.
 
     Attributes:
         shown: Bytes that an answer may show.
         stored: Bytes after which the run has to end.
         directory: Where the nameless file for large output is made.
-        notify: Called with each piece of text as it comes, for progress.
-        clean: What is done to text when escapes are gone from it, before anybody sees it.
+        notify: Gets each piece of text as it comes, for progress.
+        clean: Applied to text after its escapes are removed, before anybody sees it.
         total: Bytes that were written.
     """
 
@@ -67,7 +67,7 @@ class Capture(Struct, kw_only=True, dict=True):
         return codecs.getincrementaldecoder("utf-8")(errors="replace")
 
     def write(self, data: bytes) -> None:
-        """Take the next bytes. What exceeds the budget is counted and dropped."""
+        """Take the next bytes. Bytes beyond the budget are counted and dropped."""
         kept = data[: max(0, self.stored - self.total)]
         try:
             self._spool.append(kept)
@@ -82,12 +82,12 @@ class Capture(Struct, kw_only=True, dict=True):
         return self.total > self.stored
 
     def output(self, handle: str | None, *, ansi: str, most: int | None = None) -> Output:
-        """What the answer shows: everything when it fits, else head and tail with a line between them.
+        """The output as an answer shows it: everything if it fits, else head and tail with a line between them.
 
         Args:
-            handle: By which the rest can be read; None where it can't be yet.
+            handle: A handle for reading the rest; None if that is not possible yet.
             ansi: Whether escape sequences are kept.
-            most: Bytes that are shown, where that is fewer than usual.
+            most: Bytes to show, if fewer than usual.
         """
         if not self.total:
             return _NOTHING
@@ -142,12 +142,12 @@ def _whole_characters(data: bytes) -> bytes:
 
 
 class Archive(Struct, frozen=True):
-    """The large outputs of the latest runs, by handle, for reading on."""
+    """The large outputs of the latest runs, by handle, for later reading."""
 
     _captures: "OrderedDict[str, Capture]" = field(default_factory=OrderedDict)
 
     def add(self, handle: str, capture: Capture) -> None:
-        """Keep a capture; the oldest ones go when there are too many, or too much is in them."""
+        """Keep a capture; the oldest go when there are too many, or they are too large."""
         self._captures[handle] = capture
         while len(self._captures) > _ARCHIVED or self._bytes() > _ARCHIVED_BYTES:
             self._captures.popitem(last=False)[1].close()

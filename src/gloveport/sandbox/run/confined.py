@@ -1,4 +1,4 @@
-"""One confined sandbox, from its first process's word on what is in force to the end of its program or session."""
+"""One confined sandbox, from its first process's isolation report to the end of its program or session."""
 
 import contextlib
 import math
@@ -44,24 +44,24 @@ _PLACEHOLDER_BYTES = 24  # 32 characters
 
 
 class Confined(Struct, kw_only=True, dict=True):
-    """A ``sandbox.base.Child``, whoever built it.
+    """A ``sandbox.base.Child``, built cold or forked.
 
     Attributes:
-        plan: What it was built from; whoever hands it out may narrow its limits before the run.
+        plan: The plan that it was built from; the pool may narrow its limits before the run.
         channel: To the process inside that will run the program, or start its interpreter.
         pid: The host's number of that process.
         inner: Process descriptor of the pid namespace's init: readable when all of the namespace is dead.
         doors: See ``sandbox.base.Child``.
         connectors: See ``sandbox.base.Child``.
         uid: See ``sandbox.base.Child``.
-        directories: Those of its directories that the host reads from and writes to.
-        rlimits: Limits that its process has already.
-        over: Readable when the program has ended; what it has left behind is killed then.
-        ends_with_report: Whether a report ends the run as well. It is the last thing that an honest program's process
-            does; what goes on after it is killed at that moment, and the answer need not wait until it is dead.
-        exit_status: Tells how the program has ended, when it is over.
-        look_stale: What ``why_stale`` asks; set by whoever hands it out.
-        kept: What it can't write of what it may write otherwise.
+        directories: Its directories that the host reads from and writes to.
+        rlimits: The limits that its process already has.
+        over: Readable when the program has ended; its leftover processes are killed then.
+        ends_with_report: Whether a report also ends the run. An honest program's process reports last; processes that
+            continue are killed at that moment, and the answer need not wait for their death.
+        exit_status: Tells how the program ended, when it is over.
+        look_stale: Answers ``why_stale``; set by the source that hands it out.
+        kept: The protected paths within its writable directories.
     """
 
     plan: Plan
@@ -82,14 +82,14 @@ class Confined(Struct, kw_only=True, dict=True):
     kept: tuple[Kept, ...] = ()
     _spent: float = 0.0
     _direct: socket.socket | None = None
-    """To the interpreter of Python of a session, past its supervisor, where that is in it."""
+    """Socket directly to the Python interpreter of a session, past its supervisor."""
 
     _session_memory: KernelMemory | None = None
     _events: Selector | None = None
 
     @property
     def events(self) -> Selector:
-        """What of it is ready. It is made ahead of the run where the sandbox is, and lasts as long."""
+        """Selector of its ready descriptors. It is made ahead of the run, and lives as long as the sandbox."""
         if self._events is None:
             channel = self.channel
             self._events = watch_files(channel.stdout, channel.stderr, channel.near, self.over)
@@ -97,11 +97,11 @@ class Confined(Struct, kw_only=True, dict=True):
 
     @cached_property
     def placeholders(self) -> Mapping[str, str]:
-        """See ``sandbox.base.Child``. No other sandbox has these texts, and nobody can guess them."""
+        """See ``sandbox.base.Child``. These texts are unique to this sandbox and can't be guessed."""
         return {name: f"gp_{secrets.token_urlsafe(_PLACEHOLDER_BYTES)}" for name in self.plan.placeholders}
 
     async def boot(self, program: Program) -> None:
-        """Start the program's interpreter ahead of the program, and wait until it waits.
+        """Start the program's interpreter ahead of the program, and wait until it is ready.
 
         Raises:
             SandboxError: It does not start.
@@ -121,17 +121,17 @@ class Confined(Struct, kw_only=True, dict=True):
         return "" if self.look_stale is None else await self.look_stale()
 
     def is_over(self) -> bool:
-        """Whether it has ended, or some of it has."""
+        """Whether any part of it has ended."""
         poll = select.poll()
         for sign in (self.inner, self.over):
             poll.register(sign, select.POLLIN)
         return bool(poll.poll(0))
 
     def narrow(self, plan: Plan) -> None:
-        """Make it a sandbox of ``plan``, which has the same walls and narrower limits, before the run.
+        """Lower its limits to those of ``plan``, which has the same walls, before the run.
 
         Raises:
-            OSError, SandboxError: A limit can't be lowered so far any more, or its cgroup is gone.
+            OSError, SandboxError: A limit is too low for its present use, or its cgroup is gone.
         """
         if self.group is not None:
             self.group.lower_limits(self.plan.limits, plan.limits)
@@ -214,7 +214,7 @@ class Confined(Struct, kw_only=True, dict=True):
             supervisor.note(self.channel.notes)
 
     async def prepare_session(self, program: Program) -> None:
-        """Have a session's supervisor in it, which waits.
+        """Start a session's supervisor in it, which waits.
 
         Raises:
             SandboxError: It has died.
@@ -253,21 +253,21 @@ class Confined(Struct, kw_only=True, dict=True):
 
     async def wait_dead(self) -> None:
         """See ``sandbox.base.Child``."""
-        if self.inner.closed:  # by whoever has built it, when it was dead
+        if self.inner.closed:  # closed by its builder, once it was dead
             return
         if self.group is not None:
             self.group.lift_quota()
         self.end()
-        with FileIO(os.dup(self.inner.fileno())) as inner:  # who has built it waits for the other one, and closes that
+        with FileIO(os.dup(self.inner.fileno())) as inner:  # its builder waits for the original, and closes it
             await anyio.wait_readable(inner)
 
     def end(self) -> None:
-        """Kill all of it at once. Who has built it waits until it is dead."""
+        """Kill all of it at once. Its builder waits until it is dead."""
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.inner.fileno(), signal.SIGKILL)
 
     def close(self) -> None:
-        """Close the host's end of what it opened itself. The processes are another's to end."""
+        """Close the descriptors that it opened itself. Its builder ends the processes."""
         if self._session_memory is not None:
             self._session_memory.close()
         if self._events is not None:
@@ -283,15 +283,15 @@ class Confined(Struct, kw_only=True, dict=True):
             GuestError, OSError: It does not start.
         """
         process = FileIO(os.pidfd_open(self.pid))
-        if self.is_over():  # if not, then nobody else had its number
+        if self.is_over():  # if it still lives, the number was its own
             process.close()
             raise GuestError("its process is gone")
         return await self.channel.start_with_console(program, self._settings(program, value_bytes), process)
 
     def _settings(self, program: Program, value_bytes: int = 0) -> dict[str, object]:
-        """What the process inside is told besides of a program."""
+        """Further settings of a program for the process inside."""
         rlimits = dict(self.plan.rlimits.items() - self.rlimits.items())
-        if program.session and self.group is None:  # nobody counts the time of one call
+        if program.session and self.group is None:  # without a cgroup the time of one call is not counted
             seconds = math.ceil(self.plan.limits.cpu_seconds)
             rlimits["RLIMIT_CPU"] = (seconds, seconds + 1)
         env = self.placeholders if self.plan.placeholders else {}

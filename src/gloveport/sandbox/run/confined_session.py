@@ -1,4 +1,4 @@
-"""A session in a confined sandbox: asks its supervisor for one call after the other, and takes what comes between."""
+"""A session in a confined sandbox: asks its supervisor for one call after the other, and collects output in between."""
 
 import asyncio
 import contextlib
@@ -31,19 +31,19 @@ _TAKE_SECONDS = 10.0
 
 
 class ConfinedSession(Struct, kw_only=True):
-    """A ``sandbox.base.ChildSession``. Whoever has the sandbox closes what it has of that.
+    """A ``sandbox.base.ChildSession``. The sandbox's owner closes its descriptors.
 
     Attributes:
-        limits: Those of the sandbox.
+        limits: The limits of the sandbox.
         channel: To the supervisor inside.
-        direct: To its interpreter of Python, past its supervisor. A message is whole or not there.
-        can_call_directly: Whether that waits for the next call: it is new, or has just kept its state, which it shares
-            with no branch.
-        events: What of it is ready; the other four are registered already.
+        direct: Directly to its Python interpreter, past the supervisor. Messages arrive whole or not at all.
+        can_call_directly: Whether that interpreter waits for the next call: it is new, or has just saved its state, and
+            has no branches.
+        events: Selector of its ready descriptors; the other four are registered already.
         inner: Process descriptor of the init of its pid namespace.
         over: Readable when all of it has ended.
         out: Descriptor of ``model.OUT``.
-        held: What the kernel holds for it.
+        held: Its kernel memory.
     """
 
     limits: Limits
@@ -61,19 +61,19 @@ class ConfinedSession(Struct, kw_only=True):
     _throttle: CpuThrottle | None = None
     _is_branched: bool = False
     _ignored: int = 0
-    """Number of the last call, if its interpreter has answered past the supervisor."""
+    """Number of the last call, if its interpreter has answered directly."""
 
     _calls: int = 0
     """How many there were."""
 
     _current: CallWatch | None = None
-    """Of the call that goes on, or was the last."""
+    """Watch of the running or last call."""
 
     _idle: Supervisor | None = None
-    """Between two calls."""
+    """Supervises the time between two calls."""
 
     _paused: "asyncio.Future[None] | None" = None
-    """What ``_idle`` waits for while a call goes on."""
+    """``_idle`` waits for this during a call."""
 
     def __post_init__(self) -> None:
         self._throttle = None if self.group is None else CpuThrottle(group=self.group, limits=self.limits)
@@ -98,7 +98,7 @@ class ConfinedSession(Struct, kw_only=True):
         asked = {**message, "call": self._calls}
         watch.is_direct = self._ask_directly(asked)
         is_asked = watch.is_direct or await self._ask(asked)
-        supervisor = self._supervisor(watch, stdout, stderr, value_bytes=value_bytes)  # while it works already
+        supervisor = self._supervisor(watch, stdout, stderr, value_bytes=value_bytes)  # the guest works meanwhile
         cancellation = None
         try:
             if is_asked:
@@ -112,18 +112,18 @@ class ConfinedSession(Struct, kw_only=True):
                 await supervisor.run()
         watch.is_answered = True
         answer = supervisor.answer if supervisor.ended_by_report else None
-        if answer is not None and answer.get("call") != self._calls:  # an answer to what nobody has asked
+        if answer is not None and answer.get("call") != self._calls:  # an unrequested answer
             answer = None
         if answer is None:
             watch.end_all()
         self._ignored = self._calls if supervisor.has_direct else 0
         self.can_call_directly = answer is not None and _has_kept_python(message, answer) and not self._is_branched
-        on_answer(answer)  # before a cancellation is told: whoever cancels wants no result
+        on_answer(answer)  # before a cancellation is raised: its caller gets no result
         if cancellation is not None:
             raise cancellation
         report = bound_value(answer.pop("report", None) if answer else None, value_bytes)
         counters = self.group.counters() if self.group else None
-        if counters and before and counters.oom_kills > before.oom_kills:  # of the interpreter alone: it was undone
+        if counters and before and counters.oom_kills > before.oom_kills:  # the interpreter, and its call is undone
             watch.broken = watch.broken or "memory_bytes"
         return Outcome(
             is_out_full=os.fstatvfs(self.out).f_bavail == 0,
@@ -151,7 +151,7 @@ class ConfinedSession(Struct, kw_only=True):
             await supervisor.run()
         finally:
             self._idle = self._paused = None
-        if not supervisor.is_left:  # it has died, or says something unasked
+        if not supervisor.is_left:  # the session has died, or sent something unrequested
             watch.end_all()
         return supervisor.is_left
 
@@ -214,23 +214,25 @@ class ConfinedSession(Struct, kw_only=True):
         return supervisor
 
     def _ask_directly(self, message: Mapping[str, JsonValue]) -> bool:
-        """Ask the interpreter itself for a call; whether that was possible."""
+        """Ask the interpreter directly for a call; tell whether that was possible."""
         can, self.can_call_directly = self.can_call_directly, False
         self._is_branched = self._is_branched or message["do"] == "branch"
         if not can or (message["do"], message["language"]) != ("run", "python"):
             return False
-        if self.direct.fileno() not in self.events.get_map():  # a program has ended it: nothing more is heard of it
+        if self.direct.fileno() not in self.events.get_map():  # a program has closed it: it is not read any more
             return False
         body = encode_json(message).encode("ascii")
         try:
             if len(body) > frames.DIRECT_BYTES or self.direct.send(body) != len(body):
                 return False
-        except OSError:  # there is no room, or nobody any more
+        except OSError:  # its buffer is full, or the interpreter is dead
             return False
         return True
 
     async def _ask(self, message: Mapping[str, JsonValue]) -> bool:
-        """Ask for a call; False where it has died, or a program has stopped it. It is sent whole, whoever cancels."""
+        """Ask for a call; False if the session has died, or a program has stopped it. It is sent whole even on
+        cancellation.
+        """
         rest = memoryview(frames.encode(message))
         try:
             with contextlib.suppress(BlockingIOError):
@@ -245,5 +247,5 @@ class ConfinedSession(Struct, kw_only=True):
 
 
 def _has_kept_python(message: Mapping[str, JsonValue], answer: Mapping[str, JsonValue]) -> bool:
-    """Whether a call was one of Python, which has the state that it has left."""
+    """Whether this was a Python call whose resulting state the interpreter still has."""
     return (message["do"], message["language"], answer.get("state", "kept")) == ("run", "python", "kept")

@@ -1,9 +1,9 @@
 """Lets programs watch files (``inotify``) of their workspace and their own directories, and no others.
 
 A watch lies on a file of the kernel's, wherever that is mounted: on a shared file or device it would tell who on the
-host uses it and when, and slow each use. The system call filter can't tell where a path leads. So we open what the
-program names, in its own view of files, look where that lies, and add the watch to the program's instance ourselves.
-What the program writes to its memory meanwhile changes nothing.
+host uses it and when, and slow each use. The system call filter can't tell where a path leads. So we open the program's
+path in its own view of files, check the mount, and add the watch to the program's instance ourselves. Later writes of
+the program to its memory change nothing.
 
 Watches and instances are counted by the kernel for each sandbox: its user namespace has bounds of its own.
 """
@@ -20,20 +20,20 @@ from gloveport.openat2 import check, closing
 from gloveport.sandbox.run.calling_process import CallingProcess, read_mount
 
 _MOST_OF_HOST: Final = 32
-"""One part of so many of what the host gives a user is a sandbox's: an ordinary user shares it with its sandboxes."""
+"""A sandbox gets one in so many of a user's watches: an ordinary user shares them with its sandboxes."""
 
 _LEAST_INSTANCES: Final = 4
 
 _IN_ACCESS, _IN_CLOSE_NOWRITE, _IN_OPEN, _IN_ALL_EVENTS = 0x1, 0x10, 0x20, 0xFFF
 _IN_ONLYDIR, _IN_DONT_FOLLOW = 0x100_0000, 0x200_0000
 _READS: Final = _IN_ACCESS | _IN_CLOSE_NOWRITE | _IN_OPEN
-"""Events that tell who looks at a file. Watchers ask for them as well, and need none of them."""
+"""Events that reveal reads of a file. Watchers request them too, but need none of them."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def read_bounds() -> dict[str, int]:
-    """How many instances and watches a sandbox may have, by the names that the kernel has for its bounds."""
+    """How many instances and watches a sandbox may have, by the kernel's names for the bounds."""
 
     def read(name: str) -> int:
         return int(Path(f"/proc/sys/fs/inotify/{name}").read_text("ascii"))
@@ -47,13 +47,13 @@ def read_bounds() -> dict[str, int]:
 def add_watch(
     process: CallingProcess, mounts: Callable[[], frozenset[int]], instance: int, address: int, mask: int
 ) -> int:
-    """Add a watch as a program has asked for it.
+    """Add a watch for a program.
 
     Args:
-        process: It.
-        mounts: Numbers of the mounts where it may watch.
-        instance: Its descriptor of what inotify gave it.
-        address: Where it has the path.
+        process: The program's process.
+        mounts: Numbers of the mounts whose files it may watch.
+        instance: Its descriptor of the inotify instance.
+        address: Address of the path in its memory.
         mask: Events, and how to follow the path.
 
     Returns:

@@ -32,7 +32,7 @@ else:
 
 MAX_FRAME_BYTES = 16 << 20
 DIRECT_BYTES = 1 << 16
-"""Most that is said at once past a session's supervisor, to its interpreter or by it."""
+"""The largest direct message to or from a session's interpreter, past its supervisor."""
 
 _PLAIN_DEPTH = 100
 _HEAD_BYTES = 4
@@ -52,7 +52,7 @@ async def send(channel: socket.socket, message: Mapping[str, object], descriptor
 
 
 def encode(message: Mapping[str, object]) -> bytes:
-    """A frame."""
+    """Encode a frame."""
     body = encode_json(message).encode("ascii")
     return len(body).to_bytes(_HEAD_BYTES, "big") + body
 
@@ -69,7 +69,7 @@ async def send_bytes(channel: socket.socket, view: "memoryview[int]", descriptor
 
 
 async def send_descriptors(channel: socket.socket, descriptors: tuple[int, ...] = (), byte: int = 0) -> None:
-    """Send a byte, and descriptors with it, if there are some.
+    """Send a byte, with descriptors if there are any.
 
     Raises:
         OSError: The other end is gone.
@@ -87,16 +87,16 @@ _NO_NUMBER_LEFT = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
 class FrameReader(Struct, kw_only=True):
-    """One frame that comes out of a sandbox, piece by piece. What comes after it is lost, or left to another reader.
+    """Reads one frame from a sandbox, piece by piece. Data after it is lost, or left to another reader.
 
     Attributes:
-        max_bytes: Most that is read of it.
-        most_descriptors: Most that are taken with it; of more, those find no room.
-        leaves_rest: Whether nothing behind it is read, which takes a read more.
-        message: What it says, once it is whole; None when the channel has ended instead.
-        descriptors: Those that have come with it. They are the caller's to close.
-        pid: The process that has sent the last piece, as the kernel attests it.
-        is_used_up: Whether we had no number left for a descriptor that came.
+        max_bytes: The most bytes that are read.
+        most_descriptors: The most descriptors that are accepted with it; further ones find no room.
+        leaves_rest: Whether data after the frame is left unread, which costs one more read.
+        message: Its message, once it is whole; None if the channel has ended instead.
+        descriptors: The received descriptors. The caller closes them.
+        pid: The sender of the last piece, as the kernel attests.
+        is_used_up: Whether a descriptor was lost because we had no number left.
     """
 
     channel: socket.socket
@@ -110,7 +110,7 @@ class FrameReader(Struct, kw_only=True):
     _data: bytearray = field(default_factory=bytearray)
 
     def take(self) -> bool:
-        """Read a piece, if one is there, and tell whether nothing more is to come.
+        """Read a piece, if one is there, and tell whether the frame is complete or the channel has ended.
 
         Raises:
             GuestError: The frame is too large, cut short, or no JSON object.
@@ -124,7 +124,7 @@ class FrameReader(Struct, kw_only=True):
             return False
         except ConnectionResetError:
             chunk, ancillary, flags = b"", [], 0
-        for level, kind, payload in ancillary:  # descriptors that a guest sends find no room, and are closed
+        for level, kind, payload in ancillary:  # unexpected descriptors of a guest find no room, and are closed
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
                 self.pid = _CREDENTIALS.unpack(payload)[0]
             elif kind == socket.SCM_RIGHTS:
@@ -141,7 +141,7 @@ class FrameReader(Struct, kw_only=True):
         return True
 
     def _end(self) -> int:
-        """Where it ends, as far as is known."""
+        """Where the frame ends, as far as is known."""
         if len(self._data) < _HEAD_BYTES:
             return _HEAD_BYTES
         size = int.from_bytes(self._data[:_HEAD_BYTES], "big")
@@ -151,7 +151,7 @@ class FrameReader(Struct, kw_only=True):
 
 
 async def expect(channel: socket.socket) -> tuple[dict[str, JsonValue], int]:
-    """One frame and the sender's process id.
+    """Wait for one frame; returns it with the sender's process id.
 
     Raises:
         GuestError: As ``FrameReader.take``, or the other end is gone.
@@ -167,10 +167,10 @@ async def expect(channel: socket.socket) -> tuple[dict[str, JsonValue], int]:
 async def expect_ready(
     channel: socket.socket, stack: contextlib.ExitStack
 ) -> tuple[dict[str, JsonValue], int, Directories]:
-    """As ``expect``: what a sandbox says when it is confined, with its directories. ``stack`` closes these.
+    """As ``expect``, for the message of a sandbox that is confined, with its directories. ``stack`` closes these.
 
     Raises:
-        GuestError: As ``expect``, or other descriptors come than those of its directories.
+        GuestError: As ``expect``, or the descriptors are not those of its directories.
     """
     incoming = FrameReader(channel=channel, most_descriptors=len(Directories._fields))
     stack.callback(_close_all, incoming.descriptors)
@@ -191,20 +191,20 @@ def _close_all(descriptors: Sequence[int]) -> None:
 
 
 async def receive_descriptor(channel: socket.socket, mode: Literal["r", "r+"] = "r") -> FileIO:
-    """The descriptor that comes with one byte. ``mode``: what it is for.
+    """Receive one descriptor with a byte. ``mode``: of the file object.
 
     Raises:
-        GuestError: None comes, or more.
+        GuestError: None comes, or more than one.
     """
     (descriptor,) = await receive_descriptors(channel, 1)
     return FileIO(descriptor, mode)
 
 
 async def receive_descriptors(channel: socket.socket, count: int) -> tuple[int, ...]:
-    """As many descriptors, which come with one byte. They are the caller's to close.
+    """Receive so many descriptors with one byte. The caller closes them.
 
     Raises:
-        GuestError: Not as many come.
+        GuestError: Another number comes.
     """
     room = _ANCILLARY_BYTES + socket.CMSG_SPACE(_DESCRIPTOR.size * count)
     while (received := _receive_byte(channel, room)) is None:
@@ -214,7 +214,7 @@ async def receive_descriptors(channel: socket.socket, count: int) -> tuple[int, 
         raise GuestError("it has gone")
     payloads = [payload for _, kind, payload in ancillary if kind == socket.SCM_RIGHTS]
     descriptors = tuple(number for payload in payloads for (number,) in _DESCRIPTOR.iter_unpack(payload))
-    if len(descriptors) != count or flags & socket.MSG_CTRUNC:  # room is rounded up: one more may have found some
+    if len(descriptors) != count or flags & socket.MSG_CTRUNC:  # room is rounded up: one more may have fitted
         _close_all(descriptors)
         cause = _NO_NUMBER_LEFT if _is_used_up(flags, len(descriptors), count) else None
         raise GuestError(f"it sent {len(descriptors) or 'no'} descriptors where {count} were to come") from cause
@@ -222,12 +222,12 @@ async def receive_descriptors(channel: socket.socket, count: int) -> tuple[int, 
 
 
 def _is_used_up(flags: int, count: int, most: int) -> bool:
-    """Whether descriptors were cut short though there was room in the message: there was none here."""
+    """Whether descriptors were lost although the message had room: this process had no numbers left."""
     return bool(flags & socket.MSG_CTRUNC) and count < most
 
 
 def _receive_byte(channel: socket.socket, room: int) -> "tuple[bytes, list[tuple[int, int, bytes]], int, Any] | None":
-    """A byte and what comes with it, as ``recvmsg`` gives it; None while nothing is there."""
+    """A byte with its ancillary data, as from ``recvmsg``; None while nothing is there."""
     with contextlib.suppress(BlockingIOError):
         return channel.recvmsg(1, room, socket.MSG_CMSG_CLOEXEC)
     return None
@@ -243,12 +243,12 @@ class NetworkSockets(Struct, frozen=True):
 async def receive_network(
     channel: socket.socket, doors: Sequence[Door], connectors: Sequence[int], stack: contextlib.ExitStack
 ) -> NetworkSockets:
-    """The sockets that listen at ``doors``, and those of ``connectors``, as they come with one byte. They do not block,
-    and ``stack`` closes them.
+    """Receive, with one byte, the sockets that listen at ``doors``, and those of ``connectors``. They do not block, and
+    ``stack`` closes them.
 
     Raises:
-        GuestError: Others listen, or not as many come.
-        OSError: What comes is no socket.
+        GuestError: Other sockets listen, or another number comes.
+        OSError: A descriptor is no socket.
     """
     came = await receive_descriptors(channel, len(doors) + len(connectors))
     unused = Connectors(connectors, [*came[len(doors) :]])
@@ -276,12 +276,12 @@ def _listens_at(listener: socket.socket, door: Door) -> bool:
 
 
 def parse(body: bytes) -> dict[str, JsonValue]:
-    """What a guest says.
+    """Parse a guest's message.
 
     Raises:
         GuestError: It is no JSON object.
     """
-    # msgspec, which is imported in any case, knows no bound of depth: what could nest deeply is not for it.
+    # msgspec, which is imported anyway, has no depth limit: it must not parse text that could nest deeply.
     is_flat = body.count(b"[") + body.count(b"{") <= _PLAIN_DEPTH
     try:
         message = msgspec.json.decode(body) if is_flat else pydantic_core.from_json(body, allow_inf_nan=False)

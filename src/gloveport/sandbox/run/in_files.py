@@ -1,7 +1,7 @@
-"""Writes the files that come with a program into its directory, before it begins.
+"""Writes the files that come with a program into its working directory, before it begins.
 
-In a session hostile processes are at work there already: so one name at a time is opened, through no link, and nothing
-that is there is written to. What they move meanwhile stays within the sandbox's own file system.
+In a session hostile processes already run there: so path components are opened one at a time, through no link, and
+existing files are not written to. Renames meanwhile stay within the sandbox's own file system.
 """
 
 import ctypes
@@ -20,11 +20,11 @@ def write_files(directory: int, files: Mapping[str, bytes], uid: int | None) -> 
 
     Args:
         directory: Descriptor of an open directory.
-        files: Contents by paths that are relative and without ``..``; the directories on the way are made.
-        uid: The host's uid of the program, where that is not ours: what root makes, a sandbox's file system refuses.
+        files: Contents by relative path without ``..``; parent directories are made.
+        uid: The host's uid of the program, if not ours: a sandbox's file system refuses files that root makes.
 
     Raises:
-        OSError: There is no room, or a name can't be one.
+        OSError: There is no room, or a name is impossible.
     """
     with _file_owner(uid):
         for path, data in files.items():
@@ -52,7 +52,7 @@ def _write_file(directory: int, names: list[str], data: bytes) -> None:
 
 @contextmanager
 def _file_owner(uid: int | None) -> Iterator[None]:
-    """Be this user to file systems, in this thread alone."""
+    """Act as this user towards file systems, in this thread only."""
     if uid is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""Waits for a sandbox to say what is in force in it, and refuses one in which a wall is missing."""
+"""Waits for a sandbox's isolation report, and refuses the sandbox if a wall is missing."""
 
 import contextlib
 import socket
@@ -17,18 +17,18 @@ async def expect_isolation(
     landlock_abi: int,
     shown: tuple[tuple[int, int], ...] = (),
 ) -> tuple[IsolationReport, int, Directories]:
-    """What is in force, the process that says so, and the directories of its sandbox, which ``stack`` closes.
+    """The isolation report, the reporting process, and the directories of its sandbox, which ``stack`` closes.
 
     Args:
         channel: To the sandbox's first process.
-        stack: See above.
-        landlock_abi: The least Landlock that is accepted.
-        shown: Device and inode of each bind's source, as found before anything was started; none where another process
-            has told what is mounted.
+        stack: Closes the directories.
+        landlock_abi: The least accepted Landlock ABI.
+        shown: Device and inode of each bind's source, as found before the start; empty if another process has reported
+            the mounts.
 
     Raises:
         SandboxError: Names the missing wall.
-        GuestError: It did not say, or is dead.
+        GuestError: It did not report, or is dead.
     """
     message, pid, directories = await frames.expect_ready(channel, stack)
     return _check(message.get("ready"), landlock_abi, shown), pid, directories
@@ -48,7 +48,7 @@ def _check(ready: JsonValue, landlock_abi: int, shown: tuple[tuple[int, int], ..
             hint="boot a kernel with CONFIG_SECURITY_LANDLOCK and `landlock` in its lsm= list, "
             "or lower sandbox.landlock_abi",
         )
-    if walls.mounts != shown:  # bubblewrap follows links, and somebody may have moved one in just now
+    if walls.mounts != shown:  # bubblewrap follows links, and somebody may have put one there meanwhile
         raise SandboxError(
             "what is mounted in the sandbox is not what was named",
             hint="see who can change the mounts' directories",

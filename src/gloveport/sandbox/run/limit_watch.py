@@ -1,4 +1,4 @@
-"""Watches the limits that no kernel setting enforces: kills a run that exceeds one, and keeps which it was."""
+"""Watches the limits that no kernel setting enforces: kills a run that exceeds one, and notes which."""
 
 import contextlib
 import math
@@ -18,11 +18,11 @@ class LimitWatch(Struct, kw_only=True):
     """Watches one run.
 
     Attributes:
-        clock: What the run's wall-clock limit is counted by.
+        clock: Counts the run's wall-clock limit.
         inner: Process descriptor of the sandbox's init: killing it kills all of the sandbox.
-        held: What the kernel holds for it.
-        wall_seconds: Its time, where that is not the limits'.
-        spent: Processor seconds that were spent before the program came.
+        held: Its kernel memory.
+        wall_seconds: Its time limit, if different from the plan's.
+        spent: Processor seconds used before the program came.
         broken: The limit for which the sandbox was killed.
     """
 
@@ -42,7 +42,9 @@ class LimitWatch(Struct, kw_only=True):
 
     @property
     def seconds_left(self) -> float:
-        """Until it has to end, if the clock does not stop before; infinity where it stands, or the run has ended."""
+        """Seconds until it has to end, unless the clock is paused before; infinite if it is paused, or the run has
+        ended.
+        """
         if self._ended or self.clock.is_paused:
             return math.inf
         return (self.limits.wall_seconds if self.wall_seconds is None else self.wall_seconds) - self.clock.seconds
@@ -61,18 +63,18 @@ class LimitWatch(Struct, kw_only=True):
                 self._check(counters)
                 if self._pace is not None and not self._ended:
                     self._pace.look(counters.cpu_seconds)
-            except (SandboxError, OSError):  # somebody removed the group, and the limits with it; ``finish`` says so
+            except (SandboxError, OSError):  # the group was removed, and its limits with it; ``finish`` reports that
                 self.end()
 
     def kill(self, limit: LimitName) -> None:
-        """End the whole sandbox for this limit; the first one named is the cause."""
+        """End the whole sandbox for this limit; the first such limit is the cause."""
         self.broken = self.broken or limit
         if self.group is not None:
             self.group.lift_quota()
         self.end()
 
     def finish(self) -> cgroup.Counters | None:
-        """The final accounts. A program that the kernel's memory killer ended may be gone before anybody looked."""
+        """The final counters. A program killed by the kernel's OOM killer may have gone before any look."""
         if self.group is None:
             return None
         counters = self.group.counters()

@@ -1,9 +1,9 @@
-"""Takes the files that a program has left in its sandbox, as its hostile author may have left them.
+"""Collects the files that a program has left in its sandbox, which may be hostile.
 
 Only regular files are opened, one name at a time and through no link, so nothing outside the directory is ever reached;
-a pipe, a device or a socket is told from its status alone, and never opened. How many entries are looked at, how deep,
-and how many bytes are read is bounded, whatever sizes say: a file may have holes, or grow while it is read. Where all
-processes are dead nothing changes any more, but that is not relied on: those of a session live on.
+a pipe, a device or a socket is recognized by its status, and never opened. The number of entries, the depth and the
+bytes read are bounded, whatever sizes claim: a file may have holes, or grow while it is read. Nothing changes once all
+processes are dead, but we do not rely on that: those of a session live on.
 """
 
 import os
@@ -18,7 +18,7 @@ from gloveport.untrusted_text import printable
 
 MOST_FILES: Final = 64
 _MOST_ENTRIES: Final = 4096
-"""Looked at, of all directories together: the rest is not even named."""
+"""Entries to look at, of all directories together: the rest is not even named."""
 
 _DEPTH: Final = 8
 _CHUNK_BYTES: Final = 1 << 18
@@ -37,7 +37,7 @@ _KINDS: Final = {
 
 
 class FileVersion(Struct, frozen=True):
-    """By which it is told whether a file was changed since: inode, size, and times of change in nanoseconds."""
+    """Identifies one version of a file: inode, size, and change times in nanoseconds."""
 
     inode: int
     size: int
@@ -46,18 +46,18 @@ class FileVersion(Struct, frozen=True):
 
     @classmethod
     def of(cls, status: os.stat_result) -> "FileVersion":
-        """That of a file with this status."""
+        """The version of a file with this status."""
         return cls(status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 class OutFiles(Struct):
-    """What was found.
+    """The collected files.
 
     Attributes:
-        known: Versions of the files that were taken before, by path: they are not taken again while they stay so.
-        taken: Versions of those that are there now, for the next time.
-        left_out: What was not taken, and why, for people.
-        left_out_total: How much that is.
+        known: Versions of files that were taken before, by path: unchanged ones are not taken again.
+        taken: Versions of the present files, for the next time.
+        left_out: Files that were not taken, with the reasons, for people.
+        left_out_total: How many these are.
     """
 
     known: dict[str, FileVersion] = field(default_factory=dict)
@@ -67,26 +67,26 @@ class OutFiles(Struct):
     _entries: int = _MOST_ENTRIES
 
     def leave_out(self, path: str, why: str) -> None:
-        """Note that something was not taken."""
+        """Note that a file was not taken."""
         self.left_out_total += 1
         if len(self.left_out) < _MOST_NAMED:
             self.left_out.append(f"{path}: {why}")
 
     def collect(self, directory: int, most_bytes: int, take: Callable[[str], Callable[[bytes], None]]) -> None:
-        """Give every file to ``take``, which is told its path and gets its pieces by what it returns.
+        """Pass every file to ``take``, which gets the path and returns a function for the file's pieces.
 
         Args:
             directory: Descriptor of an open directory.
-            most_bytes: Of all files together. One that would exceed it is left out, and what came of it counts.
+            most_bytes: Bytes of all files together. A file that would exceed this is left out; its read bytes count.
             take: Called with a path that is printable and relative, with ``/`` between names.
 
         Raises:
-            OSError: What ``take`` does with the pieces has failed.
+            OSError: Handling the pieces has failed.
         """
         left, files = most_bytes, 0
         for name, descriptor, status in self._walk(directory, "", 0):
             path = name
-            while path in self.taken:  # two names may look the same
+            while path in self.taken:  # two names may be displayed alike
                 path += "~"
             if self.known.get(path) == FileVersion.of(status):
                 self.taken[path] = self.known[path]
@@ -102,7 +102,7 @@ class OutFiles(Struct):
             self.taken[path] = FileVersion.of(status)
 
     def _walk(self, directory: int, prefix: str, depth: int) -> Iterator[tuple[str, int, os.stat_result]]:
-        """Path, open descriptor and status of each regular file, the descriptor until the next one is asked for."""
+        """Path, open descriptor and status of each regular file; the descriptor is valid until the next iteration."""
         os.lseek(directory, 0, os.SEEK_SET)
         with os.scandir(directory) as entries:
             found = [entry.name for entry in islice(entries, self._entries + 1)]
@@ -122,7 +122,7 @@ class OutFiles(Struct):
                     self.leave_out(path, "it lies too deep")
                     continue
                 opened = os.open(name, _LEVEL if kind == stat.S_IFDIR else _FILE, dir_fd=directory)
-            except OSError as error:  # the mode forbids it, or it is gone
+            except OSError as error:  # its mode forbids opening it, or it is gone
                 self.leave_out(path, os.strerror(error.errno or 0))
                 continue
             try:
@@ -130,7 +130,7 @@ class OutFiles(Struct):
                     yield from self._walk(opened, f"{path}/", depth + 1)
                     continue
                 status = os.fstat(opened)
-                if stat.S_ISREG(status.st_mode):  # it may be another by now
+                if stat.S_ISREG(status.st_mode):  # it may be another file by now
                     yield path, opened, status
             finally:
                 os.close(opened)
@@ -144,13 +144,15 @@ def has_entries(directory: int) -> bool:
 
 
 def _show(name: str) -> str:
-    """A name of the program's choice as it is told: no control, nothing that hides, no lone surrogate, no slash."""
+    """A displayable form of the program's file name: no control, no invisible character, no lone surrogate, no
+    slash.
+    """
     text = printable(os.fsencode(name).decode("utf-8", "backslashreplace"))
     return text if len(text) <= _NAME_CHARACTERS else f"{text[: _NAME_CHARACTERS - 1]}…"
 
 
 def _copy(descriptor: int, most: int, put: Callable[[bytes], None]) -> int:
-    """How many bytes were read: no more than ``most``, also of a file that grows."""
+    """Copy a file; returns the bytes read: no more than ``most``, even if the file grows."""
     offset = 0
     while offset < most and (data := os.pread(descriptor, min(_CHUNK_BYTES, most - offset), offset)):
         put(data)

@@ -1,7 +1,7 @@
-"""Hands a program to the process inside a sandbox that will run it, and keeps the host's ends of all that leads there.
+"""Hands a program to the process inside a sandbox that will run it, and holds the host's ends of its streams.
 
-A program comes when it is to run, or its interpreter is started ahead of it and waits for its text. It reads nothing,
-or has a console: a pipe or a terminal, and a process that signals reach.
+A program comes when it is to run, or its interpreter is started ahead of it and waits for its text. It has no input, or
+has a console: a pipe or a terminal, and a process that gets signals.
 """
 
 import contextlib
@@ -24,23 +24,23 @@ from gloveport.sandbox.run import frames
 
 _EVERY_SEAL = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 _READY = b"R"
-# What the guest is told of a program.
+# The fields of a program that are sent to the guest.
 _JOB = ("name", "source", "argv", "text", "descriptor", "report", "variables", "directory", "terminal", "foreground")
 _get_job = operator.attrgetter(*_JOB)
 
 
 class ProgramChannel(Struct, kw_only=True):
-    """What leads to one program.
+    """The channel to one program.
 
     Attributes:
         near: Socket to the process inside that will run it, or start its interpreter.
-        stdout: Where its output comes, as long as it has no terminal. It does not block.
-        stderr: The same of its standard error.
-        far: The ends that it writes to.
-        stdin: Where an interpreter that was started ahead waits for it.
-        text: Memory from which that reads it, if not from there.
-        notes: Where its interpreter reports by itself.
-        terminal: Where it has one.
+        stdout: The program's output, if it has no terminal. It does not block.
+        stderr: Likewise its standard error.
+        far: The ends that the program writes to.
+        stdin: Where a prestarted interpreter waits for the program.
+        text: Memory file from which that interpreter reads the program instead.
+        notes: Reports of its interpreter.
+        terminal: Its terminal, if it has one.
     """
 
     near: socket.socket
@@ -52,13 +52,13 @@ class ProgramChannel(Struct, kw_only=True):
     notes: FileIO | None = None
     terminal: FileIO | None = None
     _input: FileIO | None = None
-    """What it reads, where that is a pipe which stays open."""
+    """Its input, if that is a pipe that stays open."""
 
     _stops: FileIO | None = None
-    """Where it is told that the program is stopped, where somebody wants to know."""
+    """Readable when the program is stopped, if that is watched."""
 
     _process: FileIO | None = None
-    """Its process descriptor."""
+    """The program's process descriptor."""
 
     @classmethod
     @contextlib.contextmanager
@@ -67,10 +67,10 @@ class ProgramChannel(Struct, kw_only=True):
 
         Args:
             near: The socket.
-            uid: The host's uid of the program, where that is not ours: who does not own them can't open /dev/stdout.
+            uid: The host's uid of the program, if not ours: only their owner can open /dev/stdout.
 
         Raises:
-            OSError: There are no more descriptors to be had.
+            OSError: No descriptors are left.
         """
         with contextlib.ExitStack() as stack:
             (stdout, far_stdout), (stderr, far_stderr) = frames.open_pipe(stack), frames.open_pipe(stack)
@@ -80,10 +80,10 @@ class ProgramChannel(Struct, kw_only=True):
             yield cls(near=near, stdout=stdout, stderr=stderr, far=(far_stdout, far_stderr))
 
     async def start_ahead(self, program: Program, settings: Mapping[str, object]) -> None:
-        """Start the interpreter of a program that is not there yet, and wait until it waits. See ``hand_over``.
+        """Start the interpreter ahead of its program, and wait until it is ready. See ``hand_over``.
 
         Raises:
-            GuestError, OSError: It does not.
+            GuestError, OSError: It does not start.
         """
         reading, writing = os.pipe()
         os.set_blocking(writing, False)
@@ -99,10 +99,10 @@ class ProgramChannel(Struct, kw_only=True):
             raise GuestError("the interpreter did not say that it is ready")
 
     def seal_text(self, text: str) -> None:
-        """Write the text of a program to the memory that its interpreter reads, which nobody can change afterwards.
+        """Write the text of a program to the memory file that its interpreter reads, and seal it against changes.
 
         Raises:
-            OSError: Somebody could still change it.
+            OSError: It can't be sealed: it could still change.
         """
         assert self.text is not None  # noqa: S101 - its interpreter has it
         data, written = text.encode("utf-8", "surrogatepass"), 0
@@ -111,7 +111,7 @@ class ProgramChannel(Struct, kw_only=True):
         fcntl.fcntl(self.text, fcntl.F_ADD_SEALS, _EVERY_SEAL)
 
     async def start_with_console(self, program: Program, settings: Mapping[str, object], process: FileIO) -> Console:
-        """Start a program, and have in hand what it reads. See ``hand_over``. ``process`` is closed with all of this.
+        """Start a program with a console. See ``hand_over``. ``process`` is closed with this channel.
 
         Raises:
             GuestError, OSError: It does not start.
@@ -150,9 +150,10 @@ class ProgramChannel(Struct, kw_only=True):
         settings: Mapping[str, object],
         inputs: Mapping[int, FileIO | socket.socket] = MappingProxyType({}),
     ) -> None:
-        """Send the program, the far ends of its streams, and what else its interpreter finds under which number.
+        """Send the program, the far ends of its streams, and ``inputs``: further descriptors, by their number in its
+        interpreter.
 
-        The far ends are closed here, or the streams would never end. ``settings``: what the guest is told besides.
+        The far ends are closed here, or the streams would never end. ``settings``: further values for the guest.
 
         Raises:
             GuestError, OSError: The process inside is gone.
@@ -163,11 +164,11 @@ class ProgramChannel(Struct, kw_only=True):
         await frames.send(self.near, {"program": job}, descriptors)
         for end in self.far:
             end.close()
-        if program.report:  # the guest is still ours, so it may send a descriptor, and never again
+        if program.report:  # our own code still runs there: only now may it send a descriptor
             self.notes = await frames.receive_descriptor(self.near)
 
     def close(self) -> None:
-        """Close what was opened for the program besides its output."""
+        """Close all that was opened for the program, except its output."""
         for file in (self.stdin, self.text, self.notes, self._process):
             if file is not None:
                 file.close()

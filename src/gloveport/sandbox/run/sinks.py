@@ -1,10 +1,10 @@
-"""Sinks for output that no answer shows whole: one keeps its end, one nothing."""
+"""Sinks that keep only the end of an output, or nothing."""
 
 from msgspec import Struct, field
 
 
 class OutputTail(Struct, eq=False, kw_only=True):
-    """A ``sandbox.base.Sink`` that keeps the end of what comes: ``most`` bytes of it."""
+    """A ``sandbox.base.Sink`` that keeps the last ``most`` bytes."""
 
     most: int
     data: bytearray = field(default_factory=bytearray)

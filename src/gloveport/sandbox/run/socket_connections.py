@@ -1,14 +1,14 @@
-"""Connects the sockets of programs that may write to a workspace, each to what lies in its own sandbox.
+"""Connects the sockets of programs that may write to a workspace, but only to sockets of their own sandbox.
 
-A path leads to a listening socket whatever the network namespace: one of the host's that lies in a directory that is
-mounted, the workspace or a toolchain, would be reached like any other, also where it is mounted read-only. The system
-call filter sees neither the path nor whether a socket is one for paths. So the server makes every connection in the
-program's place: of the socket that the program named, taken once, to the address that it said, read once. A path is
-opened in the program's view of files, and must lead to a socket on a file system that the sandbox has for itself. Names
-without a path, and addresses of the internet, are the network namespace's: the socket brings its own.
+A path reaches a listening socket in any network namespace: a socket of the host in a mounted directory, the workspace
+or a toolchain, could be reached too, even where the mount is read-only. The system call filter sees neither the path
+nor the kind of socket. So the server makes every connection in the program's place: it duplicates the program's socket
+once, and reads the address once. A path is opened in the program's view of files, and must lead to a socket on a file
+system that the sandbox has for itself. Abstract names and internet addresses belong to the network namespace, which the
+socket brings along.
 
-A connection is never let through for the kernel to make: what the program said, and which socket has the number, could
-change before the kernel reads it.
+The kernel is never told to continue the program's own call: the program could change the address, and the socket behind
+the number, before the kernel reads them.
 """
 
 import ctypes
@@ -37,14 +37,14 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Connection(Struct, eq=False, kw_only=True):
-    """One that a program has asked for, until it is made or refused.
+    """A requested connection, until it is made or refused.
 
     Attributes:
-        process: Who waits for it.
-        descriptor: Our own of the program's socket.
-        target: Our own of the listening socket at its path, where it is one for paths.
-        address: Where to connect to, for the kernel.
-        local: Whether it is a socket for paths and names, not of the internet.
+        process: The process that waits for it.
+        descriptor: Our duplicate of the program's socket.
+        target: Our descriptor of the listening socket at its path, if it has one.
+        address: The address, as the kernel takes it.
+        local: Whether it is a Unix socket.
     """
 
     process: CallingProcess
@@ -63,9 +63,10 @@ class Connection(Struct, eq=False, kw_only=True):
         self.deadline = time.monotonic() + patience if patience else None
 
     def connect(self) -> bool:
-        """Try to; false where it has to be tried again, since the program wants to wait. Raises OSError.
+        """Try to connect; false if it has to be tried again, since the program wants to wait. Raises OSError.
 
-        Who sets its socket to wait again in this very moment has us wait, in the thread of its own sandbox.
+        A program that makes its socket blocking again at this very moment blocks us, but only in the thread of its own
+        sandbox.
         """
         try:
             if self._waits:
@@ -79,22 +80,22 @@ class Connection(Struct, eq=False, kw_only=True):
         return True
 
     def is_late(self) -> bool:
-        """Whether the program's patience with it is over."""
+        """Whether the program's timeout for it has passed."""
         return self.deadline is not None and time.monotonic() >= self.deadline
 
     def is_ready(self) -> bool:
-        """Whether another try may end otherwise. For a place in a queue there is nothing to wait for but time."""
+        """Whether another try may succeed. For a full queue we can only wait for time to pass."""
         poll = select.poll()
         poll.register(self.descriptor, select.POLLOUT)
         return self.local or bool(poll.poll(0))
 
     def shutdown(self) -> None:
-        """Let nobody wait for it any more."""
+        """Abort it, so that nobody waits for it any more."""
         with socket.socket(fileno=os.dup(self.descriptor)) as taken:
             taken.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close what is our own of it."""
+        """Close our descriptors of it."""
         os.close(self.descriptor)
         if self.target is not None:
             os.close(self.target)
@@ -114,14 +115,14 @@ class Connection(Struct, eq=False, kw_only=True):
 def prepare_connection(
     process: CallingProcess, mounts: Callable[[], frozenset[int]], number: int, address: int, size: int
 ) -> Connection:
-    """Take the socket of a program, and find out where it shall be connected to.
+    """Duplicate the socket of a program, and find the target of the connection.
 
     Args:
         process: The program.
-        mounts: Numbers of the mounts where it may connect to sockets by their paths.
+        mounts: Numbers of the mounts in which it may connect to sockets by path.
         number: Its descriptor of the socket.
-        address: Where it has the address.
-        size: How many bytes of that there are, as it says.
+        address: Where the address lies in its memory.
+        size: The address's length, as the program claims.
 
     Raises:
         OSError: The program gets this error.
@@ -130,7 +131,7 @@ def prepare_connection(
     try:
         said = _read_address(process, address, size)
         process.check()
-        with socket.socket(fileno=os.dup(descriptor)) as taken:  # raises where it is none: ENOTSOCK
+        with socket.socket(fileno=os.dup(descriptor)) as taken:  # raises ENOTSOCK if it is no socket
             local = taken.family == socket.AF_UNIX
         if local and _leads_to_path(said):
             target = _open_listener(process, mounts(), said[_FAMILY.size :].partition(b"\0")[0])
@@ -153,7 +154,7 @@ def _read_address(process: CallingProcess, address: int, size: int) -> bytes:
 
 
 def _leads_to_path(address: bytes) -> bool:
-    """Whether this is a path, and no name of the namespace. What is neither is left for the kernel to refuse."""
+    """Whether this is a path, and no abstract name. Invalid addresses are left for the kernel to refuse."""
     if len(address) <= _FAMILY.size or _FAMILY.unpack_from(address)[0] != socket.AF_UNIX:
         return False
     if len(address) > _MOST_UNIX_BYTES:
@@ -162,7 +163,7 @@ def _leads_to_path(address: bytes) -> bool:
 
 
 def _open_listener(process: CallingProcess, allowed: frozenset[int], path: bytes) -> int:
-    """The socket at a path of the program's, for reference only. Raises OSError."""
+    """Open the socket at a path of the program, for reference only. Raises OSError."""
     with process.open_root() as root:
         process.check()
         with root.open_path(path) as found:

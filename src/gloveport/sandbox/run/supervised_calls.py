@@ -1,11 +1,11 @@
-"""Answers system calls of programs that their filter can't judge, since a filter sees no path and no kind of socket.
+"""Answers system calls of programs that the seccomp filter can't judge, since it sees no path and no kind of socket.
 
 The filter has the kernel ask us (``SECCOMP_RET_USER_NOTIF``), in sandboxes that write to a workspace: for watches of
-files (``file_watches``) and connections of sockets (``socket_connections``). What is allowed we do in the program's
+files (``file_watches``) and connections of sockets (``socket_connections``). We make allowed calls in the program's
 place.
 
-All of it happens in threads, one for each sandbox that asks for anything, one question after the other and slowly:
-programs may ask without end.
+This happens in threads, one for each sandbox that makes such calls, one call after the other and slowly: programs may
+make calls without end.
 """
 
 import contextlib
@@ -37,10 +37,10 @@ _OWN_DIRECTORIES: Final = (SCRATCH, OUT)
 _SOCKET_DIRECTORIES: Final = (*_OWN_DIRECTORIES, "/dev/shm")  # noqa: S108 - the sandbox's own
 
 _REST: Final = 3
-"""After each answer everybody rests for so many times as long as it took of a processor."""
+"""After each answer, threads rest for so many times its processor time."""
 
 _MOST_CONNECTIONS: Final = 64
-"""So many connections of one sandbox may wait to be made."""
+"""How many connections of one sandbox may be pending."""
 
 _TRY_AGAIN_MILLISECONDS: Final = 10
 
@@ -51,12 +51,12 @@ _turn = threading.Lock()
 
 @contextlib.contextmanager
 def serve(listener: FileIO, directories: Sequence[str], uid: int | None) -> Iterator[None]:
-    """Answer what the programs of one sandbox ask, until the context ends.
+    """Answer the calls of one sandbox's programs, until the context ends.
 
     Args:
-        listener: Of its filter. It is closed when nothing is answered any more.
-        directories: Where they may watch files besides their own, as they name them.
-        uid: The host's uid of the programs, where that is not ours.
+        listener: The listener of its filter. It is closed when no call is answered any more.
+        directories: Directories in which they may watch files, besides their own; as paths inside.
+        uid: The host's uid of the programs, if not ours.
     """
     supervisor = _Supervisor(listener, (*directories, *_OWN_DIRECTORIES), uid)
     _dispatcher.add(supervisor)
@@ -67,27 +67,27 @@ def serve(listener: FileIO, directories: Sequence[str], uid: int | None) -> Iter
 
 
 class _Supervisor(Struct, eq=False):
-    """Answers for one sandbox."""
+    """Answers the calls of one sandbox."""
 
     listener: FileIO
     watched: Sequence[str]
     uid: int | None
     ended: bool = False
     _mounts: dict[Sequence[str], frozenset[int]] = field(default_factory=dict)
-    """Numbers of the mounts at and below some directories. None of them can be changed from inside."""
+    """Numbers of the mounts at and below some directories. Programs inside can't change these."""
 
     _connections: list[Connection] = field(default_factory=list)
-    """Those that wait to be made."""
+    """Pending connections."""
 
     _connecting: Connection | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self) -> None:
-        """Answer until the sandbox is dead or not served any more."""
+        """Answer until the sandbox is dead or no longer served."""
         with self.listener:
             poll = select.poll()
             poll.register(self.listener, select.POLLIN)
-            with contextlib.suppress(OSError):  # nobody is there any more
+            with contextlib.suppress(OSError):  # all processes are gone
                 self._become_program()
                 while not self.ended:
                     asked = poll.poll(_TRY_AGAIN_MILLISECONDS if self._connections else None)
@@ -100,29 +100,28 @@ class _Supervisor(Struct, eq=False):
                 connection.close()
 
     def end(self) -> None:
-        """Answer no more, and wait for no connection."""
+        """Stop answering, and abort pending connections."""
         with self._lock:
             self.ended = True
             if self._connecting is not None:
-                with contextlib.suppress(OSError):  # it is made, or was not begun: all who could take it are dead
+                with contextlib.suppress(OSError):  # connected or not started: its program's processes are dead
                     self._connecting.shutdown()
 
     def _become_program(self) -> None:
-        """Let this thread, and no other, open what its programs may open, and nothing else. Raises OSError.
-
-        So it can import nothing any more, where our own code is not everybody's to read.
+        """Give this thread, and no other, exactly its programs' file permissions. Raises OSError. It may then be unable
+        to import modules, if not everybody may read our code.
         """
         if self.uid is None:
             return
-        check(_libc.syscall(_SETGROUPS, 0, None))  # the system calls: the C library's functions are for all threads
+        check(_libc.syscall(_SETGROUPS, 0, None))  # raw system calls: the C library's functions apply to all threads
         for call in (_SETFSGID, _SETFSUID):
             _libc.syscall(call, self.uid)
-            if _libc.syscall(call, -1) != self.uid:  # which changes nothing, and tells what is in force
+            if _libc.syscall(call, -1) != self.uid:  # -1 changes nothing, and returns the present id
                 raise OSError(errno.EPERM, "this thread can't become another user")
 
     @contextlib.contextmanager
     def _named_as_program(self) -> Iterator[None]:
-        """Whom we connect to meanwhile is told the program's uid and gid, and not ours. Raises OSError."""
+        """Within the context, peers of our connections see the program's uid and gid, and not ours. Raises OSError."""
         if self.uid is None:
             yield
             return
@@ -136,9 +135,9 @@ class _Supervisor(Struct, eq=False):
             self._become_program()
 
     def _answer(self) -> None:
-        """Answer the next question. Waits for it where whoever has asked is dead by now. Raises OSError at the end."""
+        """Answer the next call. Waits for another if its caller is dead. Raises OSError at the end."""
         received = bytearray(_NOTIFICATION.size)
-        with contextlib.suppress(FileNotFoundError):  # whoever has asked died just now, or all have
+        with contextlib.suppress(FileNotFoundError):  # the caller died just now, or all processes did
             fcntl.ioctl(self.listener, _RECEIVE, received)
         if not any(received):
             return
@@ -174,7 +173,7 @@ class _Supervisor(Struct, eq=False):
                 self._send(process, failure)
                 connection = None
             took = time.thread_time() - started
-        if connection is not None and not self._connect(connection):  # outside of the turn: it may take as it likes
+        if connection is not None and not self._connect(connection):  # outside of the turn: it may take long
             self._connections.append(connection)
         with _turn:
             time.sleep(_REST * took)
@@ -184,11 +183,11 @@ class _Supervisor(Struct, eq=False):
             raise OSError(errno.EAGAIN, "too many connections wait")
 
     def _try_again(self) -> None:
-        """Try to make the connections that wait. Raises OSError at the end."""
+        """Try the pending connections again. Raises OSError at the end."""
         for connection in [*self._connections]:
             try:
                 connection.process.check()
-            except FileNotFoundError:  # it was interrupted, or is dead
+            except FileNotFoundError:  # the call was interrupted, or its process is dead
                 self._connections.remove(connection)
                 connection.close()
                 continue
@@ -196,7 +195,7 @@ class _Supervisor(Struct, eq=False):
                 self._connections.remove(connection)
 
     def _connect(self, connection: Connection) -> bool:
-        """Make a connection and tell the program; false where it has to wait. Raises OSError at the end."""
+        """Make a connection and answer the program; false if it has to wait. Raises OSError at the end."""
         answer: int | OSError = 0
         with self._lock:
             if self.ended:
@@ -216,9 +215,9 @@ class _Supervisor(Struct, eq=False):
         return True
 
     def _send(self, process: CallingProcess, answer: int | OSError) -> None:
-        """Let the call of a program come back. Raises OSError at the end."""
+        """Let the call of a program return. Raises OSError at the end."""
         value, error = (0, -(answer.errno or errno.EACCES)) if isinstance(answer, OSError) else (answer, 0)
-        with contextlib.suppress(FileNotFoundError):  # whoever has asked is dead
+        with contextlib.suppress(FileNotFoundError):  # the caller is dead
             fcntl.ioctl(self.listener, _SEND, _ANSWER.pack(process.number, value, error, 0))
 
     def _find_mounts(self, process: CallingProcess, directories: Sequence[str]) -> frozenset[int]:
@@ -233,19 +232,19 @@ class _Supervisor(Struct, eq=False):
 def _close_without_room(listener: FileIO) -> Iterator[None]:
     try:
         yield
-    except (OSError, RuntimeError):  # no descriptor, no watch of epoll, or no thread is to be had
+    except (OSError, RuntimeError):  # no descriptor, epoll watch or thread is left
         listener.close()
 
 
 class _Dispatcher(Struct):
-    """Starts a thread for a sandbox when it first asks: few ever do. One thread waits for all the others."""
+    """Starts a thread for a sandbox at its first call: few make any. One thread waits for all the others."""
 
     _waiting: dict[int, _Supervisor] = field(default_factory=dict)
     _epoll: select.epoll | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, supervisor: _Supervisor) -> None:
-        """Begin to serve a sandbox; one that finds no room for it is refused what it asks."""
+        """Begin to serve a sandbox; without room for it, its calls are refused."""
         with self._lock, _close_without_room(supervisor.listener):
             if self._epoll is None:
                 epoll = select.epoll()
@@ -256,7 +255,7 @@ class _Dispatcher(Struct):
             self._waiting[number] = supervisor
 
     def remove(self, supervisor: _Supervisor) -> None:
-        """Serve it no more."""
+        """Stop serving a sandbox."""
         supervisor.end()
         with self._lock:
             if supervisor in self._waiting.values():
@@ -271,7 +270,7 @@ class _Dispatcher(Struct):
             for number, event in epoll.poll():
                 with self._lock:
                     supervisor = self._waiting.get(number)
-                    if supervisor is None or not event & select.EPOLLIN:  # it is dead, and soon removed
+                    if supervisor is None or not event & select.EPOLLIN:  # the sandbox is dead, and soon removed
                         continue
                     del self._waiting[number]
                     epoll.unregister(number)

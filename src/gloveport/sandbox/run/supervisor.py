@@ -1,6 +1,5 @@
-"""Supervises one run: feeds its program, moves its output to where it is kept, takes its report, ends it in time.
-
-One task and one selector for all of it: a task for each stream would cost a short program more than itself.
+"""Supervises one run: feeds its program, moves its output into sinks, reads its report, enforces its limits. All in one
+task with one selector: a task for each stream would cost more than a short program itself.
 """
 
 import contextlib
@@ -27,37 +26,37 @@ from gloveport.sandbox.run.limit_watch import LimitWatch
 
 LOOK_SECONDS = 0.05
 _GRACE_SECONDS = 2.0
-_CHUNK_BYTES = 1 << 15  # to look for secrets in it takes 15 ms where they seem to begin everywhere
+_CHUNK_BYTES = 1 << 15  # scrubbing it takes 15 ms if secrets seem to begin everywhere
 _SMALL_BYTES, _SMALL_READS, _GATHER_SECONDS = 4096, 200, 0.005
 _TURNS = 8
 _BURST_SECONDS = 0.5
-"""Processor time that each run's output may take at once: it is enough for some hundreds of megabytes."""
+"""Processor time that each run's output may take in a burst: enough for some hundreds of megabytes."""
 _SHARE = 0.03
-"""Of a processor, what its output may take in the long run. 16 floods leave half of one to everybody else."""
+"""The share of a processor that its output may take in the long run. 16 floods leave half a processor to all others."""
 _WAKING_SECONDS = 0.0001
-"""What it takes the event loop to wake us up, about."""
-_LAST = b'"last":true}\n'  # how an interpreter's report ends after which nothing of the program comes
+"""Roughly what the event loop takes to wake us."""
+_LAST = b'"last":true}\n'  # the end of an interpreter's last report: no output of the program follows
 _NOTHING: dict[str, JsonValue] = {"value": None, "value_type": None, "value_truncated": False, "error": None}
 
 
 class Supervisor(Struct, eq=False, kw_only=True):
-    """Attends to one run.
+    """Supervises one run.
 
     Attributes:
-        channel: Where the report comes.
-        report_bytes: Most of it that is read.
+        channel: Socket of the report.
+        report_bytes: The most bytes of it that are read.
         over: Readable when the program has ended.
-        ends_with_report: Whether a report ends the run as well.
-        events: What is ready. ``channel``, ``over`` and the streams are registered already.
-        ended_by_report: Whether one has.
-        look_seconds: How often the limits are looked after.
-        answer: The message that the report was in.
-        direct: Where an interpreter of a session may answer by itself.
-        awaits: Whether what comes there is the answer.
-        has_direct: Whether it was.
-        ignored: Number of a call that was answered there: who has answered twice is not listened to again.
-        leaves: When it is left, by the monotonic clock, if nobody does so before.
-        is_left: Whether somebody else supervises it now.
+        ends_with_report: Whether a report also ends the run.
+        events: Selector of ready descriptors. ``channel``, ``over`` and the streams are registered already.
+        ended_by_report: Whether a report has ended the run.
+        look_seconds: How often the limits are checked.
+        answer: The message with the report.
+        direct: Socket on which a session's interpreter may answer directly.
+        awaits: Tells whether a message there is the answer.
+        has_direct: Whether the answer came there.
+        ignored: Number of a call that was answered there: a second answer to it is dropped.
+        leaves: When supervision is left at the latest, by the monotonic clock.
+        is_left: Whether another supervisor has taken over.
     """
 
     watch: LimitWatch
@@ -78,17 +77,17 @@ class Supervisor(Struct, eq=False, kw_only=True):
     _report: JsonValue = None
     _takes_notes: bool = False
     _notes: bytearray = field(default_factory=bytearray)
-    """What an interpreter has reported by itself. It is looked at once, in the end."""
+    """Direct reports of an interpreter, parsed once at the end."""
 
     _sinks: list[tuple[FileIO, Sink]] = field(default_factory=list)
     _sources: dict[int, Callable[[], bool]] = field(default_factory=dict)
-    """Descriptor → what to do when it is ready; it tells whether nothing more will come of it."""
+    """Descriptor → action when it is ready, which returns whether the descriptor is finished."""
 
     _small_reads: int = 0
     """Since the last look."""
 
     _credit: float = _BURST_SECONDS
-    """Processor time that may be spent on what the program says, when it was last counted: a token bucket."""
+    """Processor time that may be spent on the program's output, at the last count: a token bucket."""
 
     _counted: float = field(default_factory=time.monotonic)
     _ends: float = math.inf
@@ -103,7 +102,7 @@ class Supervisor(Struct, eq=False, kw_only=True):
             self._add(self.direct, functools.partial(self._take_direct, self.direct))
 
     def collect(self, stream: FileIO, sink: Sink) -> None:
-        """Move what comes on a stream into its sink."""
+        """Move the bytes of a stream into its sink."""
         self._sinks.append((stream, sink))
         self._add(stream, functools.partial(self._drain, stream, sink))
 
@@ -127,14 +126,14 @@ class Supervisor(Struct, eq=False, kw_only=True):
             self._add(stdin, write)
 
     def note(self, notes: FileIO) -> None:
-        """Take reports from a pipe, a line each. The last counts, and one that says that it is that ends the run."""
+        """Read reports from a pipe, one per line. The last one counts; a report marked as last ends the run."""
         self._takes_notes = True
         self.events.register(notes.fileno(), selectors.EVENT_READ)
         self._add(notes, functools.partial(self._note, notes))
 
     @property
     def report(self) -> JsonValue:
-        """What was reported; None when nothing was."""
+        """The report; None if there was none."""
         if not self._takes_notes:
             return self._report
         noted = self._last_note()
@@ -142,16 +141,16 @@ class Supervisor(Struct, eq=False, kw_only=True):
             return noted
         if not isinstance(self._report, dict):
             return None
-        # An interpreter has ended, and how was told by its parent. What a killed one has said is not its last word.
+        # Its parent told how an interpreter ended. A killed interpreter's own report does not count.
         return {**(_NOTHING if noted is None or self._report.get("signal") else noted), **self._report}
 
     async def run(self) -> None:
-        """Return when the program is over and all that it has said has been heard, or nothing else counts any more.
+        """Return when the program is over and all its output has been read, or only the report counts any more.
 
-        All that could write is dead or killed by then, and with the last of it the streams end. But a stream need not
-        end: a descriptor that was sent over a socket and never received outlives its sender.
+        By then all writers are dead or killed, which ends the streams. But a stream may stay open: a descriptor that
+        was sent over a socket and never received outlives its sender.
 
-        It may be cancelled, and called again to go on.
+        It may be cancelled, and called again to continue.
         """
         turns, pace = 0, Pace()
         while self._sources and not self._is_done() and time.monotonic() < self._ends:
@@ -160,14 +159,13 @@ class Supervisor(Struct, eq=False, kw_only=True):
                 await self._wait()
                 ready = self.events.select(0)
             began = time.monotonic()
-            if began >= self._next_look and not self.is_left:  # also where there is always something ready
+            if began >= self._next_look and not self.is_left:  # even if something is always ready
                 self._next_look = time.monotonic() + self.look_seconds
                 self._small_reads = 0
                 self.watch.look()
             self._act(ready)
-            # A flood must not keep the others from running, and one of tiny writes must not cost the server more than
-            # the program: it is let come together in the pipe. Whoever goes on and on waits for us in its pipe, as it
-            # would for a slow terminal.
+            # A flood must not stop other tasks, and a flood of tiny writes must not cost the server more than the
+            # program: it accumulates in the pipe. An endless writer blocks on its pipe, as on a slow terminal.
             turns += 1
             if self._is_done():
                 break
@@ -185,7 +183,7 @@ class Supervisor(Struct, eq=False, kw_only=True):
                 await pace.rest(began)
 
     def leave(self) -> None:
-        """Have ``run`` return though the program goes on: somebody else supervises it now."""
+        """Have ``run`` return while the program continues: another supervisor takes over."""
         self.is_left = True
         self.events.wake()
 
@@ -196,7 +194,7 @@ class Supervisor(Struct, eq=False, kw_only=True):
         self._sources[file.fileno()] = act
 
     def _act(self, ready: Ready) -> None:
-        """Do what is to be done with what is ready."""
+        """Act on the ready descriptors."""
         began = time.thread_time()
         for key, _ in ready:
             if self._sources[key.fd]() and not self.ended_by_report:
@@ -205,14 +203,14 @@ class Supervisor(Struct, eq=False, kw_only=True):
         self._credit -= time.thread_time() - began
 
     def _is_flood(self) -> bool:
-        """Whether more was spent on it than it may cost by now. What is left when the program has ended is all read."""
+        """Whether its output has cost more than it may by now. After the program's end the rest is always read."""
         now = time.monotonic()
         self._credit = min(_BURST_SECONDS, self._credit + _SHARE * (now - self._counted))
         self._counted = now
         return self._credit < 0 and self._ends == math.inf
 
     async def _wait(self) -> None:
-        """Until something is ready, or it is time to look after the limits."""
+        """Wait until something is ready, or the limits are due for a check."""
         now = time.monotonic()
         self._next_look = min(self._next_look, now + max(0.0, self.watch.seconds_left))
         await self.events.wait(max(0, min(self._ends, self._next_look, self.leaves) - now))
@@ -230,17 +228,17 @@ class Supervisor(Struct, eq=False, kw_only=True):
         return data == b""
 
     def _take_report(self) -> bool:
-        """The guest's word, if it gives one that has a shape and is no larger than the guest was told."""
+        """Read the guest's report, if it is well-formed and no larger than the guest was told."""
         self._small_reads += 1
         incoming = self._incoming = self._incoming or self._expect_frame()
         try:
             whole = incoming.take()
         except GuestError:
-            self.channel.shutdown(socket.SHUT_RD)  # whoever goes on writing fails at once, not at the time limit
+            self.channel.shutdown(socket.SHUT_RD)  # further writes fail at once, not at the time limit
             return True
         if whole and incoming.message is not None:
             if self.ignored and incoming.message.get("call") == self.ignored:
-                self._incoming = None  # the answer may come right behind
+                self._incoming = None  # the answer may follow at once
                 return False
             self.answer = incoming.message
             self._report, self.ended_by_report = incoming.message.get("report"), self.ends_with_report
@@ -250,7 +248,9 @@ class Supervisor(Struct, eq=False, kw_only=True):
         return frames.FrameReader(channel=self.channel, max_bytes=self.report_bytes, leaves_rest=self.ignored > 0)
 
     def _take_direct(self, direct: socket.socket) -> bool:
-        """What an interpreter says by itself. Whatever is not awaited is dropped: a killed one may have said it."""
+        """Read an interpreter's direct message. Unexpected ones are dropped: a killed interpreter may have sent
+        them.
+        """
         self._small_reads += 1
         try:
             if not (data := direct.recv(frames.DIRECT_BYTES)):
@@ -271,7 +271,7 @@ class Supervisor(Struct, eq=False, kw_only=True):
         self._small_reads += len(data) < _SMALL_BYTES
         self._notes += data
         if len(self._notes) > self.report_bytes:
-            notes.close()  # whoever goes on writing fails, as above
+            notes.close()  # further writes fail, as above
             return True
         self.ended_by_report = self._notes.endswith(_LAST)
         return False
@@ -286,14 +286,14 @@ class Supervisor(Struct, eq=False, kw_only=True):
         return {name: value for name, value in noted.items() if name != "last"} if noted else None
 
     def _end(self) -> bool:
-        """The program is over: kill what it has left behind, and give its streams a while to end."""
+        """The program is over: kill its leftover processes, and give its streams a while to end."""
         self.watch.end()
         self._ends = time.monotonic() + _GRACE_SECONDS
         return True
 
 
 def watch_files(*files: FileIO | socket.socket) -> Selector:
-    """What becomes ready of these, for ``Supervisor.events``. It is the caller's to close."""
+    """A selector of these files, for ``Supervisor.events``. The caller closes it."""
     events = Selector()
     for file in files:
         events.register(file.fileno(), selectors.EVENT_READ)
@@ -301,7 +301,7 @@ def watch_files(*files: FileIO | socket.socket) -> Selector:
 
 
 def _read(stream: FileIO) -> bytes | None:
-    """What is there; None where nothing is yet, empty at the end. A terminal says EIO when nobody has it open."""
+    """Read available bytes; None if there are none yet, empty at the end. A closed terminal fails with EIO."""
     try:
         return stream.read(_CHUNK_BYTES)
     except OSError as error:

@@ -1,7 +1,7 @@
 """Judges the outcome of a run: status, limits hit, failure and hint, as the answer says them. Pure.
 
-What the kernel and the host saw decides. The guest's report only names what it alone can know (the value, the
-exception, an errno), and everything in it is taken as text and numbers of the right shape, or not at all.
+The observations of the kernel and the host decide. The guest's report only adds what it alone knows (the value, the
+exception, an errno), and is taken as text and numbers of the right shape, or not at all.
 """
 
 import errno
@@ -33,7 +33,7 @@ class _GuestReport(Value):
     exit_code: Annotated[int, Constraints(ge=-(1 << 31), lt=1 << 31)]
     signal: Annotated[int, Constraints(ge=1, le=64)] | None = None
     shown: JsonValue = None
-    """What it says of files that it has left: judged where these are."""
+    """Its claims about files that it left, which ``engine/artifacts.py`` judges."""
 
 
 class RunVerdict(NamedTuple):
@@ -56,7 +56,7 @@ _BY_ERRNO: dict[int, LimitName] = {
 }
 _BY_SIGNAL: dict[int, LimitName] = {signal.SIGXFSZ: "file_bytes", signal.SIGXCPU: "cpu_seconds"}
 
-# What libc, the shells and V8 print: only consulted when a run failed and nothing better is known.
+# Messages of libc, the shells and V8: only consulted if a run failed and nothing better is known.
 _BY_TEXT: dict[str, LimitName] = {
     "Too many open files": "open_files",
     "File size limit exceeded": "file_bytes",
@@ -90,14 +90,14 @@ def judge(outcome: Outcome, *, stderr: str, truncated: bool) -> RunVerdict:
     """The verdict on a run that was started.
 
     Args:
-        outcome: What the backend saw.
-        stderr: What the answer shows of standard error.
+        outcome: The backend's outcome.
+        stderr: Standard error, as far as the answer shows it.
         truncated: True when the answer can't show all output.
     """
     report = _parse(outcome.report)
     code = outcome.exit_code
     failed = outcome.killed_by is not None or code != 0
-    told = report.signal if report and failed else None  # of a run that succeeded no signal is believed
+    told = report.signal if report and failed else None  # a successful run's claimed signal is not believed
     ended_by = told or (code - 128 if code is not None and code > 128 else None)
     hit: dict[LimitName, None] = {}
     if outcome.killed_by is not None:
@@ -137,7 +137,7 @@ def _parse(report: JsonValue) -> _GuestReport | None:
 
 
 def _evidence(report: _GuestReport | None, ended_by: int | None, stderr: str, outcome: Outcome) -> list[LimitName]:
-    """Limits that a failed run ran into, by signal, else errno, else the words it left."""
+    """Limits that a failed run has hit, by signal, else errno, else its last words."""
     if ended_by in _BY_SIGNAL:
         return [_BY_SIGNAL[ended_by]]
     if report is not None and report.error is not None:
@@ -145,7 +145,7 @@ def _evidence(report: _GuestReport | None, ended_by: int | None, stderr: str, ou
         if error.errno == errno.ENOSPC and error.is_scratch_full is not True and outcome.is_out_full:
             return ["out_bytes"]
         if error.errno == errno.ENOSPC and error.is_scratch_full is False:
-            return []  # of terminals, or on a disk of the host
+            return []  # out of terminals, or a disk of the host is full
         if error.errno in _BY_ERRNO:
             return [_BY_ERRNO[error.errno]]
         if error.type == "MemoryError":
@@ -166,7 +166,7 @@ def _status(
 
 
 def _failure(report: _GuestReport | None, code: int | None, ended_by: int | None) -> Failure:
-    """The failure in the guest's words where it has any."""
+    """The failure, in the guest's words if it has any."""
     if report is not None and report.error is not None:
         error = report.error
         return Failure(type=error.type, message=error.message, traceback=error.traceback)

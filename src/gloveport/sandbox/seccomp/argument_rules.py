@@ -1,7 +1,7 @@
 """The rules of the system call filter on calls whose arguments matter, and the checks that they are made of.
 
-A filter sees numbers only, never what a pointer points to. Each argument is 64 bits wide and a program may set all of
-them, so a rule must compare exactly the bits that the kernel will use. ``int`` and ``unsigned int`` parameters lose
+A filter sees only numbers, never the memory behind a pointer. Each argument is 64 bits wide and a program may set all
+of them, so a rule must compare exactly the bits that the kernel will use. ``int`` and ``unsigned int`` parameters lose
 their high word in the kernel: to compare it as well would let ``request | 1 << 32`` through (CVE-2019-10063). For
 ``unsigned long`` parameters the comment says why one word is enough; for pointers both are compared.
 """
@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 from gloveport.sandbox.seccomp.tables import load_socket_options
 
 ALLOW = 0x7FFF_0000  # SECCOMP_RET_ALLOW
-ASK = 0x7FC0_0000  # SECCOMP_RET_USER_NOTIF: whoever listens to the filter answers; ENOSYS where nobody does
+ASK = 0x7FC0_0000  # SECCOMP_RET_USER_NOTIF: the filter's listener answers; ENOSYS without one
 _ERRNO = 0x0005_0000  # SECCOMP_RET_ERRNO: the call is not run and fails with the error in the low bits
 IGNORE = _ERRNO  # it is not run, and succeeds
 EPERM, ENOSYS, EAFNOSUPPORT = _ERRNO | errno.EPERM, _ERRNO | errno.ENOSYS, _ERRNO | errno.EAFNOSUPPORT
@@ -55,7 +55,7 @@ Checks: TypeAlias = "tuple[Unless | When, ...]"
 
 
 class ArgumentRule(NamedTuple):
-    """What decides on calls whose arguments matter: the checks in order, then ``answer``."""
+    """Decides on a call by its arguments: the checks in order, then ``answer``."""
 
     name: str
     promise: str
@@ -110,7 +110,7 @@ _MAP_HUGETLB, _MFD_HUGETLB = 0x4_0000, 0x4
 _RLIMIT_CORE = 4
 _PER_LINUX, _PER_LINUX32, _PER_QUERY = 0, 8, 0xFFFF_FFFF
 _SOCK_TYPE = 0xF  # the rest of socket's type argument are SOCK_CLOEXEC and SOCK_NONBLOCK
-# Those that send to nobody but whom they are connected to.
+# Kinds that send only to their connected peer.
 _LOCAL_SOCKET = (Unless(_low(1), (socket.SOCK_STREAM, socket.SOCK_SEQPACKET), EPERM, mask=_SOCK_TYPE),)
 _TMPFILE = 0o20000000  # O_TMPFILE without the O_DIRECTORY in it
 _NODE_TYPE, _NODES = 0o170000, (0, stat.S_IFREG, stat.S_IFIFO)  # S_IFMT; 0 is a plain file too
@@ -182,13 +182,13 @@ def _socket_option_rules() -> tuple[ArgumentRule, ArgumentRule]:
 
 
 def _level(level: int, allowed: Mapping[str, int], *, ignored: Mapping[str, int] = {}) -> When:
-    """The case of one level of socket options: those allowed, and those that are taken and ignored."""
+    """The case of one level of socket options: the allowed ones, and those that are accepted and ignored."""
     taken = (When(_low(2), option, (), IGNORE) for option in ignored.values())
     return When(_low(1), level, (*taken, Unless(_low(2), (*allowed.values(),), ENOPROTOOPT)), ALLOW)
 
 
 def _scheduling(name: str, *, kinds: tuple[int, ...] = ()) -> ArgumentRule:
-    """``kinds``: of whom the second argument is the number, where the first says that."""
+    """``kinds``: permitted values of the first argument, if that says whose number the second is."""
     promise = (
         "not of pid 1: to end a sandbox is to kill that, and it must get a processor to die; nor of groups and users"
     )
@@ -363,8 +363,8 @@ def rules(families: frozenset[int], *, supervised: bool = False, ptrace: bool = 
 
     Args:
         families: Address families that ``socket()`` may use.
-        supervised: Whether there is what the server has an eye on: file notifications, System V objects and, where the
-            families have no AF_UNIX, its sockets for what lies in the sandbox itself.
+        supervised: Whether programs have what the server supervises: file notifications, System V objects and, if the
+            families lack AF_UNIX, local sockets within the sandbox itself.
         ptrace: Whether programs may trace each other.
     """
     local = supervised and socket.AF_UNIX not in families

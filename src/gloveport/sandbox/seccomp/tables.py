@@ -1,4 +1,4 @@
-"""Reads the tables of the system call filter: ``syscalls.toml`` and ``socket_options.toml`` say what they mean."""
+"""Reads the tables of the system call filter: ``syscalls.toml`` and ``socket_options.toml`` explain them."""
 
 import functools
 import tomllib
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 
 class SyscallGroup(NamedTuple):
-    """System calls that are decided alike, for one reason."""
+    """System calls with the same decision, for one reason."""
 
     title: str
     reason: str
@@ -16,7 +16,7 @@ class SyscallGroup(NamedTuple):
 
 
 class Syscalls(NamedTuple):
-    """What is decided by the number of a call alone, and the numbers of all calls by machine and name."""
+    """The decisions that depend only on a call's number, and the numbers of all calls by machine and name."""
 
     allowed: tuple[SyscallGroup, ...]
     refused: tuple[SyscallGroup, ...]
@@ -30,10 +30,10 @@ class SocketOptions(NamedTuple):
     level: int
     settable: Mapping[str, int]
     readable: Mapping[str, int]
-    """Those besides that may be read."""
+    """Further options that may be read."""
 
     ignored: Mapping[str, int]
-    """Those of them that setting changes nothing about, without an error."""
+    """Those of them whose setting is ignored without an error."""
 
 
 @functools.cache
