@@ -198,6 +198,15 @@ def test_connections_that_nobody_has_accepted_count_without_a_cgroup():
         assert memory.is_exceeded()
 
 
+def test_connections_of_who_goes_on_when_its_first_thread_has_ended_count(start):
+    """E4, P8: or whoever ends it before anybody looks could have any number."""
+    child = start(FIRST_ENDS)
+    print(file=child.stdin, flush=True)
+    assert child.stdout.readline() == "made\n"
+    with alone(child.pid, 8 * MIB) as memory, socket.create_server(("127.0.0.1", 0)):
+        assert memory._count_sockets() > 0
+
+
 def test_growth_of_the_host_is_counted_from_the_least_it_has_held():
     """Or whoever begins while another's objects are freed could hold as many unseen."""
     with alone(os.getpid(), 1 << 40) as memory:

@@ -36,7 +36,7 @@ threading.Thread(target=hide, daemon=True).start()
     "in flight": """
 watch()
 ours, theirs = socket.socketpair()
-for _ in range(9): socket.send_fds(ours, [b"x"], [poller.fileno()])
+socket.send_fds(ours, [b"x"], [poller.fileno()])
 poller.close()
 """,
     "beside a thread that has ended": """
@@ -90,6 +90,14 @@ while True:
         os._exit(0)
     os.wait()
 """
+SENDING = """
+ours, theirs = socket.socketpair()
+while True:
+    socket.send_fds(ours, [b"x"], [0])
+    _, (received,), _, _ = socket.recv_fds(theirs, 1, 1)
+    os.close(received)
+    time.sleep(0.001)
+"""
 THREADS = """
 import threading
 for _ in range(20): threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
@@ -135,6 +143,13 @@ def test_what_threads_share_counts_once(start):
     assert child.stdout.readline() == "made\n"
     assert open_files.hold_more([child.pid], 99, WATCHES)
     assert not open_files.hold_more([child.pid], 100, WATCHES)
+
+
+def test_who_sends_descriptors_that_arrive_hides_nothing(start):
+    child = start(f"{MAKE}print('made', flush=True)\n{SENDING}")
+    print(file=child.stdin, flush=True)
+    assert child.stdout.readline() == "made\n"
+    assert not any(open_files.hold_more([child.pid], 99, WATCHES) for _ in range(20))
 
 
 def test_an_ordinary_program_holds_few(start):

@@ -26,6 +26,7 @@ from gloveport.late_module import late_module
 from gloveport.model import MIB
 from gloveport.sandbox.cgroups import open_files, process_memory
 from gloveport.sandbox.cgroups.cgroup import Cgroup
+from gloveport.sandbox.cgroups.process_family import iterate_threads
 
 if TYPE_CHECKING:
     from anyio import to_thread
@@ -69,7 +70,7 @@ class KernelMemory(Struct, kw_only=True):
     group: Cgroup | None
     pid: int
     inner: int
-    _socket_tables: Sequence[FileIO] | None = None
+    _socket_tables: Sequence[FileIO] = ()
     _reclaiming: "subprocess.Popen[bytes] | None" = None
     _reclaim_began: float = 0.0
     _next_reclaim: float = 0.0
@@ -188,18 +189,24 @@ class KernelMemory(Struct, kw_only=True):
 
         Without a cgroup all its sockets: the buffers of those between processes are counted nowhere either.
         """
-        if self._socket_tables is None:
+        if not self._socket_tables:
             self._socket_tables = self._open_socket_tables()
         everything = self.group is None
         return sum(_count_in(table, everything=everything) for table in self._socket_tables)
 
     def _open_socket_tables(self) -> Sequence[FileIO]:
-        """Called only when a run has lasted a while: opening the tables takes longer than reading them."""
-        opened = []
-        for name in ("sockstat", "sockstat6"):
-            with contextlib.suppress(OSError):  # its process has just ended, or there is no IPv6
-                opened.append(self._opened.enter_context(FileIO(f"/proc/{self.pid}/net/{name}")))
-        return opened
+        """Called only when a run has lasted a while: opening the tables takes longer than reading them.
+
+        Any thread will do. The first may have ended while others go on.
+        """
+        for thread in iterate_threads(self.pid):
+            opened = []
+            for name in ("sockstat", "sockstat6"):
+                with contextlib.suppress(OSError):  # it has just ended, or there is no IPv6
+                    opened.append(self._opened.enter_context(FileIO(f"/proc/{thread}/net/{name}")))
+            if opened:
+                return opened
+        return ()
 
 
 def _number(process: int) -> int:

@@ -9,6 +9,7 @@ No limit of a process or a cgroup bounds either, so whoever has made many is loo
 """
 
 import contextlib
+import enum
 import errno
 import itertools
 import os
@@ -28,19 +29,24 @@ _WATCH_SHARES = 32
 _PROBE_SIDE = 8
 _MEMORY = Path("/proc/meminfo")
 _MOST_DESCRIPTORS = 100_000
-_IN_FLIGHT_SHARES = 8
+_LOOKS_IN_FLIGHT = 3
 _CHUNK_BYTES = 1 << 16
 
 
 class HeldObject(NamedTuple):
-    """What descriptors hold: how the kernel says what such a descriptor leads to, and the line it writes for each."""
+    """What descriptors hold: how the kernel says what such a descriptor leads to, the line it writes for each, and
+    whether many stay while their descriptor is in flight.
+    """
 
     is_held_by: Callable[[str], bool]
     line: bytes
+    stays_in_flight: bool
 
 
-LOCKS: Final = HeldObject(lambda target: target.startswith("/"), b"lock:")
-WATCHES: Final = HeldObject(lambda target: target == "anon_inode:[eventpoll]", b"tfd:")
+LOCKS: Final = HeldObject(lambda target: target.startswith("/"), b"lock:", stays_in_flight=False)
+"""Of those that belong to a process none stays, and of ``flock`` a file has one. The filter refuses others."""
+
+WATCHES: Final = HeldObject(lambda target: target == "anon_inode:[eventpoll]", b"tfd:", stays_in_flight=True)
 
 
 def has_many_locks(roots: Collection[int]) -> bool:
@@ -76,27 +82,47 @@ def hold_more(roots: Collection[int], most: int, kind: HeldObject) -> bool:
     """Whether these processes and all below them hold more than so many. Who can't be looked at, or has too much to
     look at, does.
 
-    A descriptor that is in flight between sockets can't be looked at either: it counts for many.
+    What is in flight between sockets can't be looked at either: one descriptor may hold any number, or be a socket with
+    others in flight. But it arrives soon, as a rule: who has some in flight whenever it is looked at hides them.
     """
-    return any(_hold_more((pid for pid, _ in processes), most, kind) for processes in iterate_generations(roots))
+    for _ in range(_LOOKS_IN_FLIGHT):
+        finding = _Finding.FEW
+        for processes in iterate_generations(roots):
+            finding = max(finding, _look((pid for pid, _ in processes), most, kind))
+            if finding is _Finding.MANY:
+                return True
+        if finding is _Finding.FEW:
+            return False
+    return True
 
 
-def _hold_more(pids: Iterable[int], most: int, kind: HeldObject) -> bool:
+class _Finding(enum.IntEnum):
+    FEW = 0
+    IN_FLIGHT = 1
+    MANY = 2
+
+
+def _look(pids: Iterable[int], most: int, kind: HeldObject) -> _Finding:
     held = looked_at = 0
+    finding = _Finding.FEW
     for thread in _iterate_tables(pids):
         try:
             for link in Path(f"/proc/{thread}/fd").iterdir():
                 with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                    held += _count(link, most, kind)
+                    target, information = str(link.readlink()), link.parents[1] / "fdinfo" / link.name
+                    if kind.is_held_by(target):
+                        held += _count_lines(information, most, kind.line)
+                    elif target.startswith("socket:") and kind.stays_in_flight and _has_in_flight(information):
+                        finding = _Finding.IN_FLIGHT
                 looked_at += 1
                 if held > most or looked_at > _MOST_DESCRIPTORS:
-                    return True
+                    return _Finding.MANY
         except (FileNotFoundError, ProcessLookupError):  # it has ended, and others of its process may go on
             continue
         except PermissionError:
             if not is_ending(thread):
-                return True
-    return False
+                return _Finding.MANY
+    return finding
 
 
 def _iterate_tables(pids: Iterable[int]) -> Iterator[int]:
@@ -109,16 +135,6 @@ def _iterate_tables(pids: Iterable[int]) -> Iterator[int]:
                 yield thread
 
 
-def _count(link: Path, most: int, kind: HeldObject) -> int:
-    """How many one descriptor holds."""
-    target, information = str(link.readlink()), link.parents[1] / "fdinfo" / link.name
-    if kind.is_held_by(target):
-        return _count_lines(information, most, kind.line)
-    if target.startswith("socket:"):
-        return _count_in_flight(information) * most // _IN_FLIGHT_SHARES
-    return 0
-
-
 def _count_lines(path: Path, most: int, kind: bytes) -> int:
     """Lines that begin so. Read in pieces, until there are more than ``most``: there may be gigabytes."""
     lines, rest = 0, b"\n"
@@ -129,6 +145,6 @@ def _count_lines(path: Path, most: int, kind: bytes) -> int:
     return lines
 
 
-def _count_in_flight(information: Path) -> int:
+def _has_in_flight(information: Path) -> bool:
     words = information.read_text().split()
-    return int(words[words.index("scm_fds:") + 1]) if "scm_fds:" in words else 0
+    return "scm_fds:" in words and int(words[words.index("scm_fds:") + 1]) > 0
