@@ -1,10 +1,9 @@
-"""Packages of npm that programs ask for: reads their imports from ``npm:…``, and spells requirements. Pure.
+"""Reads which npm packages a program imports (``npm:…``), and normalizes their requirements. Pure.
 
-Those of JSR are had from its registry for npm, under the names that they have there: ``jsr:@std/path`` is
-``npm:@jsr/std__path``.
+JSR packages come from JSR's registry for npm, under their names there: ``jsr:@std/path`` is ``npm:@jsr/std__path``.
 
-Nothing of a program is executed for it, nor parsed as a whole: comments and texts are passed over, and what an import
-names is taken. Whoever hides an import from this finds no package, for what is not asked for is not there.
+The program is neither executed nor parsed as a whole: comments and strings are skipped, and the names in imports are
+taken. An import that is hidden from this finds no package, since none was requested.
 """
 
 import re
@@ -13,17 +12,17 @@ from typing import Final
 from gloveport.late_pattern import late_pattern
 
 NPM: Final = "npm:"
-"""Stands before each name of npm, so that it is no name of a package of Python."""
+"""Prefix of each npm name, which tells it from the name of a Python package."""
 
 OF_JSR: Final = f"{NPM}@jsr/"
-"""Begins the name in npm of each package of JSR."""
+"""Prefix of the npm name of each JSR package."""
 
 MOST_REQUIREMENTS: Final = 64
 SPECIFIER: Final = late_pattern(
     r"(?P<package>npm:(?:@[a-z0-9~-][a-z0-9._~-]*/)?[a-z0-9~-][a-z0-9._~-]*)"
     r"(?:@(?P<range>[0-9A-Za-z.*^~<>=| +-]{1,100}))?"
 )
-"""A requirement in the spelling that it has here: ``npm:zod``, ``npm:@scope/name@^1.2``."""
+"""A requirement in our spelling: ``npm:zod``, ``npm:@scope/name@^1.2``."""
 
 _JSR: Final = late_pattern(r"jsr:/?@(?P<scope>[a-z0-9-]{1,40})/(?P<name>[a-z0-9-]{1,60})(?=[@/]|$)")
 _MOST_CHARACTERS: Final = 200
@@ -33,8 +32,8 @@ _TOKEN: Final = late_pattern(
     r"""|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*"?|'[^'\\\n]*+(?:\\.[^'\\\n]*+)*'?|`[^`\\]*+(?:\\.[^`\\]*+)*`?""",
     re.DOTALL,
 )
-"""What a program is read by: comments and texts, in which an import is none, and imports. What has no end goes to the
-end, or a program without ends would be read once for each beginning."""
+"""Comments and strings, in which an import does not count, and imports. A comment or string without an end extends to
+the end of the text, or a program of many beginnings would be read once for each."""
 
 _OF_NODE: Final = frozenset(
     {
@@ -45,18 +44,18 @@ _OF_NODE: Final = frozenset(
         *("trace_events", "tty", "url", "util", "v8", "vm", "wasi", "worker_threads", "zlib"),
     }
 )
-"""Modules of Node, which are imported by these names."""
+"""The names of Node's own modules."""
 
 
 class MetadataError(ValueError):
-    """What a program asks for can't be read; the text says why."""
+    """A program's request for packages can't be read; the text says why."""
 
 
 def read_imports(source: str) -> tuple[str, ...]:
-    """What a program imports from ``npm:``, as requirements, sorted and each once.
+    """The requirements of a program's imports from ``npm:``, sorted, without duplicates.
 
     Raises:
-        MetadataError: One is no requirement, or there are too many.
+        MetadataError: An import is no requirement, or there are too many.
     """
     if "npm:" not in source and "jsr:" not in source:
         return ()
@@ -79,13 +78,13 @@ def _read_import(specifier: str) -> str:
 
 
 def _spell_in_npm(specifier: str) -> str:
-    """The same as npm has it, where it is of JSR."""
+    """A specifier's npm spelling, if it is of JSR; else the same."""
     found = _JSR.match(specifier)
     return specifier if found is None else f"{OF_JSR}{found['scope']}__{found['name']}{specifier[found.end() :]}"
 
 
 def with_imports_of_npm(source: str) -> str:
-    """The program, whose imports from JSR are those of the same packages in npm."""
+    """The program, with its JSR imports replaced by those of the same packages in npm."""
 
     def respell(found: re.Match[str]) -> str:
         specifier = found["specifier"] or ""
@@ -95,7 +94,7 @@ def with_imports_of_npm(source: str) -> str:
 
 
 def normalize_npm_requirement(text: str) -> str:
-    """A requirement as npm writes it, or with ``jsr:`` before it, in the one spelling that it has here.
+    """Normalize a requirement in npm's spelling, or with ``jsr:`` before it.
 
     Raises:
         MetadataError: It is none, or says where to get the package, or has the name of a module of Node.

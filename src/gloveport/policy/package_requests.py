@@ -1,9 +1,9 @@
-"""Packages that programs ask for: reads the block of PEP 723, compares names, and decides by rules. Pure.
+"""Decides about packages that programs request: reads PEP 723 blocks, compares names, and applies rules. Pure.
 
-Names of npm have ``npm:`` before them (``npm_requests`` reads those); no pattern without it means one of them.
+Names of npm begin with ``npm:`` (``npm_requests`` reads them); no pattern without that prefix matches them.
 
-Nothing of a program is executed for it. A name that nobody has allowed, and that looks like a well-known one, is denied
-before anybody is asked: that is what a typo-squat counts on.
+The program is not executed for it. A name that nobody has allowed, and that looks like a well-known one, is denied
+before anybody is asked: a typo-squatter counts on a person who overlooks the difference.
 """
 
 import re
@@ -31,7 +31,7 @@ else:
     version = late_module("packaging.version")
 
 _BLOCK: Final = late_pattern(r"(?m)^# /// (?P<type>[a-zA-Z0-9-]+)$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
-"""As PEP 723 has it."""
+"""The regular expression of PEP 723."""
 
 _PATTERN: Final = late_pattern(r"((?:npm:)?[A-Za-z0-9@*._/-]+)(.*)", re.DOTALL)
 _MOST_CHARACTERS: Final = 200
@@ -51,14 +51,14 @@ _PACKAGES: Final = {
     "sklearn": "scikit-learn",
     "yaml": "pyyaml",
 }
-"""Well-known modules whose package has another name."""
+"""Well-known modules whose packages have other names."""
 
 
 def read_metadata(source: str) -> tuple[str, ...]:
-    """The requirements of a program's ``# /// script`` block, sorted and each once; empty where there is none.
+    """The requirements in a program's ``# /// script`` block, sorted, without duplicates; empty without a block.
 
     Raises:
-        MetadataError: There is more than one, or it is not what PEP 723 says, or names a place instead of versions.
+        MetadataError: There are several blocks, or a block violates PEP 723, or has a URL instead of versions.
     """
     if "# /// script" not in source:
         return ()
@@ -80,7 +80,7 @@ def read_metadata(source: str) -> tuple[str, ...]:
 
 
 def normalize_requirement(text: str) -> str:
-    """A requirement in the one spelling that it has, without a marker that does not hold for anybody.
+    """Normalize a requirement.
 
     Raises:
         MetadataError: It is none, or says where to get the package.
@@ -98,7 +98,7 @@ def normalize_requirement(text: str) -> str:
 
 
 def normalize_pin(text: str) -> str:
-    """``NAME==VERSION`` in the one spelling that it has.
+    """Normalize ``NAME==VERSION``.
 
     Raises:
         MetadataError: It is none.
@@ -111,24 +111,24 @@ def normalize_pin(text: str) -> str:
 
 
 def canonical_name(name: str) -> str:
-    """The one spelling that a package's name has. Those of npm have no other."""
+    """The canonical spelling of a package's name. Names of npm have only one."""
     return name if name.startswith(NPM) else re.sub(r"[-_.]+", "-", name).lower()
 
 
 def package_of(module: str) -> str:
-    """The name of the package that most likely brings a module."""
+    """The name of the package that most likely provides a module."""
     return _PACKAGES.get(module, canonical_name(module))
 
 
 def name_of(requirement: str) -> str:
-    """The canonical name of what a requirement is for."""
+    """The canonical package name in a requirement."""
     if found := SPECIFIER.fullmatch(requirement):
         return found["package"]
     return canonical_name(requirements.Requirement(requirement).name)
 
 
 def refuse_names(rules: PackageRules, asked: Iterable[str]) -> Deny | None:
-    """The refusal of names that no version can be allowed of: nobody is told of them, not even the index."""
+    """The refusal of names of which no version can be allowed: not even the index hears of them."""
     for name in asked:
         if any(_has_name(pattern, name) for pattern in rules.deny if not _specifier(pattern)):
             return Deny(
@@ -155,7 +155,7 @@ def refuse_names(rules: PackageRules, asked: Iterable[str]) -> Deny | None:
 
 
 def decide_install(rules: PackageRules, action: Install) -> Decision:
-    """Decide about the packages of a lock. Those that come with others are only looked for among the denied."""
+    """Decide about the packages of a lock. Dependencies of others are only checked against the denied ones."""
     if action.environment is not None:
         return Allow(rule=f"environments.{action.environment}")
     if refusal := refuse_names(rules, action.asked):
@@ -186,14 +186,14 @@ def decide_install(rules: PackageRules, action: Install) -> Decision:
 
 
 def covers(patterns: Sequence[PackagePattern], one: LockedPackage, *, unknown: bool = False) -> bool:
-    """Whether one of the patterns means this package in this version. ``unknown``: the answer where it names versions,
-    and this one can't be compared with them, as some of npm can't.
+    """Whether one of the patterns matches this package in this version. ``unknown``: the answer if a pattern has
+    versions with which this one can't be compared, as some of npm's.
     """
     return any(_has_name(pattern, one.name) and _has_version(pattern, one.version, unknown) for pattern in patterns)
 
 
 def is_pattern(pattern: str) -> bool:
-    """Whether it is a name and versions, as they can be compared."""
+    """Whether a pattern is a name and comparable versions."""
     try:
         specifiers.SpecifierSet(_specifier(pattern))
     except specifiers.InvalidSpecifier:
@@ -202,7 +202,7 @@ def is_pattern(pattern: str) -> bool:
 
 
 def find_likeness(name: str) -> str:
-    """The well-known name that another one could be taken for; empty where there is none, or it is well known."""
+    """The well-known name that ``name`` could be mistaken for; empty if there is none, or ``name`` is well known."""
     prefix = NPM if name.startswith(NPM) else ""
     known, name = well_known(prefix), name.removeprefix(prefix)
     if name in known:
@@ -216,7 +216,7 @@ def find_likeness(name: str) -> str:
 
 @cache
 def well_known(prefix: str) -> tuple[str, ...]:
-    """Names of packages that many use, in the order of how many; with the prefix of npm of those there."""
+    """Names of popular packages, the most popular first; those of npm with the prefix ``npm:``."""
     file = "well_known_npm_packages.txt" if prefix else "well_known_packages.txt"
     return tuple(resources.files("gloveport.policy").joinpath(file).read_text("ascii").split())
 
@@ -244,7 +244,7 @@ def _has_version(pattern: str, text: str, unknown: bool) -> bool:  # noqa: FBT00
 
 
 def _is_one_edit(one: str, other: str) -> bool:
-    """Whether a letter more, less, changed, or swapped with the next makes one of the other."""
+    """Whether two names differ in one letter added, removed, changed, or swapped with the next."""
     if abs(len(one) - len(other)) > 1 or one == other:
         return False
     start = next(

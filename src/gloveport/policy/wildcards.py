@@ -1,13 +1,13 @@
-"""Patterns in which ``*`` stands for any characters, none included. All else is literal, and so is case.
+"""Matches patterns in which ``*`` stands for any number of any characters. All else is literal and case-sensitive.
 
-For paths of requests, where a segment counts, see ``policy.hosts.url_paths``.
+For paths of requests, where segments count, see ``policy.hosts.url_paths``.
 """
 
 from collections.abc import Set as AbstractSet
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Tell whether a pattern means a text. The time is linear in the length of the text for each piece."""
+    """Tell whether a pattern matches a text. Each piece takes time linear in the length of the text."""
     first, *others = pattern.split("*")
     if not others:
         return text == pattern
@@ -15,7 +15,7 @@ def matches(pattern: str, text: str) -> bool:
     place, end = len(first), len(text) - len(last)
     if end < place or not text.startswith(first) or not text.endswith(last):
         return False
-    for piece in middle:  # where a piece is found first is as good a place as any later one
+    for piece in middle:  # the first match of a piece is as good as any later one
         found = text.find(piece, place, end)
         if found < 0:
             return False
@@ -24,7 +24,7 @@ def matches(pattern: str, text: str) -> bool:
 
 
 def has_match(patterns: AbstractSet[str], text: str) -> bool:
-    """Tell whether a text is like one of some patterns."""
+    """Tell whether one of the patterns matches a text."""
     if text in patterns:
         return True
     for pattern in patterns:  # noqa: SIM110 - each command asks some fifty times: a generator takes twice as long

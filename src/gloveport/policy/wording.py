@@ -1,11 +1,11 @@
-"""Pieces of the sentences that refusals are made of, each of a bounded length, whatever is put in."""
+"""Formats parts of refusal messages, each of bounded length for any input."""
 
 from collections.abc import Iterable
 
 FINAL = "Retrying does not help."
 
 _SHOWN = 128
-"""As long as the name of a tool may be: a person is never shown half of it."""
+"""The longest name of a tool, so that a person is never shown half of one."""
 _LISTED = 400
 
 
@@ -15,7 +15,7 @@ def quote_sent(text: str) -> str:
 
 
 def join_listed(items: Iterable[str]) -> str:
-    """Join with commas, and say how many more there are where not all have room."""
+    """Join items with commas; if not all fit, say how many more there are."""
     every = list(items)
     room = _LISTED
     fitting = 0

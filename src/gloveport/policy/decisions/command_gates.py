@@ -22,19 +22,19 @@ _MOST_NEEDS: Final = 16
 _PIECE: Final = 160
 _MOVERS: Final = frozenset({"ln", "mv", "mmv", "prename", "rename", "rsync"})
 _GIT_STAYS: Final = frozenset({"add", "clone", "commit", "diff", "init", "log", "ls-files", "show", "status"})
-"""What git does that brings nothing back to the tree."""
+"""Git commands that bring nothing back into the tree."""
 
 
 class CommandRequest(Struct, frozen=True, kw_only=True):
-    """What a caller asks ``exec_command`` for.
+    """A caller's request to ``exec_command``.
 
     Attributes:
         root: Absolute path of the workspace, as commands see it.
-        workdir: Relative to it.
+        workdir: Relative to ``root``.
         seconds: How long it may run.
         env: The variables that the caller sets.
-        stdin: What it is given to read, with the call.
-        environment: Whose packages and programs it has; empty for those of all commands.
+        stdin: Its input, given with the call.
+        environment: Whose packages and programs it has; empty for the default one.
     """
 
     command: str
@@ -48,7 +48,7 @@ class CommandRequest(Struct, frozen=True, kw_only=True):
 
 
 def command_action(policy: WorkspacePolicy, request: CommandRequest) -> RunCommand:
-    """Make what was asked for an action: with the gates that it comes to, and why. Raises nothing."""
+    """Make a request an action, with the gates that it comes to, and why. Raises nothing."""
     directory = Directory(request.root, normpath(request.workdir), rulebook().disposable.union(policy.disposable))
     facts = read_programs(request.command, directory, request.stdin)
     hits = list(find_hits(facts, load_rules()))
@@ -76,13 +76,13 @@ def command_action(policy: WorkspacePolicy, request: CommandRequest) -> RunComma
 
 
 def order_needs(needs: Iterable[GateHit]) -> tuple[GateHit, ...]:
-    """Each once, in the order of the gates, the first few of each gate."""
+    """Needs without duplicates, in the order of the gates, and only the first few of each gate."""
     every = list(dict.fromkeys(needs))
     return tuple(need for gate in GATES for need in [each for each in every if each.gate == gate][:_MOST_NEEDS])
 
 
 def make_need(gate: Gate, piece: str, why: str, instead: str, lost: tuple[str, ...] = ()) -> GateHit:
-    """A need whose piece is cut and printable."""
+    """A need, with its piece of text cut and made printable."""
     short = printable(piece if len(piece) <= _PIECE else f"{piece[:_PIECE]}…")
     return GateHit(gate=gate, piece=short, why=why, instead=instead, lost=lost)
 
@@ -107,7 +107,7 @@ def _needs(policy: WorkspacePolicy, request: CommandRequest, facts: Facts) -> It
 
 
 def _moves(run: ProgramRun) -> bool:
-    """Whether a program may bring what was there before to another path, where it is lost with what is new there."""
+    """Whether a program may move older files to another path, where they are lost together with the new ones there."""
     if run.program == "git":
         return not any(word.text in _GIT_STAYS for word in run.arguments)
     return run.program in _MOVERS

@@ -1,15 +1,15 @@
-"""Which variables of a caller come to the gate ``sensitive_env``.
+"""Finds the caller's variables that come to the gate ``sensitive_env``.
 
-A command starts in an environment that the sandbox makes; the caller's variables appear at the last exec, in the shell
-that runs the command, so no program of ours ever starts with them. What they can do there a command could do as well
-(``LD_PRELOAD=x make`` is a command). They are at the gate for three reasons only:
+A command starts in an environment that the sandbox makes; the caller's variables are added at the last exec, to the
+shell that runs the command, so no program of ours ever starts with them. They can do nothing that a command could not
+do as well (``LD_PRELOAD=x make`` is a command). They come to the gate for three reasons only:
 
-- They make the shell, the loader or a program run something that the command does not say. What the gates explain, and
-  what a person has approved, would not be what runs.
-- The sandbox has set them: by another HOME, cache, proxy or certificate the caches and outbound HTTP of commands break.
-- They hold what looks like a secret, which a program of the workspace could write down.
+- They make the shell, the loader or a program run something that the command does not say: then a program runs that no
+  gate has explained and no person has approved.
+- The sandbox has set them: another HOME, cache, proxy or certificate breaks the caches and outbound HTTP of commands.
+- Their value looks like a secret, which a program of the workspace could save.
 
-PYTHONPATH, NODE_OPTIONS for memory, GIT_AUTHOR_NAME and the like are daily work, and pass.
+PYTHONPATH, NODE_OPTIONS for memory, GIT_AUTHOR_NAME and the like are in daily use, and pass.
 """
 
 import re
@@ -29,11 +29,11 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MOST_SEARCHED: Final = 65_536
 _LONGEST_NAME: Final = 256
 _MOST_CHARACTERS: Final = 131_072
-"""Of all values together: each is searched for several kinds of secrets."""
+"""The limit of all values together: each is searched for several kinds of secrets."""
 
 
 class VariableRule(Examples):
-    """What brings a variable to its gate."""
+    """A rule that brings a variable to its gate."""
 
     names: tuple[str, ...]
     value: Pattern = re.compile("")
@@ -41,21 +41,21 @@ class VariableRule(Examples):
 
 
 class SecretRule(Examples):
-    """What a secret looks like."""
+    """The pattern of a kind of secret."""
 
     kind: str
     value: Pattern
 
 
 class SecretNames(Examples):
-    """Names of secrets, and values that are none."""
+    """Names of secrets, and values that are not secret."""
 
     name: Pattern
     plain_value: Pattern
 
 
 class VariableRules(Value):
-    """The tables of ``variables.toml``. What each field means is said there."""
+    """The tables of ``variables.toml``, which explains the fields."""
 
     variables: tuple[VariableRule, ...]
     secrets: tuple[SecretRule, ...]
@@ -63,7 +63,7 @@ class VariableRules(Value):
 
 
 def refused_variables(env: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """The variables of a caller that are at the gate: the name, why, and what to do instead. Never a value."""
+    """The caller's variables that come to the gate: the name, why, and what to do instead. Never a value."""
     room = _MOST_CHARACTERS
     for name in sorted(env):
         value = env[name]
@@ -88,12 +88,12 @@ def refused_variables(env: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
 
 
 def is_plain(name: str, value: str) -> bool:
-    """Whether a variable comes to no gate, and has no name of a secret."""
+    """Whether a variable comes to no gate, and its name is not that of a secret."""
     return not _rules().secret_names.name.fullmatch(name) and not any(refused_variables({name: value}))
 
 
 def find_secret(name: str, value: str) -> str:
-    """What kind of secret a variable looks like; empty where it looks like none."""
+    """The kind of secret that a variable looks like; empty if it looks like none."""
     return _find_secret(_rules(), name, value)
 
 

@@ -1,9 +1,9 @@
-"""Conditions on the arguments of a call: whether they are met, or only perhaps.
+"""Tells whether the arguments of a call meet conditions: yes, no, or perhaps.
 
-A program chooses the spelling of what it sends, and servers read leniently: ``"true"`` for true, ``1`` for ``"1"``, a
-path with ``..`` in it. What a server may read in another way, and a list some of whose elements meet a condition, meets
-it *perhaps*, and so does a text that does not meet it as it stands, of which a server may trim or drop something. Who
-decides takes the stricter of the two readings. An absent argument, null and an empty list meet none.
+A program chooses the spelling of its arguments, and servers read leniently: ``"true"`` for true, ``1`` for ``"1"``, a
+path with ``..`` in it. A value that a server may read in another way meets a condition *perhaps*; so does a list of
+which only some elements meet it, and a text that might meet it once a server has trimmed it or dropped characters. The
+decision takes the stricter reading. An absent argument, null and an empty list meet no condition.
 """
 
 import re
@@ -31,7 +31,7 @@ else:
 
 
 class Met(IntEnum):
-    """Whether a condition is met. Several are met together as far as the least of them is."""
+    """Whether a condition is met. Several together are met as far as the least of them."""
 
     NO = 0
     PERHAPS = 1
@@ -41,35 +41,35 @@ class Met(IntEnum):
 Addresses: TypeAlias = Mapping[str, tuple[str, ...]]
 
 _UNREADABLE: Final = object()
-"""Stands for what should be an object and is none: a server may find anything in it."""
+"""Stands for a value that should be an object and is not: a server may find anything in it."""
 
 _MOST_TEXT = 1 << 20
-"""Characters of a text that a regular expression is tried on."""
+"""The longest text on which a regular expression is tried, in characters."""
 _MOST_ELEMENTS = 10_000
 _MOST_CHARACTERS = 1 << 20
-"""Of the texts in the values that one condition is about. Of more nobody can tell: all could be looked at only while
-everybody else waits."""
+"""The limit of all texts in one condition's values. The result for more is unknown: to examine them would block the
+event loop."""
 _MOST_URL = 8192
 _MOST_PATH = 8192
 _EXPRESSION_BYTES = 1 << 20
-"""What a compiled expression, and its cache, may take."""
+"""The memory that a compiled expression, and its cache, may take."""
 
-# What resolves to another directory, or may to some servers: `.`, `..` and what other systems take for them, an empty
-# segment, a home directory, another separator, escapes that are decoded too late.
+# Text that resolves to another directory, at least on some servers: `.`, `..` and other systems' forms of them, an
+# empty segment, a home directory, another separator, escapes that are decoded too late.
 _ANOTHER_PATH = late_pattern(r"/[ .]+(?:[/;]|\Z)|//|/~|[\x00-\x1f\x7f\\]|%(?:2e|2f|5c|25|00)", re.IGNORECASE)
 _ASCII = late_pattern(r"[\x00-\x7f]+")
 _FOLDED = late_pattern(r"[./\\~%\u2044\u2215\u29f8\u29f9\u2216\u3002]")
-# Stricter than the standards, where parsers disagree: nothing but `/` may end the host, no user, no spaces within.
+# Stricter than the standards, since parsers disagree: only `/` may end the host, and no user or spaces are allowed.
 _URL = late_pattern(r"https?://(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?(?:/[^\x00-\x20\x7f\\]*)?")
 
 
 def weigh_conditions(conditions: Mapping[str, Condition], action: CallTool, *, unknown: Met = Met.PERHAPS) -> Met:
-    """Tell whether all conditions on the arguments of a call are met. Without any, they are.
+    """Tell whether all conditions on the arguments of a call are met. No conditions are always met.
 
     Args:
-        conditions: By the name of the argument.
+        conditions: Conditions by the name of the argument.
         action: The call.
-        unknown: Whether a host that nobody has looked up counts as public.
+        unknown: Whether a host that was not looked up counts as public.
     """
     arguments = dict(action.arguments)
     is_public = partial(_is_public, action.addresses, unknown)
@@ -87,7 +87,7 @@ def hosts_of(path: str, arguments: Mapping[str, JsonValue]) -> Iterator[str]:
 
 
 def in_words(condition: Condition) -> str:
-    """Say what a condition demands. Bounded."""
+    """Describe a condition in words, of bounded length."""
     said = {
         "equal to": condition.equals,
         "one of": list(condition.one_of) or None,
@@ -108,7 +108,7 @@ def _weigh_condition(path: str, condition: Condition, arguments: JsonValue, is_p
 
 
 def _few(values: Iterator[object]) -> list[object] | None:
-    """These values, if they are few and short enough to be looked at; else none."""
+    """These values, if they are few and short enough to be examined; else None."""
     found: list[object] = []
     elements = characters = 0
     for value in values:
@@ -133,13 +133,13 @@ def _few(values: Iterator[object]) -> list[object] | None:
 
 
 def _of_all(outcomes: Iterable[Met]) -> Met:
-    """Of the parts of one argument: as all of them say, perhaps where they differ, no where there are none."""
+    """The outcome of an argument from those of its parts: the common one, perhaps if they differ, no for no parts."""
     different = {*outcomes} or {Met.NO}
     return different.pop() if len(different) == 1 else Met.PERHAPS
 
 
 def _find_values(path: str, value: JsonValue) -> Iterator[object]:
-    """What stands at a path. A name may have dots in it, so all readings count; in a list, so does each element."""
+    """The values at a path. A name may have dots in it, so all readings count; of a list, each element counts."""
     if not path:
         yield value
     elif isinstance(value, list):
@@ -184,7 +184,7 @@ def _tests(condition: Condition, is_public: Callable[[str], Met]) -> Iterator[Ca
 
 
 def _test_text(test: Callable[[str], Met], value: object) -> Met:
-    """Test a text, or each of a list. Null is nothing; a number or an object may be text to some server."""
+    """Test a text, or each text of a list. Null counts as absent; a number or an object may be text to some server."""
     return _of_all(
         test(element) if isinstance(element, str) else Met.NO if element is None else Met.PERHAPS
         for element in _elements(value)
@@ -192,7 +192,7 @@ def _test_text(test: Callable[[str], Met], value: object) -> Met:
 
 
 def _is_one_of(expected: tuple[JsonValue, ...], value: object) -> Met:
-    """Equality of JSON: true is not 1, and 1 is 1.0. What only has another type may be coerced by a server."""
+    """JSON equality: true is not 1, and 1 is 1.0. A server may coerce a value of another type, so that is perhaps."""
     if any(_same(one, value) for one in expected):
         return Met.YES
     if isinstance(value, list):
@@ -204,12 +204,12 @@ def _is_one_of(expected: tuple[JsonValue, ...], value: object) -> Met:
 
 
 def _unlike(value: object) -> Met:
-    """What is said of a value that is not what was expected: no, but perhaps where a server may clean its texts."""
+    """The outcome for a value other than expected: no, or perhaps if a server may clean its texts."""
     return Met.PERHAPS if any(map(_may_be_cleaned, _texts(value))) else Met.NO
 
 
 def _may_be_cleaned(text: str) -> bool:
-    """Servers trim, and drop what can't be seen: controls, ends of lines, zero-width and directional characters."""
+    """Whether a server may trim a text, or drop invisible characters: controls, line ends, zero-width, directional."""
     return not is_visible(text) or text != text.strip()
 
 
@@ -242,16 +242,16 @@ def _has_form(pattern: str, text: str) -> Met:
         return Met.PERHAPS
     try:
         return Met.YES if compiled.is_valid(text) else _unlike(text)
-    except UnicodeEncodeError:  # a lone surrogate: no text to the expression, something else to each server
+    except UnicodeEncodeError:  # a lone surrogate: no text to the expression, and servers read it differently
         return Met.PERHAPS
 
 
 @lru_cache(maxsize=1024)
 def expression(pattern: str) -> "jsonschema_rs.Draft202012Validator | None":
-    """Compile for an engine that takes linear time; None for what is no expression to it."""
+    """Compile a pattern for an engine that takes linear time; None for an invalid one."""
     options = jsonschema_rs.RegexOptions(size_limit=_EXPRESSION_BYTES, dfa_size_limit=_EXPRESSION_BYTES)
     try:
-        # Alone first, or `a)|(?:b` would get out of the parentheses.
+        # Alone first, or `a)|(?:b` would break out of the parentheses.
         jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=options)
         return jsonschema_rs.Draft202012Validator({"pattern": f"^(?:{pattern})$"}, pattern_options=options)
     except ValueError:
@@ -268,7 +268,7 @@ def _is_beneath(directory: str, path: str) -> Met:
 def _is_ambiguous(path: str) -> bool:
     if len(path) > _MOST_PATH or _may_be_cleaned(path) or _ANOTHER_PATH.search(path):
         return True
-    # What some fold into a dot or a separator: a full-width stop, two dots in one character, a slash for divisions.
+    # Characters that some servers fold into a dot or separator: full-width stop, two-dot leader, division slash.
     beyond = _ASCII.sub("", path)
     return _FOLDED.search(unicodedata.normalize("NFKC", beyond)) is not None
 
@@ -291,7 +291,7 @@ def _is_global(address: str) -> Met:
 
 
 def _host(text: str) -> str | None:
-    """The canonical host of a URL that every parser reads in the same way; None for any other text."""
+    """The canonical host of a URL that all parsers read alike; None for any other text."""
     parts = _URL.fullmatch(text) if len(text) <= _MOST_URL else None
     try:
         return canonical_host(parts["host"]) if parts is not None else None

@@ -1,7 +1,7 @@
-"""The one function that says yes or no. What no branch allows is denied, and a new kind of action does not type-check
-until it has a branch.
+"""Decides actions. An action that no branch allows is denied, and a new kind of action does not type-check until it
+has a branch.
 
-Reasons and hints are read by the model that wrote the program: they say what it may do instead.
+The model that wrote the program reads reasons and hints: they say what it may do instead.
 """
 
 from typing import assert_never

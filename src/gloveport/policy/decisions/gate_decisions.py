@@ -28,7 +28,7 @@ def decide_write(policy: WorkspacePolicy, action: WriteFiles) -> Decision:
 
 
 def open_needs(policy: WorkspacePolicy, needs: Iterable[GateHit]) -> tuple[GateHit, ...]:
-    """Those at whose gates it does not simply pass."""
+    """The needs whose gates do not simply allow the action."""
     return tuple(need for need in needs if stance(policy, need.gate) != "allow")
 
 

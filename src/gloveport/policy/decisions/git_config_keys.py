@@ -1,7 +1,7 @@
-"""Which keys of a repository's configuration a command may write: those that do no harm when the owner calls git later.
+"""Tells which git configuration keys a command may write: those that do no harm when the owner calls git later.
 
-None names a program, a file, another configuration or an address that was not there before. So no remote is added: a
-later ``git push`` or ``git fetch --all`` of the owner would go where the agent has said. Pure.
+None names a program, a file, another configuration or a new address. So no remote can be added: a later ``git push`` or
+``git fetch --all`` of the owner would go to an address of the agent's choice. Pure.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,23 +19,23 @@ _SWITCHES: Final = frozenset({"true", "false"})
 
 
 class ConfigKey(NamedTuple):
-    """A key as git compares it: section and name in lower case, the subsection as it is; None where there is none."""
+    """A key as git compares it: section and name in lower case, the subsection unchanged; None where there is none."""
 
     section: str
     subsection: str | None
     name: str
 
     def __str__(self) -> str:
-        """As ``git config`` takes it."""
+        """The spelling of ``git config``."""
         return ".".join(part for part in self if part is not None)
 
 
 class Repository(Struct, frozen=True, kw_only=True):
-    """What is believed of a repository, for none of it was made by commands.
+    """Trusted facts of a repository: no command has made them.
 
     Attributes:
         remotes: Names of its remotes.
-        submodules: Of each submodule the addresses that ``.gitmodules`` stands for.
+        submodules: The addresses in ``.gitmodules``, resolved, by submodule.
     """
 
     remotes: AbstractSet[str]
@@ -43,7 +43,7 @@ class Repository(Struct, frozen=True, kw_only=True):
 
 
 def may_write(key: ConfigKey, values: Sequence[str | None], repository: Repository) -> bool:
-    """Whether a key may come to have these values; none at all: to be removed."""
+    """Whether a key may be set to these values; an empty list removes it."""
     if len(values) > 1 or not (key.subsection is None or _is_branch(key.subsection)):
         return False
     value = values[0] if values else None
@@ -71,7 +71,7 @@ def may_write(key: ConfigKey, values: Sequence[str | None], repository: Reposito
 
 
 def resolve_address(address: str, base: str) -> str:
-    """The address of a submodule, which may be relative to that of the repository's remote, as git resolves it."""
+    """Resolve a submodule's address as git does: it may be relative to that of the repository's remote."""
     if not address.startswith(("./", "../")):
         return address
     base, separator = base.rstrip("/"), "/"

@@ -1,4 +1,4 @@
-"""From policy and request to a grant. Whatever a caller asks for, the grant never exceeds the operator's policy."""
+"""Makes a grant from policy and request. The grant never exceeds the operator's policy, whatever the request says."""
 
 from collections.abc import Mapping
 
@@ -22,12 +22,12 @@ def grant_for(
     toolbox: Toolbox = _NO_TOOLS,
     sampling: Sampling = _NO_SAMPLING,
 ) -> Grant:
-    """Intersect what the operator allows with what the caller asks for.
+    """Intersect the operator's policy with the caller's request.
 
-    The languages are the policy's: which of them the program is in is for ``decide`` to judge.
+    The grant has all languages of the policy: ``decide`` checks the program's.
 
     Raises:
-        Denied: The request names an API or a server that there is not, or that is not active.
+        Denied: The request names an API or a server that does not exist or is not active.
     """
     return Grant(
         languages=policy.languages,
@@ -42,12 +42,12 @@ def grant_for(
 
 
 def reachable(egress: Egress, asked: tuple[str, ...] | None) -> Egress:
-    """Active APIs only; a request that names APIs reaches those alone, so nothing by ``yolo``.
+    """Restrict to active APIs; a request that names APIs reaches only those, and nothing by ``yolo``.
 
-    Where nothing is taken away it is the very same value, whose index (``policy.hosts.authorities``) exists already.
+    If nothing is removed, the result is the same object, whose index (``policy.hosts.authorities``) exists already.
 
     Raises:
-        Denied: It names an API that there is not, or that is not active.
+        Denied: It names an API that does not exist or is not active.
     """
     active = {name: api for name, api in egress.apis.items() if api.active}
     if asked is None:
@@ -62,7 +62,7 @@ def reachable(egress: Egress, asked: tuple[str, ...] | None) -> Egress:
 
 
 def restrict_to_skill(grant: Grant, rights: SkillRights) -> Grant:
-    """A grant narrowed to what an approved skill may do of it."""
+    """Narrow a grant to the rights of an approved skill."""
     needed: dict[str, list[str]] = {}
     for tool in rights.grant.tools:
         server, _, name = tool.partition("/")
@@ -87,9 +87,9 @@ def restrict_to_skill(grant: Grant, rights: SkillRights) -> Grant:
 
 
 def _shut(reach: Egress, left_out: Mapping[str, Api]) -> dict[str, Api]:
-    """Shut those places of the APIs left out that would fall to a wildcard of the others.
+    """Close the places of omitted APIs that a wildcard of the others would match.
 
-    Else a caller would get past an API's rules by not naming it.
+    Else a caller could evade an API's rules by not naming it.
     """
     places = {
         name: tuple(pattern for pattern in api.hosts if find(reach, *parse_pattern(pattern)) is not None)
@@ -99,7 +99,7 @@ def _shut(reach: Egress, left_out: Mapping[str, Api]) -> dict[str, Api]:
 
 
 def _tools(toolbox: Toolbox, asked: tuple[str, ...] | None) -> Toolbox:
-    """Those tools alone that the request names. Which of them there are is known when they are called."""
+    """Restrict to the tools that the request names. Whether they exist is only known when they are called."""
     if asked is None:
         return toolbox
     only: dict[str, dict[str, None]] = {}  # each pattern once, in the order of the request
@@ -123,9 +123,9 @@ def _tools(toolbox: Toolbox, asked: tuple[str, ...] | None) -> Toolbox:
 
 
 def _narrow_limits(policy: Policy, asked: Narrowing) -> Limits:
-    """Lower the policy's ceilings to what was asked; a limit that nobody named keeps its ceiling or default."""
+    """Lower the policy's ceilings to the requested limits; a limit not requested keeps its ceiling or default."""
     ceiling = policy.limits
     wanted = {"wall_seconds": policy.default_wall_seconds}
-    # Over the fields of Narrowing, so that one added there is honoured here; one that Limits lacks fails at once.
+    # Iterates over Narrowing's fields, so that a new one is honoured; one that Limits lacks fails at once.
     wanted |= {name: value for name, value in asked.items() if value is not None}
     return ceiling.model_copy(update={name: min(value, getattr(ceiling, name)) for name, value in wanted.items()})

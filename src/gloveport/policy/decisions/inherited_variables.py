@@ -1,4 +1,4 @@
-"""Which of the server's own variables commands inherit."""
+"""Selects the server's own variables that commands inherit."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -10,11 +10,11 @@ from gloveport.policy.wildcards import matches
 if TYPE_CHECKING:
     from gloveport.policy.decisions import command_variables
 else:
-    command_variables = late_module("gloveport.policy.decisions.command_variables")  # of most names no rule is needed
+    command_variables = late_module("gloveport.policy.decisions.command_variables")  # most names need no rule
 
 
 def inherit_variables(policy: WorkspacePolicy, own: Mapping[str, str]) -> dict[str, str]:
-    """The server's own variables that commands inherit: a secret only by its full name."""
+    """The server's own variables that commands inherit: a secret only if the policy has its full name."""
     return {name: value for name, value in sorted(own.items()) if _is_inherited(policy, name, value)}
 
 

@@ -1,4 +1,4 @@
-"""What the files that come with a program may be called: paths below its directory, and nothing but paths."""
+"""Checks the paths of files that come with a program: they must be plain paths below its directory."""
 
 from collections.abc import Collection
 from typing import Final
@@ -12,7 +12,7 @@ _SHOWN: Final = 80
 
 
 def find_path_fault(path: str) -> str:
-    """Why a file may not be called so; empty where it may."""
+    """Why a path is not allowed; empty if it is."""
     shown = one_line(path, _SHOWN)
     names = path.split("/")
     if not is_visible(path):
@@ -25,7 +25,7 @@ def find_path_fault(path: str) -> str:
 
 
 def find_clash(paths: Collection[str]) -> str:
-    """Why these can't be files of one directory together; empty where they can."""
+    """Why these paths can't be files of one directory together; empty if they can."""
     if len(paths) > MOST_FILES:
         return f"There are {len(paths)} files, and no more than {MOST_FILES} may come with a program."
     for path in paths:

@@ -1,4 +1,4 @@
-"""What each mode does at each gate: data. The sandbox is the same in all of them."""
+"""What each mode does at each gate, as data. The sandbox is the same in all modes."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -11,9 +11,9 @@ STANCES: Final[Mapping[Mode, Mapping[Gate, Stance]]] = {
         "destructive_command": "ask",
         "long_timeout": "ask",
         "sensitive_env": "ask",
-        "shell_expansion": "allow",  # the sandbox holds whatever a text expands to, and whatever a script does
+        "shell_expansion": "allow",  # the sandbox is the boundary, whatever a text expands to or a script does
         "inline_script": "allow",
-        "privileged_executable": "deny",  # nobody can say yes: no program becomes root inside
+        "privileged_executable": "deny",  # no approval could help: no program becomes root in a sandbox
         "write_generated_or_ignored": "ask",
     },
     "trusted": {
@@ -31,5 +31,5 @@ STANCES: Final[Mapping[Mode, Mapping[Gate, Stance]]] = {
 
 
 def stance(policy: WorkspacePolicy, gate: Gate) -> Stance:
-    """What happens at a gate: what the operator says of it, else what the mode says."""
+    """What happens at a gate: the operator's setting, else the mode's."""
     return policy.gates.get(gate, STANCES[policy.mode][gate])

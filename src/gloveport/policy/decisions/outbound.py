@@ -1,6 +1,6 @@
-"""What may be sent where: decisions about requests and connections.
+"""Decides about outbound requests and connections.
 
-An API is found by scheme, host and port together, so no rule and no credential ever meets another place's request.
+An API is found by scheme, host and port together, so no rule and no credential ever applies to another place's request.
 """
 
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from gloveport.policy.hosts.authorities import Authority, find, is_address, is_c
 from gloveport.policy.hosts.url_paths import ambiguous, matches
 from gloveport.policy.wording import FINAL, join_listed, quote_sent
 
-# Tokens are case-sensitive, but a server that takes "delete" for DELETE would let it past a rule about DELETE.
+# Methods are case-sensitive, but a server that takes "delete" for DELETE would make a rule about DELETE useless.
 _METHOD = late_pattern(r"[A-Z][A-Z0-9_-]{0,31}")
 _PUBLIC = frozenset({("https", 443), ("http", 80)})
 _EXCEPTIONS = 120
-"""Characters of a hint for what is denied of one rule."""
+"""How many characters of a hint may list the exceptions of one rule."""
 
 
 def decide_fetch(egress: Egress, action: Fetch) -> Decision:
@@ -41,7 +41,7 @@ def decide_fetch(egress: Egress, action: Fetch) -> Decision:
 
 
 def decide_connect(egress: Egress, action: Connect) -> Decision:
-    """Decide a TCP connection: only to what the operator named by its scheme, whatever else is open."""
+    """Decide a TCP connection: only to a place that the operator named with its scheme, whatever else is open."""
     if not is_canonical(action.host):
         return _unknown_host(egress, action.host)
     found = find(egress, action.scheme, action.host, action.port)
@@ -54,7 +54,7 @@ def decide_connect(egress: Egress, action: Connect) -> Decision:
 
 
 def _by_databases(name: str, api: Api, action: Connect) -> Decision:
-    """Decide which databases of a server may be opened. To cancel a query none is."""
+    """Decide which databases of a server may be opened. A connection that cancels a query opens none."""
     granted = [database for auth in api.auth if isinstance(auth, Postgres) for database in auth.databases]
     if action.database is None or not granted or action.database in granted:
         return Allow(rule=f"api.{name}")
@@ -116,11 +116,11 @@ def _not_allowed(reason: str, api: Api) -> Deny:
 
 
 def _describe_allowed(rule: Rule, before: Sequence[Rule]) -> str:
-    """Say what a rule lets through, without what those before it deny of that."""
+    """Describe the requests that a rule allows, and the exceptions that earlier rules deny."""
     denied = " and ".join(
         _describe_denied(other) for other in before if other.action == "deny" and _may_meet(rule, other)
     )
-    # What is allowed is worth more than a long list of exceptions, for which there would be no room.
+    # The allowed requests matter more than a long list of exceptions, which would not fit.
     exceptions = denied if len(denied) <= _EXCEPTIONS else "what is denied before"
     wide = f"{'|'.join(rule.methods) or 'any method'} {'|'.join(rule.paths) or 'any path'}"
     return f"{wide} except {exceptions}" if exceptions else wide
@@ -144,7 +144,7 @@ def _begins_alike(one: str, other: str) -> bool:
 
 
 def _not_there(asked: Authority, granted: Sequence[Authority]) -> Deny:
-    """The host is granted, but not so. Even ``yolo`` does not help: the operator has said how it is reached."""
+    """The refusal of a granted host under another scheme or port. ``yolo`` does not help: the operator has set both."""
     schemes = {place.scheme for place in granted}
     plain = asked.scheme == "http" and "http" not in schemes and "https" in schemes
     return Deny(

@@ -1,9 +1,9 @@
-"""Which files of a workspace may be read and never written: those by which a later program of the owner runs something.
+"""Lists files of a workspace that may be read and never written: those from which the owner's programs run code later.
 
-What is planted in them runs when the owner next calls git, opens a shell, an editor or an agent there, or it leads a
-tool of theirs, with its credentials, to another host. What only runs when the owner builds, tests or starts the project
-(``Makefile``, ``package.json``, ``conftest.py``) is what agents are asked to write, and is not protected. Nor is what
-tells agents what to do (``AGENTS.md``). Pure.
+Code planted in them runs when the owner next calls git, or opens a shell, an editor or an agent there; or they direct a
+tool of the owner's, with its credentials, to another host. Files whose code only runs when the owner builds, tests or
+starts the project (``Makefile``, ``package.json``, ``conftest.py``) are the agent's work, and are not protected. Nor
+are instructions for agents (``AGENTS.md``). Pure.
 """
 
 import unicodedata
@@ -43,7 +43,7 @@ FILES: Final[Mapping[str, str]] = _list_names(
     ("it says what ripgrep runs", ".ripgreprc"),
     ("it says where credentials are sent, or what a package manager runs", ".netrc .npmrc .pypirc .yarnrc .yarnrc.yml"),
 )
-"""Names of files, wherever they lie, and why. A directory of such a name is one like any other."""
+"""Names of files, in any directory, and why. A directory of such a name is not protected."""
 
 DIRECTORIES: Final[Mapping[str, str]] = _list_names(
     ("it says what an editor runs", ".devcontainer .emacs.d .fleet .helix .idea .vim .vscode .zed"),
@@ -55,7 +55,7 @@ DIRECTORIES: Final[Mapping[str, str]] = _list_names(
     ("it says where credentials are sent", ".aws .azure .docker .gnupg .kube .ssh"),
     ("it says what a package manager runs, and where credentials are sent", ".cargo"),
 )
-"""Names of directories all of which is protected, wherever they lie, and why."""
+"""Names of directories that are protected with all their content, wherever they are, and why."""
 
 BELOW: Final[Mapping[str, str]] = _list_names(
     ("git reads it", ".config/git"),
@@ -63,11 +63,11 @@ BELOW: Final[Mapping[str, str]] = _list_names(
     ("an editor reads it", ".config/nvim"),
     ("a package manager runs what is in it", ".yarn/plugins .yarn/releases"),
 )
-"""The same, of directories that lie in one of a certain name."""
+"""The same, for directories in a parent of a certain name."""
 
 GIT_FILES: Final = frozenset({"config", "config.worktree", "info/attributes"})
 GIT_DIRECTORIES: Final = frozenset({"hooks"})
-"""Below a ``.git`` that git may write, and below each git directory of a submodule in it."""
+"""Directories in a ``.git`` that git may write, and in each submodule's git directory below it."""
 
 _KINDS: Final[Mapping[str, Kind]] = {
     **dict.fromkeys(FILES, "file"),
@@ -80,26 +80,26 @@ _KINDS_IN: Final[Mapping[str, Mapping[str, Kind]]] = {
 }
 
 SPELLINGS: Final = tuple(_KINDS)
-"""Each name as it is usually written, for a directory that holds more names than anybody reads."""
+"""Each name in its usual spelling, for a directory with too many names to read."""
 
 
 def kind_of(name: str, above: str = "") -> Kind | None:
-    """What of this name is protected: a file, or a directory with all that is in it. None where nothing is.
+    """What is protected under this name: a file, or a directory with its content. None for an unprotected name.
 
     Args:
-        name: Its last part.
-        above: The name of the directory that it lies in.
+        name: The last part of a path.
+        above: The name of its parent directory.
     """
     return kinds_in(above).get(fold_name(name))
 
 
 def kinds_in(above: str) -> Mapping[str, Kind]:
-    """The same of all that a directory of this name may hold, by names as ``fold_name`` has them."""
+    """The protected names in a directory of this name, as folded by ``fold_name``."""
     return _KINDS_IN.get(fold_name(above), _KINDS)
 
 
 def fold_name(name: str) -> str:
-    """What names have in common that some file system takes for one: without case, compatibility and unseen letters."""
+    """Fold names that some file system treats as equal: ignores case, compatibility forms and invisible characters."""
     if name.isascii():
         return name.lower()
     letters = unicodedata.normalize("NFKD", name)
@@ -108,11 +108,11 @@ def fold_name(name: str) -> str:
 
 
 def protected_part(path: str, exempt: AbstractSet[str] = frozenset()) -> str | None:
-    """The part of a path for which no tool may write it; None where it may. All of ``.git`` is git's to write.
+    """The part that protects a path from all tools; None if they may write it. Only git may write in ``.git``.
 
     Args:
-        path: Below the workspace, in its one spelling.
-        exempt: Names, and paths, that the operator lets be written, and what lies below them.
+        path: Below the workspace, in its canonical spelling.
+        exempt: Names and paths that the operator has made writable, with all below them.
     """
     above = ""
     parts = PurePosixPath(path).parts

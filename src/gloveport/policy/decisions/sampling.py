@@ -1,4 +1,4 @@
-"""What may be asked of a language model. How many rounds and tokens a run has left is for whoever counts them."""
+"""Decides questions to a language model. The caller counts the remaining rounds and tokens of a run."""
 
 from gloveport.model import Allow, Decision, Deny
 from gloveport.model.hub import Sample, Sampling

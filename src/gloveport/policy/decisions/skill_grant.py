@@ -1,4 +1,4 @@
-"""What a skill may do: learned from what a run of it did, and never more than the operator's policy. Pure."""
+"""Learns the grant of a skill from the actions of one run. It never exceeds the operator's policy. Pure."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias, assert_never
@@ -18,14 +18,14 @@ from gloveport.policy.wording import FINAL, join_listed, quote_sent
 Kind: TypeAlias = Literal["fetch", "connect", "call", "sample", "skill", "files"]
 
 MOST_USED: Final = 512
-"""Different things that are remembered of one run. Of a run that did more no grant can be learned."""
+"""How many different rights of one run are remembered. No grant can be learned from a run that used more."""
 
 _MOST_PATHS: Final = 16
-"""Of one place and the same methods; more come to what they have in common."""
+"""The limit for one place and the same methods; more paths are replaced by their common prefix."""
 
 
 class UsedRight(NamedTuple):
-    """One thing that a run was let do."""
+    """A right that a run has used."""
 
     kind: Kind
     place: str = ""
@@ -34,7 +34,7 @@ class UsedRight(NamedTuple):
 
 
 def used_right(action: Action) -> UsedRight | None:
-    """What of an action a skill's grant speaks of; None where it speaks of nothing."""
+    """The right that an action uses; None if a skill's grant does not cover such actions."""
     match action:
         case Fetch():
             return UsedRight("fetch", _place(action), action.method, action.path)
@@ -59,17 +59,17 @@ def learn_grant(
     code: str,
     environment: str = "",
 ) -> SkillGrant:
-    """The least grant under which a program does again what it did.
+    """The smallest grant under which a program can repeat what it did.
 
-    A segment of a path that is an argument's value may be any other. Of the owner's directories those count that the
-    program names, and those that skills which it has called could see: which files it has read is known to nobody.
+    A path segment that is an argument's value becomes a wildcard. The grant has those of the owner's directories that
+    the program names, and those that the skills which it called could see: which files it has read is unknown.
 
     Args:
-        used: What the run did.
+        used: The rights that the run has used.
         arguments: Values of the program's parameters.
-        mounts: Paths inside of the directories that it could see.
+        mounts: The owner's directories that it could see, by their paths in the sandbox.
         code: Its text.
-        environment: The one that the run had named.
+        environment: The environment that the run had named.
     """
     values = {quote(str(value), safe="") for value in arguments.values() if isinstance(value, str | int | float)}
     methods: dict[str, dict[str, set[str]]] = {}
@@ -92,7 +92,7 @@ def learn_grant(
 
 
 def decide_for_skill(rights: SkillRights, action: Action) -> Deny | None:
-    """Refuse what an approved skill was not seen to need; None where the policy is to decide."""
+    """Refuse actions that an approved skill has not learned; None where the policy decides."""
     match action:
         case Fetch():
             place = _place(action)
@@ -112,12 +112,12 @@ def decide_for_skill(rights: SkillRights, action: Action) -> Deny | None:
             granted, what = name in rights.grant.tools, f"the tool {quote_sent(name)}"
         case Sample():
             granted, what = rights.grant.sampling, "a question to a language model"
-        case Execute():  # itself, as it was approved, or another that a person has approved as well
+        case Execute():  # the approved skill itself, or another approved one
             is_itself = (action.skill, action.skill_sha256) == (rights.name, rights.sha256)
             granted = is_itself or (action.approved and action.skill in rights.grant.skills)
             state = "" if action.approved else ", which nobody has approved as it is now"
             what = f"the skill {quote_sent(action.skill)}{state}"
-        case Install():  # what its approved text asks for, as far as the operator's rules let it
+        case Install():  # requested by its approved text, and still subject to the operator's rules
             granted, what = True, ""
         case RunCommand() | WriteFiles():
             granted, what = False, "a tool of the workspace"
@@ -134,7 +134,7 @@ def decide_for_skill(rights: SkillRights, action: Action) -> Deny | None:
 
 
 def describe_grant(grant: SkillGrant) -> list[str]:
-    """A line for each thing that a skill may do."""
+    """A line for each right of a skill."""
     return [
         *(f"{'|'.join(one.methods)} {one.place} {' '.join(one.paths)}" for one in grant.requests),
         *(f"connect {place}" for place in grant.connections),
@@ -147,11 +147,11 @@ def describe_grant(grant: SkillGrant) -> list[str]:
 
 
 def sample_actions(grant: SkillGrant, natures: Mapping[str, tuple[bool, bool]]) -> Iterator[tuple[str, Action | None]]:
-    """For each thing that a skill may do and a rule decides, one that it might do, with its line; None: nothing can be.
+    """A sample action for each right of a skill that a rule decides, with the right's line; None: no action has it.
 
     Args:
-        grant: What it may do.
-        natures: Of tools, ``server/tool``, whether they only read, and whether they may destroy. Of others the worst.
+        grant: The skill's grant.
+        natures: By ``server/tool``, whether it only reads, and whether it may destroy. For others, the worst holds.
     """
     for one in grant.requests:
         place = _read_place(one.place)
@@ -197,7 +197,7 @@ def _place(action: Fetch | Connect) -> str:
 
 
 def _path_pattern(path: str, values: Collection[str]) -> str:
-    """A path as a pattern that means it alone, but for the values of arguments in it."""
+    """A pattern that matches only this path, but with wildcards for the values of arguments."""
     return "/".join("*" if part in values else part.replace("*", "%2A") for part in path.split("/"))
 
 
@@ -209,7 +209,7 @@ def _group_by_methods(of_path: Mapping[str, Collection[str]]) -> dict[tuple[str,
 
 
 def _shorten_paths(paths: Collection[str]) -> tuple[str, ...]:
-    """The paths, or where they are many what all have in common, up to a ``/``."""
+    """The paths, or, if they are many, their common prefix up to a ``/``."""
     if len(paths) <= _MOST_PATHS:
         return tuple(sorted(paths))
     first, last = min(paths), max(paths)

@@ -1,9 +1,9 @@
-"""What an action would do, in one line that approvals are compared by, and in detail for the person who approves it.
+"""Describes an action: as a subject, one line by which approvals are compared, and in detail for the approver.
 
-Two actions have the same subject only if they are the same, arguments and bodies aside (what a command reads and
-what a write puts into files are in it by their digests), and no program can write one that a pattern takes for another:
-what is not plain is escaped, ``%`` and ``*`` among it, and a path that servers may read in two ways, or too long to be
-shown, is not written as a path.
+Two actions have the same subject only if they are the same, apart from arguments and bodies (a command's input and a
+write's content are included as digests). No program can forge a subject that a pattern takes for another one: all but
+plain characters are escaped, including ``%`` and ``*``, and an ambiguous path, or one too long to be shown, is not
+written as a path.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ _PLAIN = "/:@+,="
 _CUT = "!"
 _LONGEST = 512
 MOST_CHARACTERS = 16_384
-"""What a person may be expected to read, of one action."""
+"""How much of one action a person can be expected to read."""
 MOST_LINES = 200
 
 
@@ -64,24 +64,24 @@ def subject_of(action: Action) -> str:  # noqa: PLR0911 - one for each kind
 
 
 def permission_subject(gate: Gate, action: RunCommand | WriteFiles) -> str:
-    """What a permission is for: ``permit GATE command …`` or ``permit GATE write …``. Printable ASCII.
+    """The subject of a permission: ``permit GATE command …`` or ``permit GATE write …``. Printable ASCII.
 
-    Of ``long_timeout`` for how long, too: who permits an hour has not permitted a day.
+    For ``long_timeout`` it includes the time: whoever permits an hour has not permitted a day.
     """
     pieces = [need.piece for need in action.needs if need.gate == gate == "long_timeout"]
     return " ".join(("permit", gate, *(piece.replace(" ", "") for piece in pieces), subject_of(action)))
 
 
 def is_about(pattern: str, subject: str) -> bool:
-    """Tell whether a pattern of subjects means one. ``*`` stands for any characters, but not for what is done."""
+    """Tell whether a pattern matches a subject. ``*`` stands for any characters, but not for the kind of action."""
     verb, space, _ = subject.partition(" ")
     return pattern.startswith(f"{verb}{space}") and matches(pattern, subject)
 
 
 def detail_of(action: Action) -> str:
-    """The arguments of a call, one a line, and a path that the subject has no room for: printable ASCII, and whole.
+    """The arguments of a call, one a line, and a path that does not fit into the subject: printable ASCII, and whole.
 
-    Nothing is cut, for what a program chooses would be what is left out.
+    Nothing is cut, since a program could choose what is left out.
 
     Raises:
         Denied: It is more than a person can be asked to read.
@@ -94,7 +94,7 @@ def detail_of(action: Action) -> str:
         case Install():
             return "\n".join(_package_lines(action))
         case Execute() | Connect() | Sample() | RunCommand() | WriteFiles():
-            return ""  # the subject tells all of it
+            return ""  # the subject is complete
         case _:
             assert_never(action)
 
@@ -107,7 +107,7 @@ def _asked_text(action: Install) -> str:
 
 
 def _package_lines(action: Install) -> Iterator[str]:
-    """What was asked for first, then what comes with it: how old each is, and what it could be taken for."""
+    """Requested packages first, then their dependencies: the age of each, and a name that it could be mistaken for."""
     if len(action.packages) > MOST_LINES:
         raise _too_large(len(action.packages), "any number")
     for one in sorted(action.packages, key=lambda one: (one.name not in action.asked, one.name)):
@@ -122,13 +122,13 @@ def _package_lines(action: Install) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    # What is escaped is no shorter. To escape a megabyte for nothing would hold up everybody.
+    # Escaped text is not shorter. Escaping a megabyte in vain would block the event loop.
     escaped = quote(text, safe=_PLAIN, errors="surrogatepass") if len(text) <= _LONGEST else None
     return escaped if escaped is not None and len(escaped) <= _LONGEST else _digest(text)
 
 
 def _how(action: RunCommand) -> Iterator[str]:
-    """Where a command runs, with which variables, and what it reads: each a word of its own shape."""
+    """A command's directory, variables and input, each as a word of its own form."""
     yield _plain(action.workdir)
     if action.variables_sha256:
         yield action.variables_sha256
@@ -143,13 +143,13 @@ def _how(action: RunCommand) -> Iterator[str]:
 
 
 def _changes(changes: Iterable[PathChange]) -> str:
-    """What is done with which path. A comma of a path is escaped: none hides a change, or makes up one."""
+    """The operation on each path. Commas in a path are escaped, so that it can neither hide nor forge a change."""
     every = ",".join(f"{change.operation}:{_plain(change.path).replace(',', '%2C')}" for change in changes)
     return every if len(every) <= _LONGEST else _digest(every)
 
 
 def _path(path: str) -> str:
-    # Else `/public/*` would mean /public/../private as well.
+    # Else `/public/*` would match /public/../private as well.
     return _digest(path) if ambiguous(path) or not _plain(path).startswith("/") else _plain(path)
 
 
@@ -162,7 +162,7 @@ def _host(host: str) -> str:
 
 
 def _lines(values: Mapping[str, JsonValue]) -> str:
-    if len(values) > MOST_LINES or _is_longer(values, MOST_CHARACTERS):  # before anything is made of it
+    if len(values) > MOST_LINES or _is_longer(values, MOST_CHARACTERS):  # before the work of rendering it
         raise _too_large(len(values), f"more than {MOST_CHARACTERS}")
     lines = [_line(name, value) for name, value in values.items()]
     characters = sum(map(len, lines))
@@ -181,7 +181,7 @@ def _too_large(arguments: int, characters: str) -> Denied:
 
 
 def _is_longer(value: JsonValue | Mapping[str, JsonValue], most: int) -> bool:
-    """Whether it has more characters as JSON, without making that. It looks no further than it has to."""
+    """Whether a value has more than ``most`` characters as JSON, without encoding it. Stops as soon as it does."""
     characters, pending = 0, [value]
     while pending and characters <= most:
         match pending.pop():
@@ -201,7 +201,7 @@ def _is_longer(value: JsonValue | Mapping[str, JsonValue], most: int) -> bool:
 
 
 def _line(name: str, value: JsonValue) -> str:
-    """A name and a value: to be read, and where letters may look alike, by their numbers too."""
+    """A name and a value, readable; if characters may look alike, with their code points, too."""
     exact = f"{_exact(name)}: {_exact(value)}"
     read = printable(f"{json.dumps(name, ensure_ascii=False)}: {json.dumps(value, ensure_ascii=False)}")
     return exact if read.isascii() else f"{read}  = {exact}"

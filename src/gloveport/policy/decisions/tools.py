@@ -1,16 +1,16 @@
-"""What may be done with which tool of another MCP server.
+"""Decides calls of tools of other MCP servers.
 
-Of a server's rules the first that speaks of a call decides. Where it is in doubt whether a rule speaks of a call
-(see ``conditions``), the stricter reading counts: a rule that allows does not speak of it, one that denies does, and
-one that asks makes a person decide what the rules after it would have allowed. A rule that allows or asks on conditions
-says that not every call is harmless: what it leaves of its tools is asked about, though they only read.
+The first of a server's rules that matches a call decides. If it is uncertain whether a rule matches (see
+``conditions``), the stricter reading counts: a rule that allows does not match, one that denies does, and one that asks
+has a person decide calls that later rules would allow. A rule that allows or asks on conditions implies that not every
+call is harmless: the other calls of its tools are asked about, even if the tools only read.
 
-To look up a host tells its name to strangers, and programs choose names. So the addresses of hosts are only looked up
-where a rule would allow the call if they are public, which lets the program reach them anyway, and where a person has
-said yes. Until then a person is asked as if they were public; a rule that denies takes every host for one it denies.
+A lookup reveals a host's name to strangers, and programs choose names. So hosts are only looked up if a rule would
+allow the call for public addresses, which the program could then reach anyway, or after a person has approved. Until
+then a person is asked as if the addresses were public; a rule that denies treats every host as one that it denies.
 
-What a server says of its tools (that they only read, that they destroy nothing) is believed: the operator chose it, and
-a changed description is held back before it comes to this.
+A server's claims about its tools (that they only read, that they destroy nothing) are trusted: the operator chose the
+server, and a changed description is held back before it gets here.
 """
 
 import re
@@ -24,7 +24,7 @@ from gloveport.policy.wildcards import matches
 from gloveport.policy.wording import FINAL, join_listed, quote_sent
 
 MOST_HOSTS = 32
-"""Hosts of one call that are looked up."""
+"""The most hosts of one call that are looked up."""
 
 _MARK = "mcp__"
 _NO_WORD = late_pattern(r"[^A-Za-z0-9_]")
@@ -57,7 +57,7 @@ def is_visible(
     toolbox: Toolbox,
     server: str,
     tool: str,
-    read_only: bool,  # noqa: FBT001 - what the server says, no switch
+    read_only: bool,  # noqa: FBT001 - the server's claim, no switch
     destructive: bool,  # noqa: FBT001
 ) -> bool:
     """Tell whether a program is shown a tool: some call of it may be allowed."""
@@ -73,14 +73,14 @@ def is_visible(
 
 
 def depends_on_arguments(toolbox: Toolbox, action: CallTool) -> bool:
-    """Whether a rule may decide another call of the same tool otherwise."""
+    """Whether a rule may decide another call of the same tool differently."""
     return any(rule.arguments for rule in _rules_for(toolbox.servers.get(action.server, ServerPolicy()), action))
 
 
 def hosts_to_look_up(toolbox: Toolbox, action: CallTool) -> frozenset[str]:
-    """The hosts whose addresses make the difference whether a rule allows a call, in canonical spelling.
+    """The hosts whose addresses determine whether a rule allows a call, in canonical spelling.
 
-    Of the first rule of which it is so, hence none once ``action.addresses`` has what there is to know of them.
+    Only those of the first such rule; none once ``action.addresses`` has them all.
     """
     policy = toolbox.servers.get(action.server)
     if policy is None or not is_asked_for(policy, action.tool):
@@ -96,7 +96,7 @@ def hosts_to_look_up(toolbox: Toolbox, action: CallTool) -> frozenset[str]:
             case "allow", Met.NO | Met.PERHAPS, Met.YES:
                 return _unresolved_hosts([rule], action)
             case ("allow", Met.YES, _) | ("deny", Met.PERHAPS | Met.YES, _) | ("ask", _, Met.PERHAPS | Met.YES):
-                break  # it decides, or leaves no other way than to ask
+                break  # this rule decides, or a person is asked in any case
             case _:
                 pass
     return frozenset()
@@ -110,10 +110,10 @@ def hosts_to_confirm(toolbox: Toolbox, action: CallTool) -> frozenset[str]:
 
 
 def tools_meant(pattern: str, server: str) -> Iterator[str]:
-    """The patterns of tools that a pattern of a request means of a server; none where it means another server.
+    """The tool patterns for a server in a pattern of a request; none if that is about another server.
 
     ``server/tool``, ``server.tool``, ``mcp__server__tool``, ``mcp__server`` or ``server``, with ``*`` for any
-    characters. Of one that can be read in several ways all count.
+    characters. If a pattern can be read in several ways, all count.
     """
     if "/" in pattern:
         name, _, tool = pattern.partition("/")
@@ -130,12 +130,12 @@ def tools_meant(pattern: str, server: str) -> Iterator[str]:
 
 
 def is_asked_for(policy: ServerPolicy, tool: str) -> bool:
-    """Whether a request has left this tool of a server among those that it uses."""
+    """Whether a request includes this tool of a server."""
     return policy.only is None or any(_is_spelled(pattern, tool) for pattern in policy.only)
 
 
 def _is_spelled(pattern: str, name: str) -> bool:
-    """As the server spells it, or as programs do, in whose languages a name has no hyphen."""
+    """Whether a pattern has the server's spelling of a name, or that of programs, without hyphens."""
     return matches(pattern, name) or matches(pattern, _NO_WORD.sub("_", name))
 
 
@@ -167,15 +167,15 @@ def _by_rules(policy: ServerPolicy, action: CallTool) -> Decision:
 
 
 def _rules_for(policy: ServerPolicy, action: CallTool) -> list[ToolRule]:
-    """The rules that name the tool of a call, whatever its arguments are."""
+    """The rules that name the tool of a call, whatever its arguments."""
     facts = {"read_only": action.read_only, "destructive": action.destructive}
     return [rule for rule in policy.rules if _has_match(rule, action.tool, **facts)]
 
 
 def _unresolved_hosts(rules: Iterable[ToolRule], action: CallTool) -> frozenset[str]:
-    """Hosts in URLs about which these rules have a condition, of which nothing is known.
+    """Hosts in URLs that conditions of these rules are about, and that were not looked up yet.
 
-    None where there are more than ``MOST_HOSTS``: the conditions are then not met, and no resolver is flooded.
+    Empty if there are more than ``MOST_HOSTS``: the conditions are then not met, and no resolver is flooded.
     """
     paths = {path for rule in rules for path, condition in rule.arguments.items() if condition.url}
     hosts = {host for path in paths for host in hosts_of(path, action.arguments)}
@@ -229,7 +229,7 @@ def _describe_rule(rule: ToolRule) -> str:
 
 
 def servers_in_words(toolbox: Toolbox) -> str:
-    """Say which servers a program may use."""
+    """List the servers that a program may use, in words."""
     if toolbox.servers:
         return f"It may use: {join_listed(sorted(toolbox.servers))}."
     return "It may use none: the owner has connected none, or `tools` of the request leaves none."

@@ -11,7 +11,7 @@ from gloveport.policy.wording import quote_sent
 
 
 def write_action(changes: Iterable[PathChange], ignored: AbstractSet[str]) -> WriteFiles:
-    """Make changes an action. ``ignored``: those of their paths that git ignores."""
+    """Make an action of changes. ``ignored``: the paths among them that git ignores."""
     every = tuple(changes)
     return WriteFiles(changes=every, needs=order_needs(_write_needs(every, ignored)))
 

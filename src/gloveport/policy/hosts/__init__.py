@@ -1,1 +1,1 @@
-"""Matches hosts, addresses, paths and headers of requests: one spelling for each, and what patterns mean. Pure."""
+"""Matches hosts, addresses, paths and headers of requests, each in one canonical spelling. Pure."""

@@ -1,7 +1,7 @@
-"""Names of places: one spelling for each host, and what the operator's patterns mean.
+"""Canonicalizes hosts, and finds the API whose patterns match a scheme, host and port.
 
-Whatever compares hosts compares canonical ones. A text that clients and resolvers may read in two ways is refused, not
-interpreted: ``127.1``, ``0x7f.1`` and ``2130706433`` are the loopback address to some and a name to others.
+All comparisons use canonical hosts. A text that clients and resolvers may read in two ways is refused, not interpreted:
+``127.1``, ``0x7f.1`` and ``2130706433`` are the loopback address to some and a name to others.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,24 +23,24 @@ PlaceScheme: TypeAlias = Scheme | ConnectionScheme
 _LONGEST = 253
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _NAME = late_pattern(rf"{_LABEL}(?:\.{_LABEL})*")
-# What ends in a number is an IPv4 address to the URL standard and to inet_aton, however it is written.
+# A host that ends in a number is an IPv4 address to the URL standard and to inet_aton, in any notation.
 _ENDS_IN_NUMBER = late_pattern(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 _PORT = late_pattern(r"[1-9][0-9]{0,4}")
 _HOST_AND_PORT = late_pattern(r"(?P<host>\[[^\]]*\]|[^:]*)(?::(?P<port>[^:]*))?")
 _SCHEMES: tuple[PlaceScheme, ...] = ("https", "http", "tcp", "postgres", "redis")
 DEFAULT_PORTS: Mapping[str, int] = {"https": 443, "http": 80}
-"""Of schemes that have one."""
+"""Default ports of schemes that have one."""
 
 
 class Authority(NamedTuple):
-    """Where something is. ``host`` is canonical; in a pattern it may begin with ``*.``."""
+    """Scheme, host and port. ``host`` is canonical; in a pattern it may begin with ``*.``."""
 
     scheme: PlaceScheme
     host: str
     port: int
 
     def __str__(self) -> str:
-        """As it is written in a configuration, with scheme and port where they are not the default."""
+        """The spelling of a configuration, with scheme and port unless they are the default."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         scheme = "" if self.scheme == "https" else f"{self.scheme}://"
         port = "" if self.port == DEFAULT_PORTS.get(self.scheme) else f":{self.port}"
@@ -48,7 +48,7 @@ class Authority(NamedTuple):
 
 
 def is_confidential(scheme: str, host: str) -> bool:
-    """Tell whether nobody on the way reads what is sent to a URL: it is encrypted, or stays on this machine."""
+    """Tell whether nobody on the way can read requests to a URL: they are encrypted, or stay on this machine."""
     if scheme == "https":
         return True
     try:
@@ -59,12 +59,12 @@ def is_confidential(scheme: str, host: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def canonical_host(text: str) -> str:
-    """Give the one spelling of a host: a name in A-labels, or an address without brackets.
+    """Give the canonical spelling of a host: a name in A-labels, or an address without brackets.
 
-    Idempotent. An IPv4-mapped IPv6 address is the IPv4 address that a kernel would dial.
+    Idempotent. An IPv4-mapped IPv6 address becomes the IPv4 address that a kernel would dial.
 
     Raises:
-        ValueError: It is no host, or one that may be read in two ways. The message is for a person.
+        ValueError: It is no host, or an ambiguous one. The message is for a person.
     """
     if not 0 < len(text) <= _LONGEST + 1:
         raise ValueError(f"A host has 1 to {_LONGEST} characters.")
@@ -98,7 +98,7 @@ def _ipv6(text: str) -> str:
 
 
 def _a_labels(text: str) -> str:
-    """Map as UTS 46 does, then encode by IDNA 2008. A label in ASCII stays, so an underscore may be in it."""
+    """Map by UTS 46, then encode by IDNA 2008. An ASCII label is kept, so it may have an underscore."""
     try:
         labels = idna.uts46_remap(text, std3_rules=False, transitional=False).split(".")
         return ".".join(_a_label(label) for label in labels)
@@ -127,10 +127,10 @@ def is_canonical(host: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def parse_pattern(text: str) -> Authority:
-    """Read one of an API's ``hosts``: ``host``, ``host:port``, or either behind a scheme.
+    """Parse one of an API's ``hosts``: ``host``, ``host:port``, or either after a scheme.
 
     Raises:
-        ValueError: It is none. The message is for the operator.
+        ValueError: It is malformed. The message is for the operator.
     """
     before, mark, rest = text.rpartition("://")
     scheme = next((known for known in _SCHEMES if known == before), None) if mark else "https"
@@ -145,7 +145,7 @@ def parse_pattern(text: str) -> Authority:
 
 
 def _pattern_host(scheme: str, text: str) -> str:
-    """A wildcard needs two labels at least after it: one for a whole top-level domain is a slip, not a grant."""
+    """Check a pattern's host. A wildcard needs at least two more labels: one for a top-level domain is a mistake."""
     if not text.startswith("*."):
         return canonical_host(text)
     if scheme not in DEFAULT_PORTS:
@@ -169,11 +169,11 @@ def _pattern_port(text: str, scheme: str, digits: str | None) -> int:
 class _Index(NamedTuple):
     owners: dict[Authority, tuple[str, Api]]
     places: dict[str, list[Authority]]
-    """By host or wildcard."""
+    """The places that active APIs name, by host or wildcard."""
 
 
 class _Same:
-    """An ``Egress`` by identity: it holds a mapping, so it can't be hashed. Kept, so that no other takes its id."""
+    """An ``Egress`` hashed by identity, since it holds a mapping. Keeps it alive, so that its id is not reused."""
 
     __slots__ = ("egress",)
 
@@ -198,14 +198,14 @@ def _index(same: _Same) -> _Index:
 
 
 def _claims(egress: Egress) -> Iterator[tuple[str, Api, Authority]]:
-    """What each active API says is its own, in the order of names."""
+    """The places that each active API names, in the order of the APIs' names."""
     for name, api in sorted(egress.apis.items()):
         if api.active:
             yield from ((name, api, parse_pattern(pattern)) for pattern in api.hosts)
 
 
 def spellings(host: str) -> Iterator[str]:
-    """What a pattern may call a host: itself, then wildcards from the longest."""
+    """The pattern hosts that match a host: itself, then wildcards, the longest first."""
     yield host
     _, dot, suffix = host.partition(".")
     while dot:
@@ -216,7 +216,7 @@ def spellings(host: str) -> Iterator[str]:
 def find(egress: Egress, scheme: PlaceScheme, host: str, port: int) -> tuple[str, Api] | None:
     """Find the active API that names a place. An exact name beats a wildcard, and a longer wildcard a shorter one.
 
-    ``host`` is canonical. The patterns are read once for each ``Egress``, not once for each request.
+    ``host`` is canonical. The patterns are parsed once for each ``Egress``, not for each request.
     """
     owners = _index(_Same(egress)).owners
     found = (owners.get(Authority(scheme, spelling, port)) for spelling in spellings(host))
@@ -224,12 +224,12 @@ def find(egress: Egress, scheme: PlaceScheme, host: str, port: int) -> tuple[str
 
 
 def places_of(egress: Egress, host: str) -> tuple[Authority, ...]:
-    """List where else a host is granted: as active APIs name it, under any scheme and port."""
+    """List the places at which active APIs grant a host, under any scheme and port."""
     places = _index(_Same(egress)).places
     return tuple(sorted(place for spelling in spellings(host) for place in places.get(spelling, ())))
 
 
 def exact_places(egress: Egress) -> tuple[Authority, ...]:
-    """List the places that active APIs name by a whole name: those that can resolve to something inside a sandbox."""
+    """List the places that active APIs name without a wildcard: their names can resolve inside a sandbox."""
     owners = _index(_Same(egress)).owners
     return tuple(sorted(place for place in owners if not (place.host.startswith("*.") or is_address(place.host))))

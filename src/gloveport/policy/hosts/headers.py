@@ -4,8 +4,8 @@ import re
 
 from gloveport.late_pattern import late_pattern
 
-# They say how long a message is, whom it is for, from whom, or what is asked, or belong to one connection alone; or
-# servers write them to logs and pass them on.
+# Headers with the length, addressee, sender or subject of a message, or of a single connection; and headers that
+# servers log and pass on.
 _TAKEN = late_pattern(
     r"host|cookie|connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect|http2-settings"
     r"|forwarded|via|referer|origin|user-agent|x-real-ip|x-http-method(?:-override)?|x-method-override"
@@ -15,5 +15,5 @@ _TAKEN = late_pattern(
 
 
 def may_hold_a_credential(name: str) -> bool:
-    """Whether a header of this name may be a credential's place."""
+    """Whether a credential may be put into a header of this name."""
     return _TAKEN.fullmatch(name) is None

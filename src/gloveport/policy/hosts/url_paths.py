@@ -1,7 +1,7 @@
-"""Paths of requests: which of them servers may read in two ways, and which of them a pattern means.
+"""Matches paths of requests against patterns, and finds paths that servers may read in two ways.
 
-A path is matched as a server is likely to understand it, so escapes are decoded first. Where servers differ, a path is
-``ambiguous``, and whoever has rules about paths refuses it: no rule is walked around by another spelling.
+A path is matched as a server is likely to understand it, so escapes are decoded first. If servers may differ, a path is
+``ambiguous``, and rules about paths refuse it: another spelling can't evade a rule.
 """
 
 import re
@@ -11,18 +11,18 @@ from urllib.parse import quote, unquote_to_bytes
 from gloveport.late_pattern import late_pattern
 
 _AMBIGUOUS = late_pattern(
-    r"[^\x21-\x7e]"  # control characters, spaces and what is not ASCII have no place in a request line
+    r"[^\x21-\x7e]"  # control characters, spaces and non-ASCII characters don't belong in a request line
     r"|[?#]"  # the path ends before these
     r"|[\\;]|//"  # a separator to some; `;` begins parameters that some servers cut off: /admin;x/ is /admin/
     r"|%(?![0-9a-f]{2})"  # no escape: decoded, left alone, or %uXXXX
     r"|%(?:[01][0-9a-f]|7f|2f|5c)"  # control characters, separators
-    r"|%25[0-9a-f]{2}"  # an escape to those that decode twice
-    r"|/(?:\.|%2e){1,2}(?:/|%3b|\Z)",  # dot segments; ..; is one to those that cut parameters off
+    r"|%25[0-9a-f]{2}"  # an escape to servers that decode twice
+    r"|/(?:\.|%2e){1,2}(?:/|%3b|\Z)",  # dot segments; ..; is one to servers that cut parameters off
     re.IGNORECASE | re.ASCII,
 )
 _BEYOND_ASCII = late_pattern(r"%[89a-f]", re.IGNORECASE)
 _ESCAPE = late_pattern(r"%[0-9A-Fa-f]{2}")
-# What stays escaped: it would mean something else when it is decoded.
+# Characters that stay escaped: decoded, they would have another meaning.
 _MEANINGFUL = frozenset("/\\%;?#")
 _TOKEN = late_pattern(r"(?P<anything>\*\*+)|(?P<segment>(?<=/)\*(?=/|\Z))|(?P<some>\*)|(?P<text>[^*]+)")
 _SOME = "[^/]*?"
@@ -39,7 +39,7 @@ def ambiguous(path: str) -> bool:
 
 
 def _is_utf8(text: bytes) -> bool:
-    """Overlong forms, which old servers take for a dot or a slash, are no UTF-8."""
+    """Whether bytes are UTF-8, which overlong forms (a dot or a slash to old servers) are not."""
     try:
         text.decode()
     except UnicodeDecodeError:
@@ -48,15 +48,15 @@ def _is_utf8(text: bytes) -> bool:
 
 
 def matches(pattern: str, path: str) -> bool:
-    """Tell whether a path, as it is in the request, is one that the pattern means.
+    """Tell whether a pattern matches a path as it is in the request.
 
-    ``*`` stands for anything within a segment, and for one character at least where it is the whole of it; ``**`` for
-    anything. The time is linear in the length of the path, whatever both are.
+    ``*`` stands for any characters within a segment, and for at least one if it is the whole segment; ``**`` for any
+    characters. The time is linear in the length of the path, whatever both are.
     """
     return _compile_pattern(pattern).fullmatch(_decode_path(path)) is not None
 
 
-@lru_cache(maxsize=8)  # of one request all rules ask; paths may be long, so few are kept
+@lru_cache(maxsize=8)  # all rules match the path of a request; paths may be long, so few are kept
 def _decode_path(text: str) -> str:
     return _ESCAPE.sub(_decode, text) if "%" in text else text
 
@@ -70,10 +70,10 @@ def _decode(escape: re.Match[str]) -> str:
 
 @lru_cache(maxsize=4096)
 def _compile_pattern(pattern: str) -> re.Pattern[str]:
-    """Make an expression that never tries a place twice.
+    """Make a regular expression that never tries a position twice.
 
-    Between two ``**`` stands a chunk, between two ``*`` of a chunk a piece. Where a piece is found first in a segment
-    is as good a place as any later one, so it is held (an atomic group), and a chunk is tried once from each segment.
+    A chunk is the text between two ``**``, a piece the text between two ``*`` of a chunk. The first match of a piece in
+    a segment is as good as any later one, so it is final (an atomic group), and a chunk is tried once per segment.
     """
     chunks = [[""]]
     for token in _TOKEN.finditer(pattern):

@@ -1,4 +1,4 @@
-"""Where a command runs, and whether what a word names there can be lost: tools make it anew, or it is elsewhere."""
+"""Resolves paths in a command's directory, and tells which can be lost: not files that tools remake, or elsewhere."""
 
 import re
 from functools import lru_cache
@@ -14,10 +14,10 @@ _OWN = re.compile(
     r"(?:~[\w-]*|\$\{?(?:HOME|XDG_\w+|TMPDIR)(?::?-[\w/]*)?\}?|(?:\$\(|`)\s*mktemp\b[^;&|()`]*[)`])(?:/(.*))?",
     re.DOTALL,
 )
-"""The home of commands and what they make for a while: the sandbox's own, not the owner's."""
+"""The home and temporary directories of commands: the sandbox's own, not the owner's."""
 PATTERN = re.compile(r"[*?\[{(`$…]")
-"""Where what a path names begins to depend on more than its text."""
-_is_disposable = lru_cache(maxsize=1024)(has_match)  # a text may name one many times, and each time costs all patterns
+"""Where a path begins to depend on more than its text."""
+_is_disposable = lru_cache(maxsize=1024)(has_match)  # a text may repeat a name, and each check tries all patterns
 
 
 class Directory(Struct, frozen=True):
@@ -25,7 +25,7 @@ class Directory(Struct, frozen=True):
 
     Attributes:
         root: Absolute path of the workspace, as the command sees it.
-        path: Where it is now: relative to the root, or absolute; None where the text does not tell.
+        path: The present directory: relative to the root, or absolute; None where the text does not tell.
         disposable: Patterns of names that may be deleted.
     """
 
@@ -34,17 +34,17 @@ class Directory(Struct, frozen=True):
     disposable: frozenset[str]
 
     def is_disposable(self, path: str) -> bool:
-        """Tell whether a part of a path is a name of what is made anew."""
+        """Tell whether a part of a path is the name of something that tools remake."""
         return any(_is_disposable(self.disposable, part) for part in path.split("/") if part not in {"", "."})
 
     def resolve(self, word: Word) -> str | None:
-        """The absolute path that a word names, ``..`` resolved as text; None where it is not known."""
+        """The absolute path that a word names, ``..`` resolved as text; None where it is unknown."""
         if word.text.startswith("/") or (self.path is not None and word.known and not word.text.startswith("~")):
             return _absolute(join(self.root, self.path or "", word.text))
         return None
 
     def is_elsewhere(self, word: Word) -> bool:
-        """Tell whether neither what a word names nor anything in it can be of the workspace."""
+        """Tell whether the path that a word names, and all below it, is outside the workspace."""
         path, root = self.resolve(word), _absolute(self.root)
         if path is None or is_own(word):
             return is_own(word)
@@ -52,7 +52,7 @@ class Directory(Struct, frozen=True):
         return not literal.startswith(f"{root}/") and not f"{root}/".startswith(literal)
 
     def is_spared(self, word: Word) -> bool:
-        """Tell whether nothing is lost with what a word names: tools make it anew, or it is elsewhere."""
+        """Tell whether nothing is lost with the path that a word names: tools remake it, or it is elsewhere."""
         path, root = self.resolve(word), _absolute(self.root)
         if path is None:
             named = ".." not in word.text.split("/") and not word.text.startswith("~")
@@ -60,16 +60,16 @@ class Directory(Struct, frozen=True):
         return self.is_elsewhere(word) or (path.startswith(f"{root}/") and self.is_disposable(path[len(root) :]))
 
     def change(self, target: Word) -> "Directory":
-        """Where a command is after ``cd``; not known after ``cd -``."""
+        """The directory after ``cd``; unknown after ``cd -``."""
         known = target.text != "-" and (target.known or self.is_elsewhere(target))
         return replace(self, path=("/home" if is_own(target) else self.resolve(target)) if known else None)
 
 
 def is_own(word: Word) -> bool:
-    """Tell whether a word names something of the sandbox itself."""
+    """Tell whether a word names a path of the sandbox itself."""
     found = _OWN.fullmatch(word.text)
     return found is not None and not normpath(found[1] or ".").startswith("..")
 
 
 def _absolute(path: str) -> str:
-    return "/" + normpath(path).lstrip("/")  # two slashes mean one, and normpath keeps them
+    return "/" + normpath(path).lstrip("/")  # two leading slashes mean one, but normpath keeps them

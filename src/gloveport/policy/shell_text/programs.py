@@ -1,4 +1,4 @@
-"""What is known of one program that a command starts: the programs and program texts that it starts in turn."""
+"""Finds the programs and program texts that a program of a command starts in turn."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -19,14 +19,14 @@ _FIND_NAMES: Final = {"-name", "-iname", "-path", "-wholename"}
 
 
 class ProgramRun(Struct, frozen=True):
-    """A program that is started, or a program text that one is given.
+    """A program that is started, or a program text for an interpreter.
 
     Attributes:
-        program: Its name; empty where it is not known. Of a program text, the interpreter's.
-        arguments: Its arguments; none of a program text.
-        text: The command that it stands in.
+        program: Its name; empty if unknown. For a program text, the interpreter's.
+        arguments: Its arguments; empty for a program text.
+        text: The command that it is part of.
         directory: Where it runs.
-        source: The program text; None of a program.
+        source: The program text; None for a program.
     """
 
     program: str
@@ -37,7 +37,7 @@ class ProgramRun(Struct, frozen=True):
 
 
 def find_runner(run: ProgramRun) -> tuple[tuple[Word, ...], Runner | None]:
-    """What the rules know of a program that starts others or reads programs, and the arguments that this is about."""
+    """The rule for a program that starts others or reads program texts, and the arguments that it applies to."""
     name, runners = run.program.rstrip("0123456789.") or run.program, rulebook().runners
     if run.arguments and (runner := runners.get(f"{name} {run.arguments[0].text}")):
         return run.arguments[1:], runner
@@ -45,7 +45,7 @@ def find_runner(run: ProgramRun) -> tuple[tuple[Word, ...], Runner | None]:
 
 
 def inline_text(run: ProgramRun, arguments: Sequence[Word], runner: Runner | None) -> str | None:
-    """The program text in the arguments of a program: attached to an option, or after it; None where there is none."""
+    """The program text in a program's arguments: attached to an option, or after it; None where there is none."""
     if run.program == "eval":
         return " ".join(word.text for word in arguments)
     if runner is None or runner.text is None:
@@ -59,7 +59,7 @@ def inline_text(run: ProgramRun, arguments: Sequence[Word], runner: Runner | Non
 
 
 def reads_stdin(arguments: Sequence[Word], runner: Runner) -> bool:
-    """Whether a program reads its program from its standard input."""
+    """Whether an interpreter reads its program text from standard input."""
     rest, given = after_options(arguments, runner.values), {word.text for word in arguments}
     return runner.operands is None and not given & _INFORMS and (not rest or rest[0].text in _STDIN or "-s" in given)
 
@@ -67,7 +67,7 @@ def reads_stdin(arguments: Sequence[Word], runner: Runner) -> bool:
 def started_words(
     run: ProgramRun, arguments: Sequence[Word], runner: Runner | None, read: Sequence[Word]
 ) -> Iterator[Sequence[Word]]:
-    """The words of the commands that a program starts. ``read``: what stands for all that ``xargs`` reads."""
+    """The words of the commands that a program starts. ``read``: words that stand for the input of ``xargs``."""
     found = find_results(run) if run.program == "find" else ()
     for start in [at + 1 for at, word in enumerate(arguments) if found and word.text in _FIND_STARTS]:
         words = takewhile(lambda word: word.text not in {";", "+"}, arguments[start:])
@@ -83,7 +83,7 @@ def _mark_found(word: Word) -> Word:
 
 
 def find_results(run: ProgramRun) -> Sequence[Word]:
-    """What stands for all that ``find`` finds: the names that it looks for, where all are made anew, or its starts."""
+    """Words for the results of ``find``: the names that it looks for, if tools remake them all, or its starts."""
     texts = [word.text for word in run.arguments]
     names = [following for option, following in pairwise(texts) if option in _FIND_NAMES]
     if names and not {"!", "-not"} & set(texts) and all(run.directory.is_disposable(name) for name in names):

@@ -1,8 +1,8 @@
 """Reads the text of a command with tree-sitter's grammar of bash: which programs it starts, and which program texts.
 
-The grammar is written in C, holds the interpreter lock, and where a text has errors takes time and memory that grow
-with the square of its length. So a text is read up to ``MOST_BYTES``, long here documents aside, and so much in all;
-what is not read is scanned for words. Nothing raises.
+The grammar is written in C, holds the interpreter lock, and on errors in a text takes time and memory quadratic in its
+length. So at most ``MOST_BYTES`` of a text are read, not counting long here documents, and a bounded amount in all; the
+rest is scanned for words. Nothing raises.
 """
 
 import re
@@ -26,16 +26,16 @@ from gloveport.policy.shell_text.programs import (
 from gloveport.policy.shell_text.words import Word, unescape, unescape_ansi
 
 MOST_BYTES: Final = 2048
-"""Of 25,000 hostile texts of this size the worst took 0.3 s and 140 MB; of 64 KiB, 22 s and 2 GB, or no end."""
+"""The worst of 25,000 hostile texts of this size took 0.3 s and 140 MB; of 64 KiB, 22 s and 2 GB, or never ended."""
 _MOST_ROOM: Final = 32_768
-"""Characters of words, of nested texts and of repeated loops that are read; a program counts as so many, too."""
+"""Budget of characters in words, nested texts and repeated loops; a program costs some characters, too."""
 _PROGRAM_ROOM: Final = 64
 _MOST_TURNS: Final = 8
 _LONG_DOCUMENT: Final = 200
 
 _BASH: Final = Language(tree_sitter_bash.language())
 _ASCII: Final = bytes(range(128)) + b"_" * 128
-"""What the grammar is shown of a byte: it looks characters up in a table of 256, and others end the process."""
+"""Maps bytes for the grammar: it looks characters up in a table of 256 entries, and others crash the process."""
 _DOCUMENT = re.compile(r"(?<!<)<<-?[ \t]*[\\'\"]?([A-Za-z_]\w*)")
 _PIPE = re.compile(rb"(?<!\|)\|&?\s*\Z")
 _BRACES = re.compile(r"([^{}]*)\{([^{}]*,[^{}]*)\}([^{}]*)")
@@ -44,23 +44,23 @@ _SUBSTITUTIONS: Final = {"command_substitution", "process_substitution"}
 _EXPANSIONS: Final = _SUBSTITUTIONS | {"simple_expansion", "expansion", "brace_expression", "arithmetic_expansion"}
 _CONDITIONAL: Final = {"if_statement", "while_statement", "case_statement", "function_definition"}
 _SCOPES: Final = _SUBSTITUTIONS | _CONDITIONAL | {"subshell"}
-"""What bash runs in a shell of its own, and what it may not run at all."""
+"""Nodes that bash runs in a subshell, or perhaps not at all."""
 _NO_WORDS: Final = {"variable_assignment", "file_redirect", "herestring_redirect"}
 _GROUPS: Final = {"list", "negated_command", "subshell", "compound_statement"}
 _WRITES_NOTHING: Final = {"", ":", "true", "cat /dev/null", "echo -n"}
 
 Variables: TypeAlias = dict[str, Word | None]
-"""What variables stand for; None for one that stands for several words."""
+"""The values of variables; None for one that stands for several words."""
 
 
 class Facts(Struct):
     """What a command would do, as far as its text tells.
 
     Attributes:
-        runs: Those of a text for a shell come after those of the text that it stands in.
+        runs: Programs and program texts; those of a nested shell text come after those of the outer text.
         expansions: Substitutions, and expansions of variables that are more than their value.
-        unread: Why something of it was not read, so that words are looked for in it; empty where all was.
-        texts: The command, what it is given to read, and the texts for shells in it.
+        unread: Why a part was not read, so that it is scanned for words; empty if all was read.
+        texts: The command, its input, and the texts for shells in it.
     """
 
     runs: list[ProgramRun] = field(default_factory=list)
@@ -69,16 +69,16 @@ class Facts(Struct):
     texts: list[str] = field(default_factory=list)
 
     def skip(self, why: str) -> None:
-        """Note that something is not read."""
+        """Note that a part is not read."""
         self.unread = self.unread or why
 
 
 class _TooMuchError(Exception):
-    """There is no room to read more."""
+    """The budget for reading is used up."""
 
 
 def read_programs(command: str, directory: Directory, stdin: str = "") -> Facts:
-    """Tell what a command would do, in a directory, with what it is given to read. Raises nothing."""
+    """Tell what a command would do, in a directory, with its input. Raises nothing."""
     reader = _Reader(Facts(texts=[stdin]))
     reader.add_text(command, directory, {})
     try:
@@ -90,7 +90,7 @@ def read_programs(command: str, directory: Directory, stdin: str = "") -> Facts:
 
 
 class _Reader:
-    """Goes through a text once, and through a loop once for each of its first values."""
+    """Walks a text once, and a loop once for each of its first values."""
 
     def __init__(self, facts: Facts) -> None:
         self.facts, self.room = facts, _MOST_ROOM
@@ -98,7 +98,7 @@ class _Reader:
         self.fed: set[str] = set()
 
     def add_text(self, text: str, directory: Directory, variables: Variables) -> None:
-        """Have a text for a shell read, after this one."""
+        """Queue a text for a shell, to be read after this one."""
         self.facts.texts.append(text)
         self.pending.append((text, directory, variables))
 
@@ -113,7 +113,7 @@ class _Reader:
             self.facts.skip(f"only its first {MOST_BYTES} bytes are read")
         if root.has_error:
             self.facts.skip("its syntax is not understood")
-        scopes: list[tuple[Node, Directory]] = []  # each with where bash is after it
+        scopes: list[tuple[Node, Directory]] = []  # each with the directory after it
         nodes: list[tuple[Node, Variables]] = [(root, {})]
         while nodes:
             node, turn = nodes.pop()
@@ -142,7 +142,7 @@ class _Reader:
             case "command":
                 piped = self.facts.runs[-1:] if _PIPE.search(self.source, 0, node.start_byte) else []
                 self._start(self._words(_word_nodes(node)), text, piped)
-            case "redirected_statement":  # one that leaves nothing in a file counts as a command of its own
+            case "redirected_statement":  # a redirection that empties a file counts as a program
                 redirects = [child for child in node.children if child.type == "file_redirect"]
                 cuts = [child for child in redirects if any(part.type in {">", ">|"} for part in child.children)]
                 body = node.child_by_field_name("body")
@@ -161,7 +161,7 @@ class _Reader:
                 pass
 
     def _turns(self, loop: Node) -> list[Variables]:
-        """What the variable of a loop is, in each of its first turns."""
+        """The value of a loop's variable in each of its first iterations."""
         name = self._text(loop.child_by_field_name("variable"))
         values = self._words(loop.children_by_field_name("value"))
         if len(values) > _MOST_TURNS:
@@ -170,7 +170,7 @@ class _Reader:
         return [{name: value} for value in values[:_MOST_TURNS] or [Word("$@", known=False)]]
 
     def _words(self, nodes: Sequence[Node]) -> list[Word]:
-        """The words that nodes stand for: several for one with braces."""
+        """The words that nodes stand for: a node with braces stands for several."""
         words = []
         for node in nodes:
             word = self._word(node)
@@ -195,7 +195,7 @@ class _Reader:
                 ends = int(node.type == "string")
                 at, pieces = node.start_byte + ends, []
                 for child in node.children[ends : len(node.children) - ends]:
-                    # blanks at the ends of what is quoted belong to no node
+                    # blanks at the ends of a quoted text belong to no node
                     pieces.append(Word(self.source[at : child.start_byte].decode(errors="replace")))
                     pieces.append(self._word(child, quoted=quoted or bool(ends)))
                     at = child.end_byte
@@ -217,7 +217,7 @@ class _Reader:
         return value or unknown
 
     def _start(self, words: Sequence[Word], text: str, piped: Sequence[ProgramRun]) -> None:
-        """Note the program that words start, and those that it starts."""
+        """Note the program that words start, and those that it starts in turn."""
         pending = [words]
         for started in filter(None, pending):  # which grows
             self._take_room(_PROGRAM_ROOM + len(started))
@@ -239,9 +239,9 @@ class _Reader:
             pending += started_words(run, arguments, runner, read)
 
     def _read_script(self, run: ProgramRun, language: str, source: str | None) -> None:
-        """Note a text that a program is given as a program, which a shell reads; None: what it is given."""
+        """Note a program text of an interpreter, and read it if that is a shell; None: the command's input."""
         if source is None:
-            if language in self.fed:  # once: what it is given may be long, and is searched for each
+            if language in self.fed:  # once: the input may be long, and each run searches it
                 return
             self.fed.add(language)
             whole = "\n".join(self.facts.texts)
@@ -260,7 +260,7 @@ def _word_nodes(command: Node | None) -> list[Node]:
 
 
 def _find_scope(node: Node) -> Node:
-    """What a change of the directory by a command ends with."""
+    """The node at whose end a command's change of directory ends."""
     while node.parent is not None:
         in_background = node.next_sibling is not None and node.next_sibling.type == "&"
         if node.type in _SCOPES or node.parent.type == "pipeline" or in_background:
@@ -270,7 +270,7 @@ def _find_scope(node: Node) -> Node:
 
 
 def _without_documents(text: str) -> str:
-    """Without long here documents: by lines, without a grammar."""
+    """Remove long here documents, line by line, without the grammar."""
     kept: list[str] = []
     body: list[str] = []
     end = ""

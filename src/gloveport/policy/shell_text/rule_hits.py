@@ -1,4 +1,4 @@
-"""Applies the rules of ``rules.toml`` to the programs and program texts of a command, and to what of it is not read."""
+"""Applies the rules of ``rules.toml`` to the programs and program texts of a command, and to its unread text."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +17,7 @@ from gloveport.policy.shell_text.words import Word, after_options, operands, opt
 from gloveport.policy.wildcards import has_match
 
 UNNAMED_HOST: Final = ""
-"""A host that the text does not name: an index of packages, a remote of git."""
+"""A host that the text does not name: a package index, a git remote."""
 
 _LOOPBACK = re.compile(r"localhost|.*\.localhost|127\.\d+\.\d+\.\d+|\[?::1\]?|0\.0\.0\.0")
 _MOST_CHARACTERS: Final = 1 << 18
@@ -30,9 +30,9 @@ _HOST = re.compile(r"(?:[\w.+-]+@)?([\w-]+(?:\.[\w-]+)+|(?<=@)[\w-]+)(?::.*)?")
 
 
 class RuleHit(Struct, frozen=True):
-    """A rule that a command comes to: ``effect`` ends a sentence about ``program``, which stands in ``text``.
+    """A rule that a command comes to: ``effect`` ends a sentence about ``program``, which is in ``text``.
 
-    ``lost`` are the absolute paths of all that is lost; none where the text does not tell all of them.
+    ``lost`` has the absolute paths of all that is lost; it is empty if the text does not tell all of them.
     """
 
     rule: CommandRule
@@ -53,7 +53,7 @@ def load_rules() -> tuple[CommandRule, ...]:
 
 
 def find_hits(facts: Facts, rules: Sequence[CommandRule]) -> Iterator[RuleHit]:
-    """The rules that a command comes to: of each gate the first for each program."""
+    """The rules that a command comes to: the first one of each gate for each program."""
     for run in facts.runs:
         hits = [hit for rule in rules if (hit := _apply(rule, run))]
         yield from {hit.rule.gate: hit for hit in reversed(hits)}.values()
@@ -101,7 +101,7 @@ def _apply(rule: CommandRule, run: ProgramRun) -> RuleHit | None:
 
 
 def _is_git_elsewhere(directory: Directory, own: Sequence[Word]) -> bool:
-    """Whether the repository of git, which it looks for upwards, is none of the workspace."""
+    """Whether the repository that git finds from here upwards is outside the workspace."""
     for option, value in pairwise(own):
         directory = directory.change(value) if option.text == "-C" else directory
     return directory.is_elsewhere(Word(".")) and not any(
@@ -142,7 +142,7 @@ def _lost_words(rule: CommandRule, run: ProgramRun, counted: Sequence[Word]) -> 
 
 
 class _ScannedText:
-    """The words of a text that is not read, wherever they stand: rather a false alarm than a miss."""
+    """The words of an unread text, in any order: a false alarm is better than a miss."""
 
     def __init__(self, text: str) -> None:
         self._text = text = text[:_MOST_CHARACTERS]
@@ -156,12 +156,12 @@ class _ScannedText:
             self._names.add(">")
 
     def has_hit(self, rule: CommandRule) -> bool:
-        """Tell whether all that a rule is known by is somewhere."""
+        """Tell whether the text has all words of a rule, anywhere."""
         if rule.source:
             return bool(rule.source.search(self._text) or rule.source.search(self._text.replace("\\", "")))
         return (
             rule.gate
-            != "privileged_executable"  # what it is for can't work here, and nobody could permit a false alarm
+            != "privileged_executable"  # such programs can't work here anyway, and nobody could permit a false alarm
             and all(any(has_match(part, name) for name in self._names) for part in rule.command)
             and all(
                 self._makes_options or any(has_match(each, name) for name in self._options) for each in rule.options
@@ -170,7 +170,7 @@ class _ScannedText:
         )
 
     def find_hosts(self, rule: CommandRule) -> frozenset[str]:
-        """The hosts that a rule may be about: all that looks like one. An empty one is none that the text names."""
+        """The hosts that a rule may be about: every word like a host, and ``UNNAMED_HOST`` for one not named."""
         if not rule.hosts:
             return frozenset()
         named = {found[1] for word in self.words if (found := _HOST.fullmatch(word))} if rule.hosts.groups else set()

@@ -1,4 +1,4 @@
-"""The rules for commands: the tables of ``rules.toml``, as types. What each field means is said there."""
+"""The rules for commands: the tables of ``rules.toml`` as types. That file explains the fields."""
 
 import re
 import tomllib
@@ -21,11 +21,11 @@ Lost: TypeAlias = Literal["operands", "last operand", "operands or all", "what f
 
 
 class RuleError(ValueError):
-    """A rule does not do what its examples say."""
+    """A rule contradicts its examples."""
 
 
 class Examples(Value):
-    """What a rule is for, and what it must leave alone."""
+    """Examples that a rule must match, and examples that it must not."""
 
     match: Annotated[tuple[str, ...], Constraints(min_length=1)]
     not_match: tuple[str, ...] = ()
@@ -36,13 +36,13 @@ class Examples(Value):
         return (*self.match, *self.not_match)
 
     def check(self, hits: Iterable[str]) -> None:
-        """Raise ``RuleError`` where the examples that come to the rule are not those that should."""
+        """Raise ``RuleError`` unless exactly the examples of ``match`` come to the rule."""
         for example in set(hits) ^ set(self.match):
             raise RuleError(f"a rule is wrong about its example {example!r}")
 
 
 class CommandRule(Examples):
-    """What brings a program, or a program text, to a gate."""
+    """A rule that brings a program, or a program text, to a gate."""
 
     gate: Gate
     command: Words = ()
@@ -61,7 +61,7 @@ class CommandRule(Examples):
 
 
 class Runner(Value):
-    """A program that starts another (``operands`` are before the name of that), or reads a program."""
+    """A program that starts another one (after ``operands``), or reads a program text."""
 
     values: Pattern = re.compile("(?!)")
     operands: int | None = None
@@ -84,7 +84,7 @@ class Rulebook(Value):
 
 @cache
 def rulebook() -> Rulebook:
-    """What the file holds; its examples are not checked yet."""
+    """The content of the file, with examples not checked yet."""
     tables = tomllib.loads(Path(__file__).with_name("rules.toml").read_text("utf-8"))
     runners = {name: runner for names, runner in tables["runners"].items() for name in names.split("|")}
     return read_value(Rulebook, {**tables, "runners": runners})

@@ -1,4 +1,4 @@
-"""Words of a shell command, and what bash makes of backslashes in them."""
+"""Words of a shell command, their options, and bash's backslash escapes."""
 
 import re
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ class Word(Struct, frozen=True):
     """One word.
 
     Attributes:
-        text: Without its quoting; of what is not known, what is written.
-        known: Whether it says all: nothing of it depends on what a program does.
+        text: Its text without quoting; unknown parts as they are written.
+        known: Whether the text is complete: no part depends on what a program does.
     """
 
     text: str
@@ -22,7 +22,7 @@ class Word(Struct, frozen=True):
 
 
 def options(arguments: Sequence[Word]) -> frozenset[str]:
-    """What may be an option: each word, long options without their value, and of a cluster each letter as ``-x``."""
+    """All possible options: each word, long options without their value, and each letter of a cluster as ``-x``."""
     found: set[str] = set()
     for word in arguments:
         if word.text == "--":
@@ -51,12 +51,12 @@ def after_options(arguments: Sequence[Word], valued: re.Pattern[str]) -> Sequenc
 
 
 def unescape(text: str, escaped: str = ".") -> str:
-    """What a text means outside of quotes; ``escaped``: what a backslash may stand before, as an expression."""
+    """The value of a text outside of quotes; ``escaped``: the characters that a backslash escapes, as an expression."""
     return re.sub(rf"(?s)\\(\n|{escaped})", lambda found: found[1].strip("\n"), text)
 
 
 def unescape_ansi(text: str) -> str:
-    """What a text means in ``$'…'``."""
+    """The value of a text in ``$'…'``."""
 
     def meaning(found: re.Match[str]) -> str:
         octal, letter = found[3], found[4]
