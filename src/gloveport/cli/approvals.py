@@ -1,6 +1,6 @@
-"""``gloveport approvals``: what programs wait for, and the owner's answers.
+"""``gloveport approvals``: shows the questions that programs wait for, and takes the owner's answers.
 
-What is shown was said by programs and servers: nothing of it reaches the terminal unescaped.
+Programs and servers wrote these texts, so all of them are escaped for the terminal.
 """
 
 import json
@@ -141,7 +141,7 @@ def forget(
 
 
 def _confirm() -> None:
-    """Ask the person at the terminal. An agent that is handed the command line is none, and runs it without one."""
+    """Require a confirmation at a terminal: an agent that was given the command line runs it without one."""
     if not sys.stdin.isatty():
         raise ConfigError("nobody is there to ask", hint="read what is printed, then write --yes")
     typer.confirm("allow this?", abort=True)
@@ -190,7 +190,7 @@ def _question_text(entry: "QueuedQuestion") -> str:
 
 
 def _fold_line(line: str, width: int) -> str:
-    """Break a line where the terminal would, and move in what follows: else an argument could forge the next line."""
+    """Break a line where the terminal would, and indent the rest: else an argument could forge the next line."""
     room = width - len(_FOLD)
     rest = (line[start : start + room] for start in range(width, len(line), room))
     return "\n".join((line[:width], *(f"{_FOLD}{part}" for part in rest)))

@@ -1,4 +1,4 @@
-"""Reads the files of ``--file`` into a program's sandbox, and writes those that come out of it by ``--out``."""
+"""Reads the input files of ``--file``, and writes a program's artifacts to the directory of ``--out``."""
 
 import contextlib
 import os
@@ -18,10 +18,10 @@ _PIECE_BYTES: Final = 1 << 18
 
 
 def read_inputs(named: Sequence[str], most: int) -> Mapping[str, bytes]:
-    """The contents of files by what the program shall call them: ``PATH`` by its last name, or ``PATH=NAME``.
+    """Read the contents of files, by their names in the sandbox: the last name of ``PATH``, or ``PATH=NAME``.
 
     Raises:
-        UsageError: One can't be read, or all of them are too large.
+        UsageError: A file can't be read, or all together are too large.
     """
     files: dict[str, bytes] = {}
     for one in named:
@@ -38,12 +38,12 @@ def read_inputs(named: Sequence[str], most: int) -> Mapping[str, bytes]:
 
 
 def write_artifacts(store: "ArtifactStore", owner: str, files: "Sequence[Artifact]", directory: Path) -> None:
-    """Write what a program has left below a directory of the caller's, in the place of what has such a name there.
+    """Write a program's artifacts below a directory of the caller's, and replace files of the same names.
 
-    The paths are of the program's choice: there is no ``..`` in them, and no link below the directory is followed.
+    The program has chosen the paths: ``..`` was refused before, and no link below the directory is followed.
 
     Raises:
-        OSError: One can't be written.
+        OSError: A file can't be written.
     """
     directory.mkdir(parents=True, exist_ok=True)
     root = os.open(directory, _LEVEL & ~os.O_NOFOLLOW)

@@ -1,6 +1,6 @@
-"""``gloveport audit``: verify the log, look at it, search it, take it elsewhere.
+"""``gloveport audit``: verifies, prints, searches and exports the audit log.
 
-What the log holds was said by callers and programs: nothing of it reaches a terminal or a spreadsheet unescaped.
+Callers and programs wrote the texts in the log, so all of them are escaped for terminals and spreadsheets.
 """
 
 import csv
@@ -147,7 +147,7 @@ def export(
         if form is Format.JSONL:
             _show_lines(_sound(records(place), damaged), as_json=True)
         else:
-            # Twice: the columns are known when the last record is. What is written meanwhile waits for the next export.
+            # Read twice: the first time finds the columns. Records that are written meanwhile wait for the next export.
             columns, last = {}, 0
             for record in _sound(records(place), damaged):
                 columns.update(dict.fromkeys(_flat(record.fields)))
@@ -158,7 +158,7 @@ def export(
 
 
 def _directory(given: Path | None) -> Path:
-    """The directory that was given, or the one that the configuration in force names."""
+    """Return the given directory, or the configured one."""
     from gloveport.config import audit_directory
 
     return given or audit_directory(load_config(None), os.environ)
@@ -299,5 +299,5 @@ def _cell(value: "JsonValue") -> str:
     if not isinstance(value, str):
         return json.dumps(value)
     text = printable(value)
-    # A spreadsheet computes what begins like a formula.
+    # A spreadsheet would execute text that begins like a formula.
     return f"'{text}" if text.startswith(_FORMULA) else text

@@ -1,7 +1,6 @@
-"""Opens what a server works with. Over stdio its client already talks to it meanwhile.
+"""Opens the backend of a server: engine and workspace. Over stdio, clients are answered already meanwhile.
 
-What it takes is imported in a thread, and no more of it than the configuration needs, while the interpreters of the
-host are asked what they are.
+A thread imports the modules that this configuration needs, while the host's interpreters are asked for their versions.
 """
 
 import contextlib
@@ -42,11 +41,11 @@ _MODULES: Final = (
 
 
 class Backend(Struct, frozen=True, kw_only=True):
-    """What a server works with.
+    """The engine and the workspace of a server.
 
     Attributes:
-        config: As it counts here.
-        service: The workspace's, where there is one.
+        config: The effective configuration.
+        service: The workspace's service, if there is a workspace.
     """
 
     engine: "Engine"
@@ -55,13 +54,13 @@ class Backend(Struct, frozen=True, kw_only=True):
     service: "WorkspaceService | None"
 
     def make_server(self) -> "MCPServer[Any]":
-        """The SDK's server. May be called in a thread."""
+        """Make the SDK's server. May be called in a thread."""
         from gloveport.server.protocol import make_server
 
         return make_server(self.engine, self.config, os.environ, self.transport, self.service)
 
     def fast_tools(self) -> "Mapping[str, FastTool]":
-        """The tools that need no SDK."""
+        """Make the tools of the fast path."""
         from gloveport.server.tools.fast_execute import fast_execute, fast_run_skill
         from gloveport.server.tools.run_calls import RunCalls
 
@@ -82,17 +81,17 @@ class Backend(Struct, frozen=True, kw_only=True):
 async def open_backend(
     found: "Loaded", config: "Config", given: Path | None, transport: "Transport", startup: "Startup | None" = None
 ) -> AsyncIterator[Backend]:
-    """Find the host, build on it what was configured, and look whether it is sound.
+    """Inspect the host, build engine and workspace, and check that the host is sound.
 
     Args:
         found: The configuration as it was loaded.
-        config: The same with what the command line says.
-        given: The file that was named on it.
+        config: The configuration with the options of the command line.
+        given: The configuration file that the command line names.
         transport: How clients are served.
-        startup: Is told what is offered as soon as that is known.
+        startup: Gets the offer as soon as it is known.
 
     Raises:
-        ConfigError: Something that is configured can't be had.
+        ConfigError: Something that is configured is not available.
         SandboxError: This host lacks a layer.
         AuditError: The audit log can't be written.
     """
@@ -136,7 +135,7 @@ async def open_backend(
 
 
 def choose_connect(config: "Config") -> "Connected":
-    """Who connects to the configuration's servers. Where there are none, nobody waits for the protocol library."""
+    """Choose how to connect to the configured servers. Without servers, the SDK is not imported for it."""
     from gloveport.bootstrap.app import open_no_hub
 
     if not config.servers:
@@ -154,17 +153,17 @@ def _import_all(config: "Config", transport: "Transport") -> None:
     workspace = ("gloveport.bootstrap.workspace",) if config.workspace.root is not None else ()
     if transport == "http":
         late += ["gloveport.server.protocol", "gloveport.server.transports.http"]
-    elif late or workspace:  # then calls need the SDK
+    elif late or workspace:  # these calls need the SDK
         late += ["gloveport.server.protocol", "gloveport.server.transports.sdk_session"]
     import_now(*late, *workspace)
 
 
 def show_workspace(config: "Config", host: "Host", found: "Loaded") -> "Config":
-    """The configuration with a mount of the workspace, to read, where it has one that programs see.
+    """Add a read-only mount of the workspace to the configuration, if programs are to see the workspace.
 
     Raises:
-        ConfigError: It is no directory that can be one.
-        SandboxError: It can be shown nowhere.
+        ConfigError: The directory can't be a workspace.
+        SandboxError: There is no path in the sandbox to mount it at.
     """
     if config.workspace.root is None:
         return config

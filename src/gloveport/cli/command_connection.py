@@ -1,4 +1,4 @@
-"""The connection of one command of the same user, in the server."""
+"""The server's end of a connection with one command of the same user."""
 
 import socket
 
@@ -11,7 +11,7 @@ from gloveport.sandbox.run import frames
 class CommandConnection(ByteReceiveStream):
     """Bytes to and from a command, and descriptors to it.
 
-    anyio's own stream over a UNIX socket raises in the event loop when it is cancelled at the moment something comes.
+    anyio's own stream over a UNIX socket raises in the event loop if it is cancelled at the moment data comes.
     """
 
     def __init__(self, connected: socket.socket) -> None:
@@ -19,11 +19,11 @@ class CommandConnection(ByteReceiveStream):
         connected.setblocking(False)
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
-        """The next bytes.
+        """Receive the next bytes.
 
         Raises:
-            EndOfStream: The command says no more.
-            BrokenResourceError: It is gone.
+            EndOfStream: The command has ended its sending direction.
+            BrokenResourceError: The command is gone.
         """
         while True:
             try:
@@ -38,7 +38,7 @@ class CommandConnection(ByteReceiveStream):
             return data
 
     async def send(self, data: bytes, descriptors: tuple[int, ...] = ()) -> None:
-        """Send all of it, the descriptors with its first bytes.
+        """Send all data, with the descriptors beside its first bytes.
 
         Raises:
             BrokenResourceError: The command is gone.

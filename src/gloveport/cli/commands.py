@@ -1,4 +1,4 @@
-"""The command line: which commands there are, each imported where it is called."""
+"""The command line: all commands, each imported when it is called."""
 
 import importlib
 import sys
@@ -51,7 +51,7 @@ def _gloveport(
 
 
 def _make_app(word: str) -> typer.Typer:
-    """The command line; where its first word is a command, with that one alone. To make all takes 50 ms."""
+    """Make the command line; if its first word is a command, with that command alone: to make all takes 50 ms."""
     app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.callback()(_gloveport)
     is_known = word in {*_COMMANDS, *_GROUPS}
@@ -66,7 +66,7 @@ def _make_app(word: str) -> typer.Typer:
 
 
 def run_command() -> None:
-    """Run the command that this process was started with. Raises UsageError or GloveportError where it has failed."""
+    """Run the command that this process was started with. Raises UsageError or GloveportError if it fails."""
     word = "".join(sys.argv[1:2])
     command = _make_app(word)
     if word not in _IMPORT_MORE:

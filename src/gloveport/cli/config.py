@@ -54,7 +54,7 @@ def trust(
     from gloveport.config.toml_text import printable
 
     trusted = trust_file(path, environ=os.environ)
-    # The very bytes that were recorded: what was reviewed in an editor may have changed since.
+    # Exactly the bytes that are trusted now: the file may have changed since it was reviewed in an editor.
     for line in trusted.text.split("\n"):
         typer.echo(printable(line.expandtabs(), limit=sys.maxsize))
     typer.echo(f"trusted: {printable(str(trusted.path))} (sha256 {trusted.sha256})")

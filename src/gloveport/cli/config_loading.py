@@ -11,16 +11,16 @@ if TYPE_CHECKING:
 
 
 def load_config(given: Path | None) -> "Config":
-    """The configuration that counts here.
+    """Load the effective configuration.
 
     Raises:
-        ConfigError: It has faults, all of which are named.
+        ConfigError: The configuration has faults, and the error names all of them.
     """
     return load_with_origins(given).config
 
 
 def load_with_origins(given: Path | None) -> "Loaded":
-    """The same, with the files it came from and the origin of every value."""
+    """Load the effective configuration, with its files and the origin of every value."""
     from gloveport.config import load
 
     try:

@@ -1,6 +1,7 @@
-"""Runs the commands that are waited for each time they start: where the command line is plain, without its library.
+"""Runs ``run``, ``exec`` and ``serve`` without the command line's library, if the command line is plain.
 
-It takes a tenth of the start of ``gloveport run``. Its options are listed a second time here; a test compares them.
+The library takes a tenth of the start of ``gloveport run``. The options are listed a second time here; a test compares
+the two lists.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ OPTIONS: Final[Mapping[str, Sequence[str]]] = {
 
 
 def find_direct(words: Sequence[str]) -> Callable[[], int] | None:
-    """What runs a command line and gives its exit code; None where the library has to read it."""
+    """Find the function that runs a command line and returns its exit code; None if the library has to parse it."""
     reader = _READERS.get("".join(words[:1]))
     return None if reader is None else reader(words[1:])
 

@@ -198,12 +198,12 @@ def _dump(advisory: "Advisory") -> dict[str, object]:
 
 
 def _trees(environments: "Environments", name: str) -> "list[BuiltTree]":
-    """What is built of an environment: a tree for packages of Python, and one for those of npm."""
+    """List the built trees of an environment: one for Python packages, and one for npm packages."""
     return [tree for _, tree in environments.find_built(name) if tree is not None]
 
 
 def _versions(locks: "Iterable[Lock]") -> dict[str, str]:
-    """The versions of each package: of npm there can be more than one."""
+    """Join the versions of each package: an npm package can have several."""
     found: dict[str, list[str]] = {}
     for one in (package for lock in locks for package in lock.packages):
         found.setdefault(one.name, []).append(one.version)
@@ -211,7 +211,7 @@ def _versions(locks: "Iterable[Lock]") -> dict[str, str]:
 
 
 def _choose_names(environments: "Environments", names: list[str] | None) -> list[str]:
-    """Those that are named, each of which must be there; all of them without names."""
+    """Return the given names, each of which must exist; without names, all."""
     for name in names or ():
         if name not in environments.named:
             there = ", ".join(sorted(environments.named)) or "none"
@@ -220,7 +220,7 @@ def _choose_names(environments: "Environments", names: list[str] | None) -> list
 
 
 def _open(config: "ConfigOption") -> "Environments":
-    """The environments of the configuration, to look at. Nothing can be built with them."""
+    """Open the configured environments for reading; they can't build."""
     from gloveport.bootstrap.environment_setup import environments_of
     from gloveport.bootstrap.host_setup import init_of
 

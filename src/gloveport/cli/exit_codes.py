@@ -1,4 +1,4 @@
-"""What the process that a command was ends with."""
+"""Exit codes of commands."""
 
 import errno
 import sys
@@ -20,7 +20,7 @@ def of_error(error: GloveportError) -> int:
 
 
 def of_unwritten(error: OSError) -> int:
-    """When output could not be written, which is said; not where its reader has gone, as other programs do."""
+    """Report that output could not be written; silently if its reader has gone, as other programs do."""
     if error.errno == errno.EPIPE:
         return 128 + SIGPIPE
     sys.stderr.write(f"gloveport: the output can't be written: {error.strerror}\n")

@@ -1,4 +1,4 @@
-"""Tells a program's language by its file's name."""
+"""Maps suffixes of files to the languages of programs."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final

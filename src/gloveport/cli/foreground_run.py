@@ -1,4 +1,4 @@
-"""Runs the program of ``gloveport exec`` with the terminal of whoever has called."""
+"""Runs the program of ``gloveport exec`` with the caller's terminal."""
 
 import contextlib
 import os
@@ -28,14 +28,14 @@ _TIMEOUT, _KILLED = 124, 137
 
 
 class ExecOptions(NamedTuple):
-    """What a command line asks for.
+    """The options of a command line.
 
     Attributes:
         command: The program and its arguments.
-        workspace: The directory it may write; None for the working directory.
-        apis: Those that it may use; none for all.
-        environment: Whose packages and programs it is to have; None for none.
-        no_network: Whether it may use none.
+        workspace: The directory that the program may write; None for the working directory.
+        apis: The APIs that it may use; empty for all.
+        environment: The environment with its packages and programs; None for none.
+        no_network: Whether it gets no network.
     """
 
     command: tuple[str, ...]
@@ -47,20 +47,20 @@ class ExecOptions(NamedTuple):
 
 
 def run_in_foreground(options: ExecOptions) -> int:
-    """Run it; the exit code. Only a process that has become another, the engine, returns from here.
+    """Run the program; return the exit code. This process forks, and only the child, the engine, returns from here.
 
     Raises:
-        UsageError: The options don't go together.
-        GloveportError: The configuration is wrong, or it can't be run here.
+        UsageError: The options exclude each other.
+        GloveportError: The configuration is wrong, or the program can't be run here.
     """
     from gloveport.cli.terminal.front import fork_engine
 
     if options.apis and options.no_network:
         raise UsageError("give --api or --no-network, not both")
     terminal = 0 if os.isatty(0) and os.isatty(1) else None
-    # Before anything is imported that has threads, and while little memory is held.
+    # Fork before threads start, and while the process is small.
     parent, front = os.getpid(), fork_engine(terminal)
-    # What takes its own time is started before the rest is imported.
+    # The reaper starts while the rest is imported.
     from gloveport.sandbox.reaper.reaper_process import start_reaper
 
     reaper = start_reaper()
@@ -111,7 +111,7 @@ async def _execute(
         try:
             tell = building.enter_context(show_progress(config.workspace.environment or ""))
             async with open_foreground(host, planned, tell) as foreground:
-                building.close()  # the terminal is the program's
+                building.close()  # from here on the program uses the terminal
                 from gloveport.policy.decisions.inherited_variables import inherit_variables
                 from gloveport.workspace_service.foreground import ForegroundProgram
 
@@ -135,7 +135,7 @@ async def _execute(
 
 
 def _destinations(config: "Config", vault: "Vault", terminal: int | None) -> "tuple[Destination, ...]":
-    """Our standard output and, where the program has no terminal, our standard error."""
+    """Make destinations for our standard output and, if the program has no terminal, our standard error."""
     from gloveport.cli.terminal.destination import Destination
     from gloveport.cli.terminal.output_filter import OutputFilter
 
@@ -149,9 +149,9 @@ def _destinations(config: "Config", vault: "Vault", terminal: int | None) -> "tu
 
 
 class _PersonAsker:
-    """Asks a person about what a rule lets nobody decide but one, and says where that can be answered.
+    """Asks a person where a rule says so, and prints how to answer.
 
-    What that takes is imported and opened with the first question: most programs come to none.
+    The queue is imported and opened with the first question, for most programs come to none.
     """
 
     def __init__(self, foreground: "Foreground", relay: "Relay") -> None:
@@ -193,7 +193,7 @@ async def _run(foreground: "Foreground", program: "ForegroundProgram", relay: "R
 
 
 def _exit_code(relay: "Relay", outcome: "Outcome | None") -> int:
-    """Say what should be known, and tell the exit code."""
+    """Print what the person should know; return the exit code."""
     for warning in relay.warnings:
         sys.stderr.write(f"gloveport: {warning}\n")
     if outcome is None:

@@ -81,11 +81,11 @@ def _places(source: str | None, cwd: Path, home: Path, *, with_projects: bool) -
     clients = CLIENTS if source is None else (source,)
     projects = [place for client in clients for place in project_places(client, cwd=cwd)] if with_projects else []
     users = [place for client in clients for place in user_places(client, home=home, environ=os.environ)]
-    return [*users, *projects]  # of two of one name the first counts: a checkout does not displace what a user has
+    return [*users, *projects]  # of two servers of one name the first counts: a checkout must not replace the user's
 
 
 def _read(places: "Sequence[ClientFile]", *, is_named: bool) -> "Iterator[ClientEntry]":
-    """Yield what is in the files, and say what was found where. Only of a file that was asked for a fault is one."""
+    """Yield the entries of the files, and print what was found. A fault is an error only in a file that was named."""
     from gloveport.config.toml_text import printable
     from gloveport.import_config.file_reader import read_entries
 
@@ -105,7 +105,7 @@ def _read(places: "Sequence[ClientFile]", *, is_named: bool) -> "Iterator[Client
 
 
 def _lines(step: "Step") -> Iterator[str]:
-    """What becomes of one entry: all that will run is shown, and no secret."""
+    """Describe the import of one entry: the whole command, and no secret."""
     from gloveport.config.toml_text import printable, toml
 
     reason = f": {step.reason}" if step.reason else ""

@@ -34,7 +34,7 @@ def init(
 
 
 def _missing_tables(file: Path, text: str, tables: list[str]) -> list[str]:
-    """Those that the file does not have."""
+    """List the tables that the file does not have."""
     from gloveport.config.sources.layers import parse_toml
 
     there: Any = parse_toml(file, text)

@@ -1,4 +1,4 @@
-"""Configures logging of commands: to standard error, a line each, escaped for a terminal."""
+"""Configures the logging of commands: to standard error, one line a message, escaped for a terminal."""
 
 import logging
 
@@ -7,7 +7,7 @@ _TALKATIVE = ("client", "httpx2", "mcp.client", "mcp.shared")
 
 
 class _Plain(logging.Formatter):
-    """One line a message: what clients and servers have sent stands in some."""
+    """One escaped line a message: some messages quote clients and servers."""
 
     def format(self, record: logging.LogRecord) -> str:
         from gloveport.sandbox.run.capture import plain
@@ -16,7 +16,7 @@ class _Plain(logging.Formatter):
 
 
 def set_up() -> None:
-    """For every command, before any library sets up its own."""
+    """Configure logging for every command, before a library does."""
     logging.basicConfig(level=logging.WARNING)
     for handler in logging.getLogger().handlers:
         handler.setFormatter(_Plain("gloveport: %(levelname)s: %(message)s"))

@@ -26,7 +26,7 @@ def main() -> None:
 def _run_command() -> None:
     _fill_standard_streams()
     collect_later()
-    # Any package could name code that is given all that is validated, secrets as well; to look for it takes 10 ms.
+    # Any installed package could be a pydantic plugin and see all validated data, secrets too. The search takes 10 ms.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
         words = sys.argv[1:]
@@ -55,10 +55,10 @@ def _run_command() -> None:
 
 
 def _end_process(code: object) -> None:
-    """End as the interpreter would, but free no object before: the system frees all of the memory at once.
+    """Exit as the interpreter would, but without freeing objects: the kernel frees all memory at once.
 
-    That is a quarter of what a short run takes of the processor. Return where the interpreter has more to do: it waits
-    for threads, and tells of output that nobody takes.
+    That saves a quarter of the CPU time of a short run. Returns if the interpreter has more to do: it waits for
+    threads, and reports output that could not be written.
     """
     others = set(threading.enumerate()) - {threading.main_thread()}
     if not isinstance(code, int) or any(not thread.daemon for thread in others):
@@ -71,8 +71,8 @@ def _end_process(code: object) -> None:
 
 
 def _fill_standard_streams() -> None:
-    """Open closed standard streams: the next file that is opened would get their number, and a program's output."""
+    """Open closed standard streams: else the next opened file would get such a descriptor, and a program's output."""
     for descriptor, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         if getattr(sys, name) is None:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor
             setattr(sys, name, os.fdopen(descriptor, mode, closefd=False))

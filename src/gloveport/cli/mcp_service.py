@@ -28,13 +28,13 @@ _ON_A_TERMINAL = (
 
 
 class ServeOptions(NamedTuple):
-    """What a command line asks for.
+    """The options of a command line.
 
     Attributes:
-        http: Whether clients come over HTTP, not stdio.
-        port: Of HTTP; None for the usual one.
-        workspace: What the tools of a workspace are for; None for what the configuration says.
-        toolsets: Which tools; empty for all.
+        http: Whether to serve HTTP instead of stdio.
+        port: The port for HTTP; None for the default.
+        workspace: The directory of the workspace; None for the configured one.
+        toolsets: The toolsets to offer; empty for all.
     """
 
     http: bool = False
@@ -45,10 +45,10 @@ class ServeOptions(NamedTuple):
 
 
 def serve_clients(options: ServeOptions) -> int:
-    """Serve until they go away or a signal comes; the exit code.
+    """Serve until the clients disconnect or a signal comes; return the exit code.
 
     Raises:
-        UsageError: The options don't go together.
+        UsageError: The options exclude each other.
         GloveportError: The configuration is wrong, or over HTTP a layer of the sandbox is missing.
     """
     from gloveport.event_loop import run
@@ -66,7 +66,7 @@ def serve_clients(options: ServeOptions) -> int:
 
 
 async def _serve(given: Path | None, port: int | None, told: "Mapping[str, object]") -> int:
-    """Serve until the client goes away or a signal comes, which may come before there is anything to serve."""
+    """Serve until the client disconnects or a signal comes, even before the backend is open."""
     import anyio
 
     from gloveport.bootstrap.workspace_options import with_workspace
@@ -81,11 +81,11 @@ async def _serve(given: Path | None, port: int | None, told: "Mapping[str, objec
     settings = config.workspace
     if settings.root is not None and ("workspace" in settings.toolsets or settings.programs != "none"):
         refuse_as_workspace(settings.root, config, os.environ, found.believed)
-    # Each sandbox that waits takes a dozen descriptors; the usual soft limit is meant for programs that use select().
+    # Each waiting sandbox takes a dozen descriptors; the usual soft limit is for the sake of programs with select().
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    # Of a file that changed meanwhile nobody knows whether it was read before; and who runs a program by a command
-    # gets what the files say.
+    # If a file has changed since the fingerprint, the loaded configuration may be the old one or the new one. And
+    # ``gloveport run`` must get the files' configuration, without options of this command line.
     shared = mark if config == found.config and settings.root is None and mark == _fingerprint(given) else None
     served: list[Signals] = []
     with anyio.CancelScope() as scope, on_end_signal(scope.cancel) as unserved:
@@ -101,14 +101,14 @@ def _fingerprint(given: Path | None) -> str | None:
 
     try:
         return fingerprint(given, cwd=Path.cwd(), environ=os.environ)
-    except OSError:  # there is no working directory, or what lies beside the configuration can't be listed
+    except OSError:  # there is no working directory, or the directory of APIs can't be listed
         return None
 
 
 @contextlib.asynccontextmanager
 async def _answering_commands(backend: "Backend", shared: str | None) -> "AsyncIterator[None]":
-    """Answer ``gloveport ports`` where there is a workspace, and run programs for ``gloveport run`` as well, where a
-    fingerprint of the configuration is ``shared``.
+    """Answer ``gloveport ports`` if there is a workspace, and run programs for ``gloveport run`` if ``shared``, the
+    fingerprint of the configuration, is not None.
     """
     async with contextlib.AsyncExitStack() as stack:
         if backend.service is not None and backend.config.workspace.ports:
@@ -127,13 +127,13 @@ async def _answering_commands(backend: "Backend", shared: str | None) -> "AsyncI
 async def _serve_http(
     found: "Loaded", config: "Config", given: Path | None, port: int, shared: str | None
 ) -> "list[Signals]":
-    """Serve on this port, when the host is known to be sound."""
+    """Serve on this port, after the host was found to be sound."""
     from anyio import to_thread
 
     from gloveport.cli.backend import open_backend
 
     async with open_backend(found, config, given, "http") as backend, _answering_commands(backend, shared):
-        from gloveport.server.transports.http import serve_http  # which a thread has imported
+        from gloveport.server.transports.http import serve_http  # a thread has imported it already
 
         server = await to_thread.run_sync(backend.make_server)
         limits, sessions = config.policy.limits, backend.engine.sessions
@@ -141,7 +141,7 @@ async def _serve_http(
 
 
 async def _serve_stdio(found: "Loaded", config: "Config", given: Path | None, shared: str | None) -> "list[Signals]":
-    """Answer the client from now on, and open beside that what calls need."""
+    """Answer the client at once, and open the backend for its calls meanwhile."""
     import anyio
 
     from gloveport.cli.backend import open_backend
@@ -165,7 +165,7 @@ async def _serve_stdio(found: "Loaded", config: "Config", given: Path | None, sh
         except GloveportError as error:
             if isinstance(error, SandboxError | GuestError) and not startup.is_settled:
                 sys.stderr.write(f"gloveport: {printable_lines(str(error))}\n")
-                startup.refuse(str(error))  # of a server that ends, clients show no more than the exit code
+                startup.refuse(str(error))  # if the server exited, clients would show nothing but the exit code
             else:
                 failure = error
                 tasks.cancel_scope.cancel()

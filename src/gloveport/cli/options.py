@@ -21,10 +21,10 @@ ConfigOption: TypeAlias = Annotated[
 
 @contextlib.contextmanager
 def recording(given: Path | None) -> "Iterator[Callable[[str, Mapping[str, JsonValue]], None]]":
-    """A way to write down what the owner decides by a command. Where nothing can be written, nothing is decided.
+    """Open the audit log for the owner's decisions; yield a function that writes one. If that fails, decide nothing.
 
     Raises:
-        AuditError: It can't be written down.
+        AuditError: The log can't be written.
     """
     from gloveport.audit.log import AuditLog
     from gloveport.audit.retention import RetentionBounds

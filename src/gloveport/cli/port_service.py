@@ -1,10 +1,10 @@
-"""Connects ``gloveport ports`` of the same user with the sandboxes of a server's workspace.
+"""Connects ``gloveport ports`` of the same user to ports in the sandboxes of a server's workspace.
 
-    ports → server   {"id": NAME, "port": N}, or {} for what there is
+    ports → server   {"id": NAME, "port": N}, or {} for a list
     server → ports   {"sandboxes": {NAME: TEXT}}, or {"error": TEXT, "hint": TEXT}, or {} with a descriptor
-    ports → server   the end: it is wanted no more
+    ports → server   the end of the stream: the connection is not needed any more
 
-Each is a line. Who is at the other end is known from the kernel.
+Each message is a line. The kernel tells who is at the other end.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ _ASK_SECONDS: Final = 5.0
 
 
 def port_directory(environ: Mapping[str, str]) -> Path:
-    """Directory of the sockets of this user's servers.
+    """Return the directory of the sockets of this user's servers.
 
     Raises:
         ConfigError: There is no state directory.
@@ -43,7 +43,7 @@ def port_directory(environ: Mapping[str, str]) -> Path:
 def answer_ports(
     ports: SandboxPorts, audit: "AuditLog", environ: Mapping[str, str]
 ) -> AbstractAsyncContextManager[None]:
-    """Connect whoever asks until the context is left; then their connections end."""
+    """Serve ``gloveport ports`` until the context is left, which ends all of its connections."""
     service = _PortService(ports, audit)
     return serve_commands(port_directory(environ), str(os.getpid()), "gloveport ports", service.answer)
 
@@ -55,7 +55,7 @@ class _PortService:
         self._written: set[tuple[str, int]] = set()
 
     async def answer(self, connection: CommandConnection) -> None:
-        """Answer whoever has connected."""
+        """Serve one connection."""
         try:
             await self._answer(connection)
         except GloveportError as error:

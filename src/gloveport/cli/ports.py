@@ -1,7 +1,7 @@
 """``gloveport ports``: opens a port of an agent's command to a browser of this host, for as long as this runs.
 
-It listens at an address of the loopback that nothing else has, so that cookies of other servers of this host are not
-sent there. What runs in the sandbox can't begin a connection by it.
+It listens on a loopback address of its own, so that browsers do not send it cookies of other servers of this host. A
+program in the sandbox can't open a connection through it.
 """
 
 import contextlib
@@ -82,7 +82,7 @@ def _find_sandboxes() -> Iterator[_Sandbox]:
         try:
             with _ask(server, {}) as connection:
                 told = _read(connection)[0]
-        except OSError:  # it has ended
+        except OSError:  # the server has ended
             continue
         yield from (_Sandbox(name, what, server) for name, what in told["sandboxes"].items())
 
@@ -104,7 +104,7 @@ def _choose(port: int, identifier: str | None) -> _Sandbox:
 
 
 def _ask(server: str, message: dict[str, object]) -> socket.socket:
-    """A connection to a server that was asked something. Raises OSError."""
+    """Connect to a server, and send it a message. Raises OSError."""
     from gloveport.cli import run_protocol
     from gloveport.cli.port_service import port_directory
 
@@ -119,7 +119,7 @@ def _ask(server: str, message: dict[str, object]) -> socket.socket:
 
 
 def _read(connection: socket.socket) -> tuple[dict[str, Any], int | None]:
-    """What a server answers, and the descriptor that comes with it. Raises OSError."""
+    """Read a server's answer, and the descriptor beside it. Raises OSError."""
     data, descriptors, _, _ = socket.recv_fds(connection, _LINE_BYTES, 1)
     while data and not data.endswith(b"\n") and len(data) < _LINE_BYTES:
         data += (piece := connection.recv(_LINE_BYTES))
@@ -146,7 +146,7 @@ async def _serve(sandbox: _Sandbox, port: int) -> None:
 
 
 async def _connect(client: "SocketStream", sandbox: _Sandbox, port: int) -> None:
-    """Pass on what a browser and the program say to each other, until one of them ends."""
+    """Relay bytes between a browser and the program, until one of them ends."""
     import anyio
     from anyio import abc, to_thread
 

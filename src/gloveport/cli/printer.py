@@ -1,4 +1,4 @@
-"""Prints a run's output in the order it comes, without making the run wait."""
+"""Prints a run's output in order, without blocking the run."""
 
 import contextlib
 import math
@@ -19,9 +19,9 @@ class Printer(Struct, kw_only=True):
     """Standard output and error of a process.
 
     Attributes:
-        write: Takes what is to be written to a descriptor. Does not wait.
-        encoding: How that process writes text.
-        failure: Why nothing can be written any more: a closed pipe, a full disk.
+        write: Queues bytes for a descriptor, without waiting.
+        encoding: The text encoding of that process.
+        failure: Why nothing can be written any more, such as a closed pipe or a full disk.
     """
 
     write: Callable[[int, bytes], None]
@@ -32,11 +32,11 @@ class Printer(Struct, kw_only=True):
 
     @classmethod
     def of(cls, write: Callable[[int, bytes], None], encoding: str, terminals: Collection[int]) -> "Printer":
-        """One whose descriptors among ``terminals`` are terminals."""
+        """Make a printer; ``terminals`` are the descriptors that are terminals."""
         return cls(write=write, encoding=encoding, _terminals={number: PlainStream() for number in terminals})
 
     def put(self, descriptor: int, text: str) -> None:
-        """Queue text; without escape sequences where a terminal would obey them."""
+        """Queue text; for a terminal, without escape sequences."""
         if descriptor in self._terminals:
             text = self._terminals[descriptor].feed(text)
         if text:
@@ -45,18 +45,18 @@ class Printer(Struct, kw_only=True):
 
     def put_line(self, descriptor: int, text: str) -> None:
         """Queue text on a line of its own."""
-        if descriptor in self._terminals:  # what the program left open must not swallow what we say
+        if descriptor in self._terminals:  # an unfinished escape sequence of the program must not swallow our text
             self._terminals[descriptor] = PlainStream()
         self.put(descriptor, "\n" * (self._open_line.get(descriptor, False)) + text + "\n")
 
 
 @contextlib.asynccontextmanager
 async def printing(scope: anyio.CancelScope) -> AsyncIterator[Printer]:
-    """That of this process; on leaving, all that was put is written. What can't be written cancels ``scope``."""
+    """Open the printer of this process. Leaving the context writes all queued text; a failure cancels ``scope``."""
     queue, pending = anyio.create_memory_object_stream[tuple[int, bytes]](math.inf)
 
     def write_later(descriptor: int, data: bytes) -> None:
-        with contextlib.suppress(anyio.BrokenResourceError):  # nobody takes it, and ``failure`` is about to say so
+        with contextlib.suppress(anyio.BrokenResourceError):  # the writer has failed, and sets ``failure``
             queue.send_nowait((descriptor, data))
 
     terminals = [descriptor for descriptor in (STDOUT, STDERR) if os.isatty(descriptor)]
@@ -80,7 +80,7 @@ async def printing(scope: anyio.CancelScope) -> AsyncIterator[Printer]:
 async def _write(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
-        with contextlib.suppress(PermissionError):  # a plain file: epoll takes none, and writing to it does not wait
+        with contextlib.suppress(PermissionError):  # epoll refuses plain files, which never block
             await anyio.wait_writable(descriptor)
-        # A pipe that takes anything takes so much without waiting; it is not ours to make non-blocking.
+        # A writable pipe takes PIPE_BUF bytes without blocking; O_NONBLOCK would affect its other users too.
         view = view[os.write(descriptor, view[: select.PIPE_BUF]) :]

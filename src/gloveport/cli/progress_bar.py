@@ -1,4 +1,4 @@
-"""Shows on standard error how far the build of an environment is."""
+"""Shows the progress of an environment's build on standard error."""
 
 import contextlib
 import sys
@@ -16,7 +16,7 @@ _STEPS: Final = 4
 
 @contextlib.contextmanager
 def show_progress(name: str) -> "Iterator[OnProgress]":
-    """On a terminal in one line that goes again, else a line for each step; nothing where there is nothing to do."""
+    """Show progress, if there are steps: on a terminal in one line that disappears, else with a line for each step."""
     if not sys.stderr.isatty():
         yield lambda what: print(f"{name}: {what}", file=sys.stderr, flush=True)  # noqa: T201 - no typer: exec has none
         return

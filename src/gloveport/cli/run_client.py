@@ -1,8 +1,7 @@
-"""``gloveport run`` where a server of the same user serves already: the program runs in a sandbox that waits there.
+"""The client of ``gloveport run``: has a running server of the same user run the program in a waiting sandbox.
 
-See ``run_protocol``. Where there is no such server, or the command line says more than what programs mostly need, the
-command itself runs it. This module knows neither the SDK nor the command line's library, whose imports take five times
-as long as all that is done here.
+See ``run_protocol``. Without such a server, or with unusual options, the command runs the program itself. This module
+imports neither the SDK nor the command line's library, which would take five times as long as its own work.
 """
 
 import contextlib
@@ -28,10 +27,10 @@ _USAGE, _NO_SERVER, _INTERRUPTED = 2, 4, 130
 
 
 class _Asked(NamedTuple):
-    """What a command line asks for.
+    """The options of a command line.
 
     Attributes:
-        file: Where the program is; None where it comes from the standard input, or is ``code``.
+        file: The file of the program; None for standard input, or if ``code`` is given.
     """
 
     code: str | None
@@ -44,17 +43,17 @@ class _Asked(NamedTuple):
 
 
 class _FoundServer(NamedTuple):
-    """A server that has said that it is there."""
+    """A server that has accepted a connection."""
 
     connection: socket.socket
     code_bytes: int
 
 
 def run_by_server(words: Sequence[str], environ: Mapping[str, str]) -> int | None:
-    """Run a program as ``gloveport run`` with these words; its exit code.
+    """Run a program as ``gloveport run`` with these words; return its exit code.
 
-    Returns None, and has done nothing, where there is no server for it, or where it is for the command to say what is
-    wrong with the words.
+    Returns None without having done anything if there is no server, or if the command has to parse the words or to
+    explain what is wrong with them.
     """
     asked = _read_words(words)
     server = None if asked is None else _find_server(asked.config, environ)
@@ -96,7 +95,7 @@ def _read_words(words: Sequence[str]) -> _Asked | None:
 
 
 def _read_program(file: Path | None, code_bytes: int) -> str:
-    """Its text; of one that is too large no more than shows that it is. Raises OSError or UnicodeDecodeError."""
+    """Read the program, or just enough to see that it is too large. Raises OSError or UnicodeDecodeError."""
     if file is None:
         data = sys.stdin.buffer.read(code_bytes + 1)
     else:
@@ -106,7 +105,7 @@ def _read_program(file: Path | None, code_bytes: int) -> str:
 
 
 def _find_server(given: Path | None, environ: Mapping[str, str]) -> _FoundServer | None:
-    """A server of this user, this installation and the configuration that counts here."""
+    """Find a server of this user, this installation and the effective configuration."""
     try:
         mark = run_protocol.fingerprint(given, cwd=Path.cwd(), environ=environ)
         with run_protocol.open_directory(run_protocol.socket_directory(environ)) as directory:
@@ -114,13 +113,13 @@ def _find_server(given: Path | None, environ: Mapping[str, str]) -> _FoundServer
                 if mark is not None and name.startswith(mark):
                     with contextlib.suppress(OSError, EOFError, ValueError, KeyError):
                         return _connect(run_protocol.address(directory, name))
-    except (OSError, ConfigError):  # the command meets it too, and says so
+    except (OSError, ConfigError):  # the command will meet the same error, and report it
         pass
     return None
 
 
 def _connect(address: str) -> _FoundServer:
-    """Raises OSError, EOFError, ValueError or KeyError: nobody answers there, or it is no server of this user's."""
+    """Connect to a server. Raises OSError, EOFError, ValueError or KeyError if none of this user's answers there."""
     with contextlib.ExitStack() as stack:
         connection = stack.enter_context(socket.socket(socket.AF_UNIX))
         connection.settimeout(_ANSWER_SECONDS)
@@ -135,7 +134,7 @@ def _connect(address: str) -> _FoundServer:
 
 
 def _run(server: _FoundServer, asked: _Asked, code: str) -> int:
-    """Have it run, write its output as it comes, and return its exit code."""
+    """Have the server run the program, write its output as it comes, and return its exit code."""
     message = {
         "request": {
             "language": asked.language,
@@ -158,7 +157,7 @@ def _run(server: _FoundServer, asked: _Asked, code: str) -> int:
 
 
 def _pass_on(connection: socket.socket) -> int:
-    """Write what comes, until the end is told. Raises EOFError or ConnectionError where it is not."""
+    """Write output until the last frame; return its exit code. Raises EOFError or ConnectionError if none comes."""
     while True:
         kind, data = _receive(connection)
         if kind != run_protocol.JSON:
@@ -191,12 +190,12 @@ def _write(stream: int, data: bytes) -> None:
     while view:
         try:
             view = view[os.write(stream, view[:_PIECE_BYTES]) :]
-        except BlockingIOError:  # whoever shares it has made it so
+        except BlockingIOError:  # another user of the stream has set O_NONBLOCK
             select.select([], [stream], [])
 
 
 def _cancel(connection: socket.socket) -> None:
-    """Say that nobody wants it any more, and wait until nothing of it is left."""
+    """Cancel the run, and wait until nothing of it is left."""
     with contextlib.suppress(OSError, EOFError):
         connection.shutdown(socket.SHUT_WR)
         while True:

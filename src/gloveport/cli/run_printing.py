@@ -1,6 +1,6 @@
 """Runs one program with an engine, and prints its output as it comes and then its value.
 
-For a run of this process, and for those that a server does for others of the same user.
+For runs of this process, and for those that a server does for ``gloveport run``.
 """
 
 import contextlib
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 def read_request(asked: "Mapping[str, object]") -> "Request":
-    """The request that a command line makes.
+    """Make the request of a command line.
 
     Args:
         asked: ``language``, ``code``, ``environment``, and ``limits`` with ``wall_seconds`` and ``memory_bytes``.
 
     Raises:
-        UsageError: One of them is wrong; it is named by its option.
+        UsageError: A value is wrong; the error names its option.
     """
     from gloveport.model import Request
     from gloveport.model.reading import WrongShapeError, read_value
@@ -36,7 +36,7 @@ def read_request(asked: "Mapping[str, object]") -> "Request":
     with contextlib.suppress(WrongShapeError):
         return read_value(Request, asked)
 
-    from pydantic import ValidationError  # which says in words what is wrong
+    from pydantic import ValidationError  # imported late: only an error needs it
 
     from gloveport.model.pydantic_models import validate
 
@@ -64,10 +64,10 @@ async def run_program(
     as_json: bool,
     out: Path | None = None,
 ) -> "Result":
-    """Run it, print, and put what it has left into ``out``.
+    """Run the program, print its output, and write its artifacts to ``out``.
 
-    ``ceiling`` is what the owner's policy gives at most: which limits are lowered to it is said. With ``as_json``
-    nothing is printed but the whole result, when it is there.
+    ``ceiling`` has the owner's maximum limits; a note names the requested limits that are lowered to it. With
+    ``as_json`` only the whole result is printed, at the end.
 
     Raises:
         GloveportError: As ``Engine.execute``.
@@ -92,7 +92,7 @@ async def run_program(
 
 
 def _tell_lowered(request: "Request", ceiling: "Limits", printer: "Printer") -> None:
-    """Say which limits that were asked for are more than the owner's policy gives."""
+    """Print which requested limits exceed the owner's."""
     from gloveport.model import MIB
 
     if (seconds := request.limits.wall_seconds) is not None and seconds > ceiling.wall_seconds:
@@ -104,7 +104,7 @@ def _tell_lowered(request: "Request", ceiling: "Limits", printer: "Printer") -> 
 
 
 def _teller(engine: "Engine", run_id: str, printer: "Printer") -> Callable[[], None]:
-    """Tells, once each, what the program's run waits for a person to say."""
+    """Make a function that prints each question of the run to a person once."""
     told: set[str] = set()
 
     def tell() -> None:
@@ -133,12 +133,12 @@ def _show(printer: "Printer", result: "Result", as_json: bool) -> None:
         limits = f" ({', '.join(result.limits_hit)})" if result.limits_hit else ""
         printer.put_line(STDERR, f"gloveport: {result.status}{limits}")
     was_printed = result.limits_hit == ("output_bytes",) and (result.stdout.truncated or result.stderr.truncated)
-    if result.hint and not was_printed:  # all of it: only an answer to an agent is cut
+    if result.hint and not was_printed:  # uncut, unlike in an answer to an agent
         printer.put_line(STDERR, f"hint: {result.hint}")
 
 
 def _put_out(printer: "Printer", engine: "Engine", caller: str, result: "Result", out: Path | None) -> None:
-    """Write what the program has left, or say that it is there and is not kept."""
+    """Write the program's artifacts, or print that there are some which are not kept."""
     from gloveport.cli.artifact_files import write_artifacts
 
     left = result.artifacts

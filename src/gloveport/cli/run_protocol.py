@@ -1,16 +1,17 @@
-"""What ``gloveport run`` and a server of the same user say to each other, and how they find each other.
+"""The protocol between ``gloveport run`` and a server of the same user, and how they find each other.
 
-    server → run   {"code_bytes": N}     the longest program that it takes
+    server → run   {"code_bytes": N}     the longest program that the server accepts
     run → server   {"request": {"language", "code", "limits", "environment"}, "json": bool, "encoding": str,
                     "terminals": [1, 2]}  which of its streams are terminals
-    server → run   output                 what is to be written to a stream
+    server → run   output                 bytes to be written to a stream
     server → run   {"exit_code": N} or {"error": text, "exit_code": N}, as the last frame
-    run → server   the end                it is wanted no more
+    run → server   the end                the run is cancelled
 
-A frame is a kind (0: JSON; 1 and 2: output for that stream), four bytes of length, most significant first, and so much.
+A frame is a byte of kind (0: JSON; 1 and 2: output for that stream), the length in four bytes, big-endian, and data.
 
-The socket lies in a directory of the state that only its owner may enter, under a fingerprint of the installation and
-of the configuration: a server with another one is not found. This module imports little, for ``run`` waits for it.
+The socket lies in the state directory, in a directory that only its owner may enter. Its name is a fingerprint of
+installation and configuration, so a server with another configuration is not found. This module imports little, for
+``run`` waits for it.
 """
 
 import contextlib
@@ -40,18 +41,18 @@ _CREDENTIALS: Final = struct.Struct("3i")  # struct ucred: pid, uid, gid
 
 
 def pack(message: Mapping[str, object]) -> bytes:
-    """The frame of a JSON message."""
+    """Make the frame of a JSON message."""
     data = json.dumps(message).encode()
     return HEAD.pack(JSON, len(data)) + data
 
 
 def fingerprint(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> str | None:
-    """Digest of this installation and of every file that the configuration can come from; None where one can't be read.
+    """Digest this installation and every possible file of the configuration; None if one can't be read.
 
     Args:
-        given: The file that was named on the command line.
-        cwd: Where a project file would lie.
-        environ: Where ``GLOVEPORT_CONFIG`` is looked up.
+        given: The configuration file that the command line names.
+        cwd: The directory of a project's file.
+        environ: The environment, for ``GLOVEPORT_CONFIG``.
 
     Raises:
         ConfigError: This user has no home directory.
@@ -78,7 +79,7 @@ def fingerprint(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) ->
 
 
 def _read(path: Path) -> bytes | None:
-    """A file's content; None where nothing has that name. Raises OSError for what is no file, and for a large one."""
+    """Read a file; None if there is none. Raises OSError for anything but a regular file, and for a large one."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -101,10 +102,10 @@ def socket_directory(environ: Mapping[str, str]) -> Path:
 
 @contextlib.contextmanager
 def open_directory(path: Path) -> Iterator[int]:
-    """A descriptor of the directory, which nobody but this user may enter.
+    """Open the directory, which nobody but this user may enter.
 
     Raises:
-        OSError: It is not there, or somebody else may enter it.
+        OSError: The directory does not exist, or others may enter it.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -117,16 +118,16 @@ def open_directory(path: Path) -> Iterator[int]:
 
 
 def names(directory: int) -> list[str]:
-    """Names of the sockets in an open directory."""
+    """List the names of the sockets in an open directory."""
     return sorted(path.name for path in Path(f"/proc/self/fd/{directory}").iterdir())
 
 
 def address(directory: int, name: str) -> str:
-    """Path of a socket in an open directory: no longer than a socket's may be, wherever the directory lies."""
+    """Make a path of a socket in an open directory, short enough for a socket's address wherever the directory lies."""
     return f"/proc/self/fd/{directory}/{name}"
 
 
 def is_of_this_user(connection: socket.socket) -> bool:
-    """Whether who is at the other end is this user, as the kernel tells it."""
+    """Whether the peer is this user, by the kernel's credentials."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return bool(_CREDENTIALS.unpack(credentials)[1] == os.geteuid())

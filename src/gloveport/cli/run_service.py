@@ -1,7 +1,7 @@
-"""Runs programs for ``gloveport run`` of the same user, in the sandboxes that wait in this server.
+"""Runs programs for ``gloveport run`` of the same user, in the waiting sandboxes of this server.
 
-See ``run_protocol``. What they may do is what any ``gloveport run`` with this configuration may; a server whose command
-line says more than the configuration does not offer it.
+See ``run_protocol``. The programs have the rights of any ``gloveport run`` with this configuration; a server whose
+command line changes the configuration does not offer this.
 """
 
 import codecs
@@ -39,10 +39,10 @@ _REQUEST_BYTES: Final = 1 << 20
 def answer_runs(
     engine: "Engine", limits: "Limits", mark: str, environ: Mapping[str, str]
 ) -> AbstractAsyncContextManager[None]:
-    """Take programs until the context is left; then those that run are ended.
+    """Run programs until the context is left, which ends running ones.
 
-    ``limits`` is what the owner's policy gives at most, ``mark`` the fingerprint of the configuration that the engine
-    was made from. The state directory is looked up in ``environ``.
+    ``limits`` are the owner's maximum limits, ``mark`` is the fingerprint of the engine's configuration, and
+    ``environ`` determines the state directory.
     """
     path, name = run_protocol.socket_directory(environ), f"{mark}-{os.getpid()}"
     return serve_commands(path, name, "gloveport run", _RunService(engine, limits).answer)
@@ -54,7 +54,7 @@ class _RunService:
         self._limits = limits
 
     async def answer(self, connection: CommandConnection) -> None:
-        """Run one program for whoever has connected."""
+        """Run the program of one connection."""
         await connection.send(run_protocol.pack({"code_bytes": self._limits.code_bytes}))
         told = await self._receive(connection)
         encoding = codecs.lookup(told["encoding"]).name
@@ -80,7 +80,7 @@ class _RunService:
         return told
 
     async def _run(self, told: Mapping[str, Any], printer: Printer) -> Mapping[str, object]:
-        """The last frame."""
+        """Run a program; return the message of the last frame."""
         try:
             request = read_request({name: told["request"].get(name) for name in run_protocol.ASKED})
         except UsageError as error:
@@ -93,13 +93,13 @@ class _RunService:
 
 
 async def _send_all(connection: CommandConnection, pending: MemoryObjectReceiveStream[bytes]) -> None:
-    with contextlib.suppress(anyio.BrokenResourceError):  # it has gone: ``_cancel_at_end`` is told as well
+    with contextlib.suppress(anyio.BrokenResourceError):  # the client is gone, as ``_cancel_at_end`` notices too
         async for frame in pending:
             await connection.send(frame)
 
 
 async def _cancel_at_end(connection: CommandConnection, scope: anyio.CancelScope) -> None:
-    """Whoever asked says nothing more: when its end comes, nobody wants the program any more."""
+    """Cancel the run when the client's stream ends; the client sends nothing after its request."""
     with contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError):
         await connection.receive()
     scope.cancel()

@@ -1,4 +1,4 @@
-"""Sockets at which servers of one user are found by commands of the same user."""
+"""Sockets by which commands find the servers of the same user."""
 
 import contextlib
 import fcntl
@@ -33,9 +33,9 @@ async def serve_commands(path: Path, name: str, command: str, answer: Answer) ->
 
     Args:
         path: The directory of the sockets.
-        name: Of this one.
-        command: What connects, for the log. Where there can be no socket, that is a warning: a server is good without.
-        answer: What fails in it ends its connection, and not the server.
+        name: The name of this socket.
+        command: The connecting command, for the log. A socket that can't be made is only a warning.
+        answer: Serves one connection. An exception in it ends the connection, not the server.
     """
 
     async def answer_user(connection: CommandConnection) -> None:
@@ -45,7 +45,7 @@ async def serve_commands(path: Path, name: str, command: str, answer: Answer) ->
             try:
                 await answer(connection)
             except (anyio.BrokenResourceError, anyio.EndOfStream, anyio.IncompleteRead, anyio.DelimiterNotFound):
-                pass  # it has gone, or speaks of something else
+                pass  # the command is gone, or its message is malformed
             except Exception as error:  # noqa: BLE001 - see above
                 _log.warning("a connection to the socket of %s failed: %s", command, printable_lines(repr(error)))
 
@@ -75,14 +75,14 @@ async def _accept_commands(listener: socket.socket, command: str, tasks: TaskGro
 
 @contextlib.contextmanager
 def _listen(path: Path, name: str) -> Iterator[socket.socket]:
-    """A socket in the directory, which is made where it is not there. Those that nobody listens at are removed.
+    """Listen on a socket in the directory, which is made if necessary. Sockets without a listener are removed.
 
     Raises:
-        OSError: There can be none.
+        OSError: The socket can't be made.
     """
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     with run_protocol.open_directory(path) as directory, socket.socket(socket.AF_UNIX) as listener:
-        fcntl.flock(directory, fcntl.LOCK_EX)  # between bind and listen, nobody seems to listen
+        fcntl.flock(directory, fcntl.LOCK_EX)  # between bind and listen a socket looks as if it had no listener
         for other in run_protocol.names(directory):
             _remove_dead(directory, other)
         listener.bind(run_protocol.address(directory, name))
@@ -103,5 +103,5 @@ def _remove_dead(directory: int, name: str) -> None:
             other.connect(run_protocol.address(directory, name))
         except ConnectionRefusedError:
             os.unlink(name, dir_fd=directory)
-        except OSError:  # so many wait at it that it takes no more
+        except OSError:  # its backlog is full, so it has a listener
             pass

@@ -1,6 +1,6 @@
-"""``gloveport servers``: the other MCP servers: log in to them, look at what they offer, accept what has changed.
+"""``gloveport servers``: lists the other MCP servers, logs in to them, reviews and accepts their tools.
 
-What is shown was said by those servers: nothing of it reaches the terminal unescaped.
+Those servers wrote the shown texts, so all of them are escaped for the terminal.
 """
 
 import io
@@ -119,7 +119,7 @@ def accept(
     if not yes:
         if not sys.stdin.isatty():
             raise ConfigError("nobody is there to ask", hint="read what is printed, then write --yes")
-        typer.confirm(f"accept this, all {len(lines)} lines of it?", abort=True)  # the first may have scrolled away
+        typer.confirm(f"accept this, all {len(lines)} lines of it?", abort=True)  # the first may be scrolled off
     named: dict[str, JsonValue] = {
         tool.name: tool.digest for tool in (*offer.new, *offer.changed) if not tools or tool.name in tools
     }
@@ -188,7 +188,7 @@ def _shown_and_opened(url: str) -> None:
     import webbrowser
 
     _print_url(url)
-    if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):  # else it may open one in this very terminal
+    if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):  # without, a text browser may take this terminal
         webbrowser.open(url)
 
 
@@ -215,7 +215,7 @@ def _tools(row: dict[str, object]) -> str:
 
 
 def _name_place(server: "Server") -> str:
-    """The program, or the host: not all that is written, for there may be a key in it."""
+    """Name a server's program or host, and no more of its command or URL, which may hold a key."""
     from urllib.parse import urlsplit
 
     from gloveport.config.toml_text import printable
@@ -246,7 +246,7 @@ def _until(made: "Login") -> str:
 
 
 def _render_review(name: str, server: "Server", offer: "Offer", only: Sequence[str] | None) -> Iterator[str]:
-    """What is held back, each difference in it."""
+    """Render every difference of the held-back tools."""
     from gloveport.hub.pins import differences, identity_of
     from gloveport.untrusted_text import quote
 

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 class RunOptions(NamedTuple):
-    """What a command line asks for.
+    """The options of a command line.
 
     Attributes:
-        file: Where the program is; None where it comes from the standard input, or is ``code``.
-        language: None where the file's name tells it.
-        files: What ``--file`` names.
-        out: Where to put what the program leaves.
+        file: The file of the program; None for standard input, or if ``code`` is given.
+        language: The language; None for that of the file's suffix.
+        files: The values of ``--file``.
+        out: The directory for artifacts.
     """
 
     code: str | None = None
@@ -43,17 +43,17 @@ class RunOptions(NamedTuple):
 
 
 def run_program_here(options: RunOptions) -> int:
-    """Run it; the exit code.
+    """Run the program; return the exit code.
 
     Raises:
         UsageError: An option is wrong, or a file can't be read.
-        GloveportError: The configuration is wrong, or it can't be run here.
+        GloveportError: The configuration is wrong, or the program can't be run here.
     """
     if options.file is None and options.code is None and sys.stdin.isatty():
         raise UsageError("name a FILE, give -c CODE, or - to read standard input")
     if options.file is not None and options.code is not None:
         raise UsageError("give a FILE or -c CODE, not both")
-    # What takes its own time is started before the rest is imported.
+    # The reaper starts while the rest is imported.
     from gloveport.sandbox.reaper.reaper_process import start_reaper
 
     reaper = start_reaper()
@@ -91,7 +91,7 @@ def _language_of(file: Path | None) -> str:
 
 
 def _read(file: Path | None, code_bytes: int) -> str:
-    """The program's text; of one that is too large no more than shows that it is."""
+    """Read the program, or just enough to see that it is too large."""
     name = "standard input" if file is None or str(file) == "-" else str(file)
     try:
         if name == "standard input":
@@ -109,7 +109,7 @@ def _read(file: Path | None, code_bytes: int) -> str:
 async def _execute(
     host: "Host", first: "FirstSandbox", config: "Config", request: "Request", as_json: bool, out: Path | None
 ) -> int:
-    """Run it in this process, and tell the exit code."""
+    """Run the program in this process; return the exit code."""
     import anyio
 
     from gloveport.bootstrap.app import assemble_on
@@ -121,7 +121,7 @@ async def _execute(
     from gloveport.server.process.signals import on_end_signal
 
     ended: Result | GloveportError | None = None
-    alone = config.model_copy(update={"pool": PoolSettings(forked=0, booted=0)})  # there is one program, and it is here
+    alone = config.model_copy(update={"pool": PoolSettings(forked=0, booted=0)})  # no later program needs a sandbox
     async with assemble_on(host, alone, os.environ, choose_connect(config), cold=first) as engine:
         collect_from_now_on()
         with anyio.CancelScope() as scope, on_end_signal(scope.cancel) as came:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def read_text(file: Path) -> str:
-    """A file that a person names. Raises ``typer.BadParameter`` where it can't be read."""
+    """Read a file that a person has named. Raises ``typer.BadParameter`` if it can't be read."""
     try:
         return file.read_text(encoding="utf-8")
     except OSError as error:
@@ -26,7 +26,7 @@ def read_text(file: Path) -> str:
 
 
 def edit_text(kept: "KeptSkill") -> str:
-    """The program of a skill, after the person's editor. Raises ``ConfigError`` where that fails."""
+    """Have a person edit the program of a skill; return the new text. Raises ``ConfigError`` if the editor fails."""
     editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
     suffix = Path(kept.skill.head.metadata.get("gloveport.entry", "x.txt")).suffix
     with tempfile.TemporaryDirectory(prefix="gloveport-") as directory:

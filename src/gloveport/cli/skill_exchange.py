@@ -1,4 +1,4 @@
-"""Skills of other clients: found, copied from and to their directories. What was approved is not copied."""
+"""Finds skills of other clients, and copies skills from and to their directories, without approvals."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ _PLACES = (".agents/skills", ".claude/skills", ".codex/skills")
 
 
 def find_elsewhere() -> Iterator[Path]:
-    """Directories of skills, here and at home, where other clients keep them."""
+    """Find the skills of other clients, below the working directory and the home directory."""
     for base in dict.fromkeys((Path.cwd(), Path.home())):
         for place in _PLACES:
             for path in sorted((base / place).glob("*/SKILL.md")):
@@ -19,11 +19,11 @@ def find_elsewhere() -> Iterator[Path]:
 
 
 def import_skill(library: "SkillLibrary", directory: Path) -> "KeptSkill":
-    """Copy one, as a candidate that tells where it comes from.
+    """Copy a skill, as a candidate with its origin.
 
     Raises:
-        Denied: It is none that can be used, or there is one of its name.
-        ConfigError: It can't be written.
+        Denied: The skill can't be used, or its name is taken.
+        ConfigError: The skill can't be written.
     """
     from gloveport.skills.skill_files import parse_skill
     from gloveport.skills.skill_store import SkillStore
@@ -33,11 +33,11 @@ def import_skill(library: "SkillLibrary", directory: Path) -> "KeptSkill":
 
 
 def export_skill(kept: "KeptSkill", directory: Path) -> None:
-    """Copy one into a directory of skills.
+    """Copy a skill into a directory of skills.
 
     Raises:
-        Denied: There is one of its name.
-        ConfigError: It can't be written.
+        Denied: Its name is taken there.
+        ConfigError: The skill can't be written.
     """
     from gloveport.skills.skill_store import SkillStore
 

@@ -1,4 +1,4 @@
-"""What a person reads of a skill before it is approved: all that the approval is of, and what it may do now."""
+"""Renders a skill for a person's review: everything that an approval covers, and what the policy allows of it now."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def review_lines(kept: "KeptSkill", config: "Config") -> list[str]:
-    """Everything that an approval is of, escaped."""
+    """Render everything that an approval covers, escaped."""
     skill = kept.skill
     lines = [
         f"{skill.name}, version {skill.version}: {kept.state}",
@@ -43,11 +43,11 @@ def review_lines(kept: "KeptSkill", config: "Config") -> list[str]:
     told = {"SKILL.md", skill.head.metadata.get("gloveport.entry", "")}
     others = [path for path in skill.snapshot.files if path not in told]
     lines += ["", *(f"  file      {path} ({len(skill.snapshot.files[path])} bytes)" for path in sorted(others))]
-    return [printable(line) for line in lines]  # no text makes a line of its own, which could look like one of ours
+    return [printable(line) for line in lines]  # escaped line ends: no text can forge a line of ours
 
 
 def _grant_lines(kept: "KeptSkill", config: "Config") -> Iterator[str]:
-    """What it may do, each with what the policy says of it just now."""
+    """Render each right of the skill, with the policy's present decision about it."""
     from gloveport.policy.decisions.skill_grant import describe_grant, sample_actions
 
     grant = kept.skill.grant
@@ -95,7 +95,7 @@ def _mount_verdict(config: "Config", target: str) -> str:
 
 
 def _natures_of_tools(names: "tuple[str, ...]", config: "Config") -> "dict[str, tuple[bool, bool]]":
-    """What was accepted of what servers say of these tools: whether each only reads, and whether it may destroy."""
+    """Look up, in the accepted definitions of these tools, whether each only reads and whether it may destroy."""
     from gloveport.config import state_directory
     from gloveport.hub.pins import Pins, identity_of
 
@@ -109,7 +109,7 @@ def _natures_of_tools(names: "tuple[str, ...]", config: "Config") -> "dict[str, 
 
 
 def list_row(library: "SkillLibrary", name: str) -> dict[str, str]:
-    """What a list says of a skill, also of one that can't be read."""
+    """Describe a skill for the list, even one that can't be read."""
     try:
         kept = library.find(name)
     except Denied as denial:

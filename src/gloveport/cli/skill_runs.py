@@ -1,4 +1,4 @@
-"""Runs skills for a person at a terminal: once, to learn what one does, or its examples again."""
+"""Runs skills for a person at a terminal: a single run, a run to learn a grant, or a replay of examples."""
 
 import contextlib
 import json
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 def audit_facts(kept: "KeptSkill") -> "dict[str, str | int]":
-    """What the audit log says of a skill."""
+    """Describe a skill for the audit log."""
     return {"skill": kept.skill.name, "sha256": kept.skill.snapshot.sha256, "version": kept.skill.version}
 
 
 async def replay_examples(found: "Loaded", library: "SkillLibrary", chosen: "list[KeptSkill]") -> bool:
-    """Run every example of these; whether all came out as they should. Nobody is asked meanwhile."""
+    """Run every example of these skills; return whether all have the expected results. Nobody is asked meanwhile."""
     from gloveport.engine.skill_replay import find_deviation
 
     passed = True
@@ -49,7 +49,7 @@ async def replay_examples(found: "Loaded", library: "SkillLibrary", chosen: "lis
 
 
 async def run_skill(found: "Loaded", kept: "KeptSkill", arguments: "dict[str, JsonValue]") -> "Result":
-    """Run it, under its own rights, or as any program where nobody has approved it."""
+    """Run a skill: an approved one with its own grant, another one as any program."""
     async with _open_engine(found) as engine:
         return await _execute(engine, kept, arguments, {}, None, asks=True)
 
@@ -57,11 +57,11 @@ async def run_skill(found: "Loaded", kept: "KeptSkill", arguments: "dict[str, Js
 async def learn_skill(
     found: "Loaded", kept: "KeptSkill", arguments: "dict[str, JsonValue]", environment: str
 ) -> "tuple[SkillGrant, Example]":
-    """Run it in this environment, as any program, to learn what it does.
+    """Run a skill in this environment, as any program, to learn what it does.
 
     Raises:
-        typer.Exit: It has failed.
-        Denied: It did too many things.
+        typer.Exit: The skill has failed.
+        Denied: It did more things than a grant may have.
     """
     from gloveport.engine.skill_replay import example_of
     from gloveport.policy.decisions.skill_grant import MOST_USED, learn_grant
@@ -81,7 +81,7 @@ async def learn_skill(
 
 @contextlib.asynccontextmanager
 async def _open_engine(found: "Loaded") -> "AsyncIterator[Engine]":
-    """An engine for a few runs. Its programs see the workspace as those of a server do, to read."""
+    """Open an engine for a few runs. Its programs see the workspace read-only, as those of a server do."""
     from gloveport.bootstrap.app import assemble_on
     from gloveport.bootstrap.host_setup import open_host
     from gloveport.cli.backend import choose_connect, show_workspace
@@ -104,9 +104,9 @@ async def _execute(
     asks: bool = False,
     environment: str | None = None,
 ) -> "Result":
-    """One run of exactly what was read. What a rule asks about is put into the queue, or, without ``asks``, refused.
+    """Run exactly the skill that was read. Questions go to the queue, or are refused without ``asks``.
 
-    ``environment``: the one to learn it in, where that is not its own.
+    ``environment``: another environment than the skill's own, to learn it in.
     """
     import base64
 
@@ -141,10 +141,10 @@ async def _execute(
 
 
 def read_arguments(kept: "KeptSkill", given: "list[str] | None") -> "dict[str, JsonValue]":
-    """The arguments of ``--set NAME=VALUE``: JSON, or else text, and of a text always text, but where it is in quotes.
+    """Parse the arguments of ``--set NAME=VALUE``: JSON, or else text; for a text parameter JSON only if quoted.
 
     Raises:
-        typer.BadParameter: One is written otherwise.
+        typer.BadParameter: An argument has no such form.
     """
     texts = {one.name for one in kept.skill.parameters if one.type == "string"}
     arguments: dict[str, JsonValue] = {}
@@ -160,7 +160,7 @@ def read_arguments(kept: "KeptSkill", given: "list[str] | None") -> "dict[str, J
 
 
 def show_result(result: "Result") -> None:
-    """Print what a run came to; exit with 1 where it failed, 3 where it was refused."""
+    """Print the result of a run; exit with 1 if it failed, 3 if it was refused."""
     from gloveport.server.rendering.result_text import failure_text, refusals, value_text
 
     typer.echo(result.stdout.text, nl=False)

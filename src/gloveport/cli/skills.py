@@ -1,6 +1,6 @@
-"""``gloveport skills``: programs that are kept: make, read, approve, exchange them.
+"""``gloveport skills``: makes, shows, approves and exchanges skills.
 
-What is shown was written by programs, agents and strangers: nothing of it reaches the terminal unescaped.
+Programs, agents and strangers wrote the shown texts, so all of them are escaped for the terminal.
 """
 
 import contextlib
@@ -298,5 +298,5 @@ def _usable(library: "SkillLibrary") -> "Iterator[KeptSkill]":
     for name, store in library.places():
         with contextlib.suppress(Denied):
             kept = library.find(name)
-            if store.writable or kept.rights is not None:  # what a workspace brings runs when a person has named it
+            if store.writable or kept.rights is not None:  # an unapproved skill of a workspace runs only by its name
                 yield kept

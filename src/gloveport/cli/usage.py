@@ -1,6 +1,6 @@
-"""Command lines that are plain enough to be read without the library that reads all: its import takes 30 ms.
+"""Parses plain command lines without the command line's library, whose import takes 30 ms.
 
-What is plain is said in tables: options by their whole names, each with its value. All else is for that library.
+Plain are options with whole names and values, as listed in tables. The library parses all other command lines.
 """
 
 import getopt
@@ -9,22 +9,22 @@ from typing import Final, NamedTuple
 
 
 class UsageError(Exception):
-    """The command line is wrong, or something that it names."""
+    """The command line is wrong, or a file that it names."""
 
 
 class Words(NamedTuple):
-    """A command line, taken apart.
+    """A parsed command line.
 
     Attributes:
-        options: The values of each option that is there, by its long name without the dashes; none of a switch.
-        rest: What is no option.
+        options: The values of each given option, by its long name without the dashes; no values for a switch.
+        rest: The words that are no options.
     """
 
     options: Mapping[str, Sequence[str]]
     rest: Sequence[str]
 
     def last(self, name: str) -> str | None:
-        """The value of an option that counts once; None where it is not there."""
+        """Return the last value of an option; None if it is not given."""
         return self.options[name][-1] if name in self.options else None
 
 
@@ -32,13 +32,13 @@ _SHORT: Final[Mapping[str, str]] = {"-c": "code", "-l": "language"}
 
 
 def read_words(words: Sequence[str], long: Sequence[str], *, short: str = "", mixed: bool) -> Words | None:
-    """Take a command line apart; None where it is not plain.
+    """Parse a command line; None if it is not plain.
 
     Args:
-        words: Without the name of the command.
-        long: Options as ``getopt`` has them: ``code=`` takes a value.
-        short: Short forms of those of ``run``.
-        mixed: Whether options may stand behind what is none.
+        words: The words after the name of the command.
+        long: Long options in the form of ``getopt``: ``code=`` takes a value.
+        short: Short options, for ``run``.
+        mixed: Whether options may follow other words.
     """
     known = {f"--{name.removesuffix('=')}" for name in long}
     read = getopt.gnu_getopt if mixed else getopt.getopt
@@ -47,7 +47,7 @@ def read_words(words: Sequence[str], long: Sequence[str], *, short: str = "", mi
     except getopt.GetoptError:
         return None
     looked_at = words if mixed else words[: len(words) - len(rest)]
-    # getopt takes the beginning of a name for the whole.
+    # getopt accepts prefixes of names, which are not plain.
     if any(word.startswith("--") and word.partition("=")[0] not in {*known, "--"} for word in looked_at):
         return None
     options: dict[str, list[str]] = {}

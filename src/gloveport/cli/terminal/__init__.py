@@ -1,6 +1,6 @@
-"""Connects a program in a sandbox to the terminal of whoever has called us.
+"""Connects a program in a sandbox to the caller's terminal.
 
-output_filter  what may reach that terminal of what the program writes
-front          a small process that owns the terminal's settings, and stands for us in the shell's jobs
-relay          moves what is typed and what is written
+output_filter  removes from the program's output what may not reach the terminal
+front          a small process that owns the terminal's settings, and is the shell's job
+relay          relays input and output
 """

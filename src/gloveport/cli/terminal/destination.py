@@ -24,13 +24,13 @@ _BELL: Final = b"\x07"
 
 
 class Destination(Struct, eq=False, kw_only=True):
-    """Where output goes, without the secrets that we know of.
+    """One of our streams, to which scrubbed output is written.
 
     Attributes:
-        descriptor: Its number.
-        filter: What may reach it; None where it is no terminal.
-        vault: Knows the secrets.
-        is_holding: Whether some of what was written is held back, since it may go on with the rest of a secret.
+        descriptor: The stream's descriptor.
+        filter: The filter for a terminal; None for any other stream.
+        vault: Holds the secrets to scrub.
+        is_holding: Whether output is held back, since it may be the beginning of a secret.
     """
 
     descriptor: int
@@ -45,10 +45,10 @@ class Destination(Struct, eq=False, kw_only=True):
         self._own = reopen(self.descriptor, os.O_WRONLY)
 
     async def write(self, data: bytes) -> None:
-        """Write what may be written. Waits where nobody takes it. To a person nothing is held back.
+        """Scrub and write output; waits for a slow reader. For a terminal nothing is held back.
 
         Raises:
-            OSError: Nobody will.
+            OSError: The stream's reader is gone.
         """
         if not self.vault.is_empty:
             needles = self.vault.needles
@@ -60,7 +60,7 @@ class Destination(Struct, eq=False, kw_only=True):
             await self.flush()
 
     async def flush(self) -> None:
-        """Write what was held back.
+        """Write the held-back output.
 
         Raises:
             OSError: As ``write``.
@@ -70,7 +70,7 @@ class Destination(Struct, eq=False, kw_only=True):
             await self._pass(rest)
 
     async def say(self, line: str) -> None:
-        """Write a line of ours; where the program has the screen for itself, ring the bell instead.
+        """Write a line of ours; if the program uses the full screen, ring the bell instead.
 
         Raises:
             OSError: As ``write``.
@@ -81,9 +81,9 @@ class Destination(Struct, eq=False, kw_only=True):
             await self._write(_BELL if self.filter.is_full_screen else _RETURN + line.encode() + _RETURN)
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Restore the terminal's state."""
         if self.filter is not None:
-            with contextlib.suppress(OSError):  # nobody is there, or takes it
+            with contextlib.suppress(OSError):  # the terminal is gone, or accepts nothing
                 os.write(self._own, self.filter.finish())
         if self._own != self.descriptor:
             os.close(self._own)
@@ -99,9 +99,9 @@ class Destination(Struct, eq=False, kw_only=True):
 
     async def _write_some(self, data: memoryview) -> int:
         if self._own == self.descriptor:
-            with contextlib.suppress(PermissionError):  # a plain file, which never makes anybody wait
+            with contextlib.suppress(PermissionError):  # epoll refuses plain files, which never block
                 await anyio.wait_writable(self._own)
-            # What could not be opened anew would block us when it is given more than it has room for.
+            # A stream that could not be reopened may be blocking; when it is writable, it has room for PIPE_BUF bytes.
             return os.write(self._own, data[: select.PIPE_BUF])
         try:
             return os.write(self._own, data)

@@ -1,14 +1,14 @@
-"""The front process of ``gloveport exec``: stands between the shell and the engine, and is the one job the shell knows.
+"""The front process of ``gloveport exec``: the shell's job, between the shell and the engine.
 
-Whoever watches the limits of a sandbox must go on while the program is stopped by Ctrl-Z: else a program would only
-have to stop itself. And the settings of the terminal come back though the other process is killed.
+The engine enforces the sandbox's limits, so it must run on while the program is stopped by Ctrl-Z: else a program could
+escape the limits by stopping itself. And the front restores the terminal's settings even if the engine is killed.
 
-    engine → front   STARTED    the terminal is the program's from now on; answered by the same byte
-                     STOPPED    the program is stopped, and so shall we be
-                     ENDED      the terminal is the caller's again; answered by the same byte
-    front → engine   a byte     the number of each signal that has come
+    engine → front   STARTED    from now on the program uses the terminal; answered by the same byte
+                     STOPPED    the program is stopped; the front has to stop too
+                     ENDED      the caller gets the terminal back; answered by the same byte
+    front → engine   a byte     the number of each received signal
 
-When either ends, the other one sees it: the front by SIGCHLD, the engine by the end of the socket.
+Each notices the end of the other: the front by SIGCHLD, the engine by the end of the socket.
 """
 
 import contextlib
@@ -40,17 +40,17 @@ _LEAVE: Final = b"\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2
 
 
 def fork_engine(terminal: int | None) -> socket.socket:
-    """Fork. The new process returns, with its socket to the front. This one becomes the front, and exits as that does.
+    """Fork. The child returns with its socket to the front. This process becomes the front, and exits like the child.
 
     Args:
-        terminal: Descriptor of the terminal that the program will have, if it will.
+        terminal: Descriptor of the program's terminal, if it gets one.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     numbers, wake = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     numbers.setblocking(False)
     wake.setblocking(False)
-    # Before the fork, for both: what a terminal sends goes to both of them, and the front alone acts on it. No signal
-    # is ignored, or the programs that are started would ignore it too.
+    # Before the fork, for both: signals of the terminal go to both processes, and only the front acts on them. They are
+    # handled, not ignored: started programs would inherit that.
     for number in _HEARD:
         signal.signal(number, _note)
     signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
@@ -67,7 +67,7 @@ def fork_engine(terminal: int | None) -> socket.socket:
 
 
 def restore(terminal: int, settings: Settings, how: int = termios.TCSADRAIN) -> None:
-    """Give a terminal its settings back, also where it is another job's by now."""
+    """Restore a terminal's settings, even if it is another job's by now."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
     with contextlib.suppress(termios.error):
         termios.tcsetattr(terminal, how, settings)
@@ -85,7 +85,7 @@ class _Front:
         self._deadline: float | None = None
 
     def stand(self) -> int:
-        """Pass on signals until the engine has ended; tell its exit code."""
+        """Pass on signals until the engine has ended; return its exit code."""
         sources: list[socket.socket] = [self._numbers, self._channel]
         while (code := self._find_end()) is None:
             if self._deadline is not None and time.monotonic() > self._deadline:
@@ -120,7 +120,7 @@ class _Front:
                 self._deadline = time.monotonic() + _PATIENCE_SECONDS
 
     def _follow_engine(self) -> bool:
-        """Do what the engine wants; tell whether it may want more."""
+        """Obey the engine's messages; return whether more may come."""
         try:
             said = self._channel.recv(_BYTES)
         except OSError:
@@ -141,12 +141,12 @@ class _Front:
         return bool(said)
 
     def _stop(self) -> None:
-        """Be stopped, with all of our job but the engine, as by Ctrl-Z; and go on when the shell says so."""
+        """Stop, with all of our job but the engine, as by Ctrl-Z; continue when the shell says so."""
         if self._terminal is not None:
             restore(self._terminal, self._settings)
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.killpg(0, signal.SIGTSTP)
-        # Here we are stopped; where there is no shell that could let us go on, the kernel lets us go on at once.
+        # Here this process is stopped. Without a shell that could continue it, the kernel does not stop it at all.
         signal.signal(signal.SIGTSTP, _note)
         self._go_on()
 
@@ -155,21 +155,21 @@ class _Front:
             if not self._is_in_front():
                 self._go_on_behind()
                 return
-            if not self._is_raw():  # the shell may have changed some
+            if not self._is_raw():  # the shell may have changed settings
                 self._settings = termios.tcgetattr(self._terminal)
             tty.setraw(self._terminal, termios.TCSADRAIN)
         self._send_code(signal.SIGCONT)
 
     def _go_on_behind(self) -> None:
-        """Continued in the background: a program that has a terminal waits there until it is in front."""
+        """Go on in the background: a program with a terminal waits until it is in the foreground."""
         began = time.monotonic()
         signal.signal(signal.SIGTTIN, signal.SIG_DFL)
         os.killpg(0, signal.SIGTTIN)
-        if time.monotonic() - began < _MOMENT_SECONDS:  # it has lost its shell, and will never be in front again
+        if time.monotonic() - began < _MOMENT_SECONDS:  # the shell is gone, so nothing brings it to the foreground
             self._send_code(signal.SIGHUP)
 
     def _end(self) -> None:
-        """Give the terminal back, and forget what was typed: answers to a program's questions may be among it."""
+        """Give the terminal back, and discard unread input, which may hold answers to the program's questions."""
         if self._is_started and self._terminal is not None:
             restore(self._terminal, self._settings, termios.TCSAFLUSH)
         self._is_started = False
@@ -182,7 +182,7 @@ class _Front:
         assert self._terminal is not None  # noqa: S101
         try:
             return os.tcgetpgrp(self._terminal) == os.getpgrp()
-        except OSError:  # it is nobody's terminal: whoever has made it so wants it used
+        except OSError:  # the terminal controls no session; use it all the same
             return True
 
     def _send_code(self, number: int) -> None:

@@ -1,8 +1,8 @@
-"""Lets a program draw on a terminal, and do nothing else with it.
+"""Filters a program's output to a terminal, so that it can draw and do little else.
 
-A terminal obeys whoever writes to it, in more than how it looks: it writes into the clipboard, prints, moves files,
-changes what its keys send, and answers questions by typing. What draws passes; of all else a short list does. What the
-program has switched on, such as the mouse or the other screen, is switched off when it has ended, however that was.
+Escape sequences do more than drawing: they make terminals write to the clipboard, print, transfer files, change what
+keys send, and type answers to queries. Drawing passes, and a short list of other sequences. Modes that the program has
+switched on, such as the mouse or the alternate screen, are switched off after its end, however it ends.
 """
 
 import codecs
@@ -15,7 +15,7 @@ from gloveport.late_pattern import late_pattern
 
 Verdict: TypeAlias = Literal["pass", "drop", "more"]
 
-# What is text: all but escapes, the question for the answerback, and the eight-bit forms of escapes.
+# Text: everything but ESC, ENQ (the terminal would type its answerback), and the eight-bit forms of escapes.
 _TEXT: Final = late_pattern(r"[^\x1b\x05\x80-\x9f]+")
 _CONTROL: Final = late_pattern(r"\x1b\[([0-?]*)([ -/]*)([@-~])")
 _ESCAPE: Final = late_pattern(r"\x1b([ -/]*)([0-~])")
@@ -30,17 +30,17 @@ _LONGEST_STRING: Final = 8192
 _END: Final = "\x1b\\"
 _PUSH_TITLE, _POP_TITLE = "\x1b[22;0t", "\x1b[23;0t"
 
-# Designations of character sets, alignment, keypad, cursor, tabs, reset. Not ESC % and ESC blank: they change how bytes
-# are read, and what we take for a letter would be an escape.
+# Designations of character sets, alignment, keypad, cursor, tabs, reset. Not ESC % and ESC blank: they change how the
+# terminal decodes bytes, and a letter for us could be an escape for it.
 _ESCAPES: Final = late_pattern(r"[()*+./-][0-~]|#[3-8]|[78DEHMNOZc=>no|}~\\]")
 _WINDOW: Final = frozenset({14, 16, 18, 19, 22, 23})
 """Of CSI t: how large it is, and to keep and restore its title. Not to move it, nor to type its title."""
 
 _TITLES: Final = frozenset({"0", "1", "2"})
 _COLOURS: Final = frozenset(map(str, (4, 5, *range(10, 20), 104, 105, *range(110, 120))))
-_MARKS: Final = frozenset({"8", "133", "633"})  # links, and where prompts and commands begin
+_MARKS: Final = frozenset({"8", "133", "633"})  # links, and marks of prompts and commands
 _CLIPBOARD: Final = "52"
-_DEVICE: Final = late_pattern(r"\+q|[0-9;]*q|=[12]s")  # what terminfo says, sixel pictures, one screen at a time
+_DEVICE: Final = late_pattern(r"\+q|[0-9;]*q|=[12]s")  # terminfo queries, sixel pictures, synchronized updates
 _DEVICE_HEAD: Final = late_pattern(r"[0-9;]*|\+|=[12]?")
 _GRAPHICS_FROM_FILES: Final = late_pattern(r"(?:^G|,)t=[^d]")
 
@@ -55,11 +55,11 @@ _USUAL: Final = {
 }
 """Modes, private or not, and whether each is on in a terminal of which nobody has asked anything."""
 _UNDO: Final = {
-    ("=", "", "u"): "\x1b[=0u",  # what keys send
+    ("=", "", "u"): "\x1b[=0u",  # keyboard protocol
     (">", "", "m"): "\x1b[>4m",
     ("", "", "m"): "\x1b[m",  # colours
-    ("", "", "r"): "\x1b7\x1b[r\x1b8",  # the region that scrolls
-    ("", " ", "q"): "\x1b[0 q",  # the cursor's shape
+    ("", "", "r"): "\x1b7\x1b[r\x1b8",  # scrolling region
+    ("", " ", "q"): "\x1b[0 q",  # cursor shape
 }
 """What brings back what a control sequence changes, by its private mark, what stands before its end, and that."""
 _VT52: Final = 2
@@ -67,10 +67,10 @@ _VT52: Final = 2
 
 
 class OutputFilter(Struct, kw_only=True):
-    """What one program writes to one terminal.
+    """Filters one program's output to one terminal.
 
     Attributes:
-        may_copy: Whether it may write into the clipboard. It reads it never.
+        may_copy: Whether the program may write to the clipboard. It may never read it.
     """
 
     may_copy: bool = False
@@ -79,24 +79,24 @@ class OutputFilter(Struct, kw_only=True):
         default_factory=lambda: codecs.getincrementaldecoder("utf-8")(errors="replace")
     )
     _string: str = ""
-    """The letter that began the command string in which we are; empty outside of one."""
+    """The letter that began the current control string; empty outside of one."""
     _head: str = ""
     _verdict: Verdict = "more"
     _string_characters: int = 0
     _modes: dict[tuple[str, int], bool] = field(default_factory=dict)
-    """What was switched: private or not, and number → whether it is on."""
+    """The modes that were switched: (``?`` or nothing, number) → whether the mode is on."""
     _has_title: bool = False
     _key_levels: int = 0
     _others: dict[str, None] = field(default_factory=dict)
-    """What brings back what it was, of other things that were changed, in order."""
+    """Sequences that restore other changed state, in order."""
 
     @property
     def is_full_screen(self) -> bool:
-        """Whether the program draws on the other screen."""
+        """Whether the program uses the alternate screen."""
         return any(self._modes.get(("?", number), False) for number in (47, 1047, 1049))
 
     def feed(self, data: bytes) -> bytes:
-        """Take the next bytes; return what may reach the terminal of all that has come."""
+        """Take the next bytes; return what may be written to the terminal now."""
         text, self._held = self._held + self._decoder.decode(data), ""
         out: list[str] = []
         at = 0
@@ -105,9 +105,9 @@ class OutputFilter(Struct, kw_only=True):
         return "".join(out).encode()
 
     def finish(self) -> bytes:
-        """What makes the terminal as it was before. Nothing more comes of the program."""
+        """Return the sequences that restore the terminal after the program's end."""
         out = [_END] if self._string and self._verdict == "pass" else []
-        if self._key_levels:  # each screen has its own
+        if self._key_levels:  # each screen has a keyboard stack of its own
             out.append(f"\x1b[<{self._key_levels}u")
         for (private, number), on in self._modes.items():
             if on != _USUAL[private, number]:
@@ -118,7 +118,7 @@ class OutputFilter(Struct, kw_only=True):
         return "".join(out).encode()
 
     def _take(self, text: str, at: int, out: list[str]) -> int:
-        """Take one piece outside of strings; tell where the next one begins."""
+        """Process one piece outside of control strings; return where the next begins."""
         if plain := _TEXT.match(text, at):
             out.append(plain.group())
             if "\x0e" in plain.group():
@@ -126,7 +126,7 @@ class OutputFilter(Struct, kw_only=True):
             return plain.end()
         if text[at] == "\x1b":
             return self._take_escape(text, at, out)
-        return at + 1  # an escape in eight bits, or the question for the answerback
+        return at + 1  # drop an eight-bit escape, or ENQ
 
     def _take_escape(self, text: str, at: int, out: list[str]) -> int:
         if begun := _STRING.match(text, at):
@@ -143,7 +143,7 @@ class OutputFilter(Struct, kw_only=True):
                 out.append(escape.group())
                 self._note_escape(escape.group()[1:])
             return escape.end()
-        return at + 1  # no sequence: what follows is shown as text
+        return at + 1  # no known sequence: drop the ESC, and show the rest as text
 
     def _control(self, found: "re.Match[str]", out: list[str]) -> None:
         parameters, between, final = found.groups()
@@ -151,7 +151,7 @@ class OutputFilter(Struct, kw_only=True):
         if not _NUMBERS.fullmatch(parameters, len(private)):
             return
         numbers = [int(number) if number.isdecimal() else 0 for number in parameters[len(private) :].split(";")]
-        if final == "i" or (between, final) == ("*", "y"):  # prints, or tells what stands on the screen
+        if final == "i" or (between, final) == ("*", "y"):  # prints, or reports a checksum of the screen
             return
         if final == "t" and (private or between or numbers[0] not in _WINDOW):
             return
@@ -163,7 +163,7 @@ class OutputFilter(Struct, kw_only=True):
         out.append(found.group())
 
     def _note_control(self, private: str, between: str, final: str, numbers: list[int]) -> None:
-        """Remember what brings back what this changes."""
+        """Note how to restore what a control sequence changes."""
         if (private, between, final) == (">", "", "u"):
             self._key_levels += 1
         elif (private, between, final) == ("<", "", "u"):
@@ -178,7 +178,7 @@ class OutputFilter(Struct, kw_only=True):
             self._others["\x1b>"] = None
 
     def _take_string(self, text: str, at: int, out: list[str]) -> int:
-        """Take one piece of a command string; tell where the next one begins."""
+        """Process one piece of a control string; return where the next begins."""
         if plain := _STRING_TEXT.match(text, at):
             self._take_string_text(plain.group(), out)
             return plain.end()
@@ -186,7 +186,7 @@ class OutputFilter(Struct, kw_only=True):
         if character == "\x1b" and at + 1 == len(text):
             self._held = character
             return at + 1
-        if character not in "\x07\x18\x1a\x1b\x9c":  # what has no place in a string
+        if character not in "\x07\x18\x1a\x1b\x9c":  # a control character that does not belong into a string
             return at + 1
         if self._verdict == "more":
             self._decide(out, is_whole=True)
@@ -203,7 +203,7 @@ class OutputFilter(Struct, kw_only=True):
             self._pass_string(text, out)
 
     def _pass_string(self, text: str, out: list[str]) -> None:
-        """Pass on some of a string, which ends where it is too long for a title, a colour or a link."""
+        """Pass on a part of a string; end the string if it is too long for a title, a colour or a link."""
         is_bounded = self._string == "]" and not self._head.startswith(f"{_CLIPBOARD};")
         room = _LONGEST_STRING - self._string_characters
         self._string_characters += len(text)
@@ -214,8 +214,8 @@ class OutputFilter(Struct, kw_only=True):
             out.append(text)
 
     def _decide(self, out: list[str], *, is_whole: bool) -> None:
-        """Decide about the string whose head has come, as far as that is enough to know."""
-        self._verdict = self._judge(self._head[:_LONGEST_HEAD])  # however much of it comes at once
+        """Decide whether to pass the current string, if its head is long enough for that."""
+        self._verdict = self._judge(self._head[:_LONGEST_HEAD])  # independent of how the output is split into pieces
         if self._verdict == "more" and (is_whole or len(self._head) > _LONGEST_HEAD):
             is_harmless = self._string == "_" or (self._string == "]" and self._head in _COLOURS)
             self._verdict = "pass" if is_whole and is_harmless else "drop"
@@ -243,7 +243,7 @@ class OutputFilter(Struct, kw_only=True):
         number, semicolon, rest = head.partition(";")
         if not semicolon:
             return "more"
-        if number == "9":  # notes, and more: only how far something has come
+        if number == "9":  # notifications and more; only progress (9;4) passes
             return "more" if not rest else "pass" if rest[0] == "4" and rest[1:2] in {"", ";"} else "drop"
         if number == _CLIPBOARD and self.may_copy:
             _, second, content = rest.partition(";")
@@ -252,7 +252,7 @@ class OutputFilter(Struct, kw_only=True):
 
 
 def _judge_graphics(head: str) -> Verdict:
-    """Pictures that the program sends itself; not one that the terminal would read from a file."""
+    """Pass pictures whose data the program sends, but none that the terminal would read from a file."""
     if not head.startswith("G"):
         return "drop"
     keys, semicolon, _ = head.partition(";")

@@ -1,4 +1,4 @@
-"""Opens terminals and pipes that others have, too, for us alone."""
+"""Reopens shared terminals and pipes, for descriptors with flags of our own."""
 
 import contextlib
 import os
@@ -6,9 +6,9 @@ import stat
 
 
 def reopen(descriptor: int, how: int) -> int:
-    """A descriptor of our own for the same terminal or pipe, which does not block; else the very same.
+    """Open a non-blocking descriptor for the same terminal or pipe; return the given one if that fails.
 
-    To make theirs so would make it so for everybody who has it.
+    O_NONBLOCK on the given one would affect everybody who shares it.
     """
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISFIFO(mode) or os.isatty(descriptor):

@@ -1,4 +1,4 @@
-"""Moves what a person types to a program in a sandbox, and what it writes to them, as fast as either takes it."""
+"""Relays a person's input to a program in a sandbox, and the program's output to the person, with back pressure."""
 
 import contextlib
 import fcntl
@@ -32,7 +32,7 @@ _SIZE: Final = struct.Struct("HHHH")
 
 
 def terminal_size(terminal: int) -> tuple[int, int]:
-    """Rows and columns; those of a usual one where it does not know."""
+    """Return rows and columns; the usual ones if the terminal has no size."""
     rows, columns, _, _ = _SIZE.unpack(fcntl.ioctl(terminal, termios.TIOCGWINSZ, bytes(_SIZE.size)))
     return rows or 24, columns or 80
 
@@ -41,11 +41,11 @@ class Relay(Struct, eq=False, kw_only=True):
     """An ``Attachment`` of ``workspace_service.command_types``: our own streams, for one program.
 
     Attributes:
-        tasks: Where it works; cancelled when we are told to end.
-        front: The socket to the process that stands for us.
-        outputs: Where standard output and standard error go. Where there is a terminal, all goes to the first.
-        terminal: Descriptor of the terminal that the program has one for; None without.
-        signals: Those that were sent to us, in order.
+        tasks: Runs the relay's tasks; cancelled by a signal to end.
+        front: The socket to the front process.
+        outputs: Destinations of standard output and standard error; with a terminal, the first gets all.
+        terminal: Descriptor of our terminal, if the program has a terminal; else None.
+        signals: The signals that were sent to us, in order.
     """
 
     tasks: TaskGroup
@@ -75,7 +75,7 @@ class Relay(Struct, eq=False, kw_only=True):
         self._console = console
         if self.terminal is None:
             self._goes_on.set()
-        else:  # not before it is raw, or it would change what the program writes
+        else:  # only after the terminal is raw, or it would change the program's output
             console.resize(*terminal_size(self.terminal))
             self._send_word(STARTED)
         streams = [console.output] if console.is_terminal else [console.output, console.errors]
@@ -87,34 +87,34 @@ class Relay(Struct, eq=False, kw_only=True):
             self.tasks.start_soon(self._watch_stops, console.stops)
 
     async def finish(self) -> None:
-        """See ``Attachment``. Waits for whoever reads the output, as long as they take, and while we are stopped."""
+        """See ``Attachment``. Waits for slow readers of the output without a limit, and while we are stopped."""
         self._has_ended = True
         for wait in self._waits:
             wait.cancel()
         await self._pumped.wait()
 
     def say(self, line: str) -> None:
-        """Show the person a line of ours, while the program runs."""
+        """Print a line of ours while the program runs."""
         self.tasks.start_soon(self._write_line, line)
 
     async def _write_line(self, line: str) -> None:
-        with contextlib.suppress(OSError):  # nobody reads it
+        with contextlib.suppress(OSError):  # the reader is gone
             await self.outputs[-1].say(line)
 
     async def release(self) -> None:
-        """Have the terminal given back; what is written from now on is ours."""
+        """Have the front give the terminal back; from now on only we write to it."""
         for output in self.outputs:
             output.close()
         if self._console is not None and self.terminal is not None and not self._is_alone:
             self._send_word(ENDED)
             with anyio.move_on_after(_RELEASE_SECONDS, shield=True):
                 await self._released.wait()
-        if self.terminal is not None and self._is_alone:  # nobody else does it any more
+        if self.terminal is not None and self._is_alone:  # the front is dead and can't restore it
             restore(self.terminal, self._settings)
         self._hearing.cancel()
 
     async def follow_front(self) -> None:
-        """Do what the front says, until ``release``: also when all else was cancelled."""
+        """Obey the front's messages until ``release``, even after all else was cancelled."""
         with self._hearing:
             while not self._is_alone:
                 await anyio.wait_readable(self.front)
@@ -162,23 +162,23 @@ class Relay(Struct, eq=False, kw_only=True):
             self.front.send(word)
 
     async def _watch_stops(self, stops: FileIO) -> None:
-        """Be stopped when the program is."""
+        """Have the front stop when the program is stopped."""
         while not self._has_ended:
             with contextlib.suppress(anyio.ClosedResourceError):
                 await anyio.wait_readable(stops)
-            if stops.closed or not stops.read(_BYTES):  # all of the sandbox is gone, or it is no more to be stopped
+            if stops.closed or not stops.read(_BYTES):  # the sandbox is gone, or its program has ended
                 return
-            if self.terminal is not None:  # which is another's meanwhile
+            if self.terminal is not None:  # meanwhile another job uses it
                 self._goes_on = anyio.Event()
             self._send_word(STOPPED)
 
     async def _type(self, console: Console) -> None:
-        """Move our input to the program, until either ends."""
+        """Relay our input to the program until either ends."""
         own = reopen(0, os.O_RDONLY)
         try:
             while data := await self._read_input(own):
                 await console.write(data)
-        except OSError:  # it reads nothing more, or our terminal is gone
+        except OSError:  # the program reads no more, or our terminal is gone
             pass
         finally:
             console.close_input()
@@ -188,7 +188,7 @@ class Relay(Struct, eq=False, kw_only=True):
     async def _read_input(self, own: int) -> bytes:
         while True:
             await self._goes_on.wait()
-            with contextlib.suppress(PermissionError):  # a plain file: it never makes anybody wait
+            with contextlib.suppress(PermissionError):  # epoll refuses plain files, which never block
                 await anyio.wait_readable(own)
             if self._goes_on.is_set():
                 with contextlib.suppress(BlockingIOError):
@@ -199,7 +199,7 @@ class Relay(Struct, eq=False, kw_only=True):
             while data := await self._read_output(stream, output):
                 await output.write(data)
             await output.flush()
-        except OSError:  # nobody takes what it writes: it is to know
+        except OSError:  # the output's reader is gone, and the program has to notice
             if self.terminal is None:
                 close(stream)
         finally:
@@ -208,12 +208,12 @@ class Relay(Struct, eq=False, kw_only=True):
                 self._pumped.set()
 
     async def _read_output(self, stream: FileIO, output: "Destination") -> bytes:
-        """The next bytes; none when no more come. What a dead program has left behind is there at once."""
+        """Read the next bytes; empty at the end. Output that a dead program has left is readable at once."""
         while True:
             await self._goes_on.wait()
             try:
                 data = stream.read(_BYTES)
-            except OSError:  # of a terminal that nobody has open
+            except OSError:  # EIO: nobody has the other end of the terminal open
                 return b""
             if data is not None:
                 return data
