@@ -18,7 +18,25 @@ def lock(kind, files=10, each=30):
         for place in range(each):
             fcntl.fcntl(file, kind, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 2 * place, 1, 0))
 """
-KINDS = {"POSIX": "lock(fcntl.F_SETLK)", "open file": "lock(37)", "in a child": "os.fork() or lock(37)"}
+LONG_PATH = """
+while True:
+    try: os.readlink(f"/proc/self/fd/{os.open('.', os.O_RDONLY)}")
+    except OSError: break
+    os.mkdir("d" * 250)
+    os.chdir("d" * 250)
+lock(fcntl.F_SETLK)
+"""
+PIPES = """
+os.open = lambda *_: os.pipe()[1]
+lock(fcntl.F_SETLK)
+"""
+KINDS = {
+    "POSIX": "lock(fcntl.F_SETLK)",
+    "open file": "lock(37)",
+    "in a child": "os.fork() or lock(37)",
+    "long path": LONG_PATH,
+    "in pipes": PIPES,
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -14,7 +14,7 @@ import errno
 import itertools
 import os
 import select
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from io import FileIO
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -34,19 +34,25 @@ _CHUNK_BYTES = 1 << 16
 
 
 class HeldObject(NamedTuple):
-    """What descriptors hold: how the kernel says what such a descriptor leads to, the line it writes for each, and
-    whether many stay while their descriptor is in flight.
+    """What descriptors hold.
+
+    Attributes:
+        target: How that begins to which the link of such a descriptor leads.
+        line: What the kernel writes for each in its ``fdinfo``.
+        stays_in_flight: Whether many stay while their descriptor is in flight.
     """
 
-    is_held_by: Callable[[str], bool]
+    target: str
     line: bytes
     stays_in_flight: bool
 
 
-LOCKS: Final = HeldObject(lambda target: target.startswith("/"), b"lock:", stays_in_flight=False)
-"""Of those that belong to a process none stays, and of ``flock`` a file has one. The filter refuses others."""
+LOCKS: Final = HeldObject("", b"lock:", stays_in_flight=False)
+"""Anything can be locked, a pipe as well. Of the locks of a process none stays in flight, and ``flock`` makes one for
+a file. The filter refuses others.
+"""
 
-WATCHES: Final = HeldObject(lambda target: target == "anon_inode:[eventpoll]", b"tfd:", stays_in_flight=True)
+WATCHES: Final = HeldObject("anon_inode:[eventpoll]", b"tfd:", stays_in_flight=True)
 
 
 def has_many_locks(roots: Collection[int]) -> bool:
@@ -109,10 +115,10 @@ def _look(pids: Iterable[int], most: int, kind: HeldObject) -> _Finding:
         try:
             for link in Path(f"/proc/{thread}/fd").iterdir():
                 with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                    target, information = str(link.readlink()), link.parents[1] / "fdinfo" / link.name
-                    if kind.is_held_by(target):
+                    target, information = _read_target(link), link.parents[1] / "fdinfo" / link.name
+                    if target.startswith(kind.target):
                         held += _count_lines(information, most, kind.line)
-                    elif target.startswith("socket:") and kind.stays_in_flight and _has_in_flight(information):
+                    if target.startswith("socket:") and kind.stays_in_flight and _has_in_flight(information):
                         finding = _Finding.IN_FLIGHT
                 looked_at += 1
                 if held > most or looked_at > _MOST_DESCRIPTORS:
@@ -133,6 +139,15 @@ def _iterate_tables(pids: Iterable[int]) -> Iterator[int]:
             if not any(share_descriptors(thread, other) for other in tables):
                 tables.append(thread)
                 yield thread
+
+
+def _read_target(link: Path) -> str:
+    try:
+        return str(link.readlink())
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        return "/"  # the kernel tells no path of more than a page
 
 
 def _count_lines(path: Path, most: int, kind: bytes) -> int:
