@@ -3,7 +3,7 @@
 client_files      where each client keeps its servers
 file_reader       a file, and the entries in it
 variables         texts with ``${...}`` in them
-secrets           what is certainly harmless, and what may be a secret
+secrets           which values are certainly harmless, and which may be secrets
 loader_variables  variables that choose which code runs
 review            a command line for a person to review
 drafts            one entry as a table of ours, while it is being made
@@ -13,5 +13,5 @@ entries           one entry, all of it
 import_plan       what would change here
 apply             the configuration file that an import changes
 
-What is read may have been written by anybody: one entry never spoils another, and no text of it is shown raw.
+The files may come from anybody: one entry never affects another, and no text of theirs is shown unescaped.
 """

@@ -1,4 +1,4 @@
-"""Applies an import to the configuration file: what is in it now, and what it becomes."""
+"""Applies an import to the configuration file: reads its present content, and writes the new one."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -17,10 +17,10 @@ SECRETS = "secrets"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
-    """The operator's own file, or the one that was named.
+    """The file to change: the operator's own, or the one that was named.
 
     Attributes:
-        content: None where there is none yet.
+        content: None where the file does not exist yet.
     """
 
     file: Path
@@ -30,19 +30,19 @@ class Target:
 
 
 def target(given: Path | None, *, cwd: Path, home: Path, environ: Mapping[str, str]) -> Target:
-    """Find the file that an import changes, and read it. It is never a project's.
+    """Find the file that an import changes, and read it. It is never a project's file.
 
     Args:
         given: As for ``load``.
         cwd: As for ``load``.
         home: The user's home directory.
-        environ: As for ``load``; also what references in clients' files lead to.
+        environ: As for ``load``; it also resolves references in clients' files.
 
     Raises:
-        ConfigError: It can't be relied on, or has faults.
+        ConfigError: It can't be trusted, or has faults.
     """
     found = sources(given, cwd=cwd, environ=environ).operator
-    file = Path(os.path.normpath(cwd / found))  # references to files beside it are written without ..
+    file = Path(os.path.normpath(cwd / found))  # so that references to files beside it have no ..
     content, text = read_text_of(file)
     if content is not None:
         load(file, cwd=cwd, environ=environ)
@@ -57,10 +57,10 @@ def target(given: Path | None, *, cwd: Path, home: Path, environ: Mapping[str, s
 
 
 def apply(target: Target, steps: Sequence[Step], *, environ: Mapping[str, str]) -> Written | None:
-    """Write what a plan says; None where there is nothing to write.
+    """Carry out a plan; None where there is nothing to write.
 
     Raises:
-        ConfigError: It can't be written, or would be no valid configuration. Nothing has changed then.
+        ConfigError: The file can't be written, or would be no valid configuration. Nothing has changed then.
     """
     edits: dict[str, ServerEdit] = {}
     values: dict[Path, str] = {}

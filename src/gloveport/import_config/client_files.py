@@ -16,19 +16,19 @@ class ClientFile(Value):
     """A file that may hold servers."""
 
     client: str
-    """Whose it is; ``file`` for one that was named."""
+    """The client; ``file`` for a file that was named."""
     path: Path
     workspace: Path | None = None
     """The project it belongs to."""
 
 
 def user_places(client: Client, *, home: Path, environ: Mapping[str, str]) -> list[ClientFile]:
-    """List the files of a user, the one that a client prefers first.
+    """List a client's files of a user, the preferred one first.
 
     Args:
-        client: Whose.
+        client: The client.
         home: The user's home directory.
-        environ: Where variables are looked up by which clients are told of another directory.
+        environ: May have variables that give clients another directory.
     """
     config = _directory(environ, "XDG_CONFIG_HOME", home / ".config")
     paths: dict[Client, list[Path]] = {
@@ -45,7 +45,7 @@ def user_places(client: Client, *, home: Path, environ: Mapping[str, str]) -> li
 
 
 def project_places(client: Client, *, cwd: Path) -> list[ClientFile]:
-    """List the files of the project in a directory. They may come with somebody else's checkout."""
+    """List the files of the project in a directory. They may come with a foreign checkout."""
     paths: dict[Client, list[str]] = {
         "claude-code": [".mcp.json"],
         "cursor": [".cursor/mcp.json"],
@@ -58,7 +58,7 @@ def project_places(client: Client, *, cwd: Path) -> list[ClientFile]:
 
 
 def named_place(path: Path) -> ClientFile:
-    """Make the file that a person has named. The directories that clients make in a project are not the project."""
+    """Make the ``ClientFile`` of a named path. Its project is the directory above a client's, such as ``.vscode``."""
     directory = path.parent
     inner = {".cursor", ".vscode", ".codex", ".gemini", ".opencode"}
     workspace = directory.parent if directory.name in inner else directory

@@ -1,4 +1,4 @@
-"""A draft: one entry as a table of ours, while it is being made."""
+"""A draft: one entry while it is being converted to a table of ours."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,13 +14,13 @@ FindFault: TypeAlias = Callable[[str], str | None]
 
 @dataclass(kw_only=True)
 class ServerDraft:
-    """A server's table, the secrets that belong to it, and what a person has to know of it.
+    """A server's table, its secrets, and notes on it for a person.
 
     Attributes:
         directory: Where its secrets are to be kept.
-        table: As ``[servers.NAME]`` would hold it: says where secrets are, never what they are.
-        secrets: By the name of the file. No text for people may hold one.
-        notes: In words, free of secrets. Texts of the entry in them are not made printable yet.
+        table: The future ``[servers.NAME]``: it has the places of secrets, never their values.
+        secrets: Values by the name of their file. No text for people may hold one.
+        notes: Text without secrets. Parts from the entry are not escaped yet.
     """
 
     directory: Path
@@ -29,7 +29,7 @@ class ServerDraft:
     notes: list[str] = field(default_factory=list)
 
     def note(self, text: str) -> None:
-        """Say something once."""
+        """Add a note, unless it is there already."""
         if text not in self.notes:
             self.notes.append(text)
 
@@ -40,17 +40,17 @@ class ServerDraft:
     def secret(
         self, label: str, file_name: str, text: str, surroundings: Surroundings, find_fault: FindFault = find_fault
     ) -> str:
-        """Give the place of what a text says or refers to. What it says itself is kept in a file of its own.
+        """Give the place of the secret in a text, or that it refers to. A literal secret is kept in a file of its own.
 
         Args:
-            label: What it is, for people.
+            label: A name of the secret for people.
             file_name: Name of that file.
-            text: As the client has it.
-            surroundings: What its references lead to.
+            text: The client's text.
+            surroundings: Resolves its references.
             find_fault: Says why a value can't be used.
 
         Raises:
-            ConfigError: One leads nowhere.
+            ConfigError: A reference leads nowhere.
         """
         path = self.directory / file_name
         match surroundings.pieces(text):

@@ -28,14 +28,14 @@ _KNOWN: Final = frozenset(
 _NEVER_SPOKEN: Final = frozenset({"ws", "websocket", "wss"})
 _LOCAL: Final = frozenset({"stdio", "local"})
 _MS: Final = 1000
-_FOREVER: Final = 10**9  # a file may name a number that no float holds
+_FOREVER: Final = 10**9  # a file may have a number too large for a float
 
 
 def name_of(entry: ClientEntry) -> str:
-    """Give the name that an entry has here: what no name may hold becomes a hyphen.
+    """Give our name of an entry: characters that are not allowed become hyphens.
 
     Raises:
-        ConfigError: Nothing is left of it.
+        ConfigError: Nothing is left of the name.
     """
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", entry.name).lstrip("._-")[:64].rstrip("-")
     if not name:
@@ -44,16 +44,16 @@ def name_of(entry: ClientEntry) -> str:
 
 
 def draft_of(entry: ClientEntry, *, home: Path, environ: Mapping[str, str], secrets: Path) -> ServerDraft:
-    """Make a server of ours of an entry.
+    """Convert an entry to a server of ours.
 
     Args:
-        entry: As the client has it.
+        entry: The client's entry.
         home: The user's home directory.
-        environ: What its references to variables lead to.
+        environ: Resolves its references to variables.
         secrets: The directory of all secrets.
 
     Raises:
-        ConfigError: It can't be taken over, which the message explains. It may quote the entry, but no secret.
+        ConfigError: It can't be imported; the message says why. It may quote the entry, but no secret.
     """
     table = entry.table
     require_plain([entry.directory, table])
@@ -123,7 +123,9 @@ def _fill_rest(draft: ServerDraft, table: Table) -> None:
 
 
 def _rules(table: Table) -> list[Table]:
-    """What a client enables and disables. Of what it enables, what only reads is allowed and the rest asked about."""
+    """Rules for the tools that a client enables and disables. Enabled tools that only read are allowed, others asked
+    about.
+    """
     on, off = _tools(table, _ON), _tools(table, _OFF)
     rules: list[Table] = []
     if off:
@@ -138,7 +140,7 @@ def _rules(table: Table) -> list[Table]:
 
 
 def _tools(table: Table, keys: tuple[str, ...]) -> list[str] | None:
-    """The names in a list of tools; None where there is none. One that would mean more here than there is refused."""
+    """The names in a list of tools; None where there is no list. A name that is a wider pattern here is refused."""
     key = next((key for key in keys if table.get(key) is not None), None)
     if key is None:
         return None
@@ -149,7 +151,7 @@ def _tools(table: Table, keys: tuple[str, ...]) -> list[str] | None:
 
 
 def _seconds(table: Table, seconds: str, other: str) -> float | None:
-    """A time. What is named in seconds is in seconds; ``timeout`` is in milliseconds to all clients but a few."""
+    """A time in seconds. Keys named after seconds are in seconds; ``timeout`` is in milliseconds for most clients."""
     match table.get(seconds), table.get(other):
         case (int() | float() as value, _) if not isinstance(value, bool) and value > 0:
             return float(min(value, _FOREVER))

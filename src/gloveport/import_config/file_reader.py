@@ -1,4 +1,4 @@
-"""Reads a client's file and the entries in it: once, whole, and never more than a bound of it."""
+"""Reads a client's file and its entries: once, whole, and up to a size limit."""
 
 import json
 import re
@@ -19,13 +19,13 @@ MAX_BYTES: Final = 16 << 20
 """Claude Code keeps more than servers in its file."""
 
 MAX_LENIENT_BYTES: Final = 1 << 17
-"""Of a file that is neither JSON nor JSON with comments: the reader of the rest of JSON5 is slow."""
+"""The limit for a file that is neither JSON nor JSON with comments: the JSON5 reader is slow."""
 
 MAX_ENTRIES: Final = 500
 
 _WRAPPERS = ("mcpServers", "servers", "mcp_servers", "context_servers", "mcp")
 _WAYS = frozenset({"command", "url", "serverUrl", "httpUrl"})
-# What does not end reaches to the end of the file, or a search for each such beginning would take forever.
+# A string without an end extends to the end of the file, or the search would restart at each such beginning.
 _TEXT = r'("(?:[^"\\]|\\.)*(?:"|\Z))'
 _SKIPPED = re.compile(_TEXT + r"|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -36,7 +36,7 @@ class ClientEntry(Struct, frozen=True, kw_only=True):
     """A server as a client has written it.
 
     Attributes:
-        directory: The project in which the client would start it, where the file says so.
+        directory: The project in which the client would start it, if the file says so.
     """
 
     name: str
@@ -49,7 +49,7 @@ def read_entries(place: ClientFile) -> list[ClientEntry] | None:
     """Read the servers in a file, those of a user before those of single projects; None where there is no such file.
 
     Raises:
-        ConfigError: The file can't be relied on, is too large, or has no shape that is known.
+        ConfigError: The file can't be trusted, is too large, or has an unknown shape.
     """
     try:
         content = _content(place.path)
@@ -73,10 +73,10 @@ def read_entries(place: ClientFile) -> list[ClientEntry] | None:
 
 
 def require_plain(table: object) -> None:
-    """Refuse an entry over which whoever looks at it would stumble.
+    """Refuse an entry that its readers could not handle.
 
     Raises:
-        ConfigError: It is nested too deep, or holds half of a character.
+        ConfigError: It is nested too deep, or has a lone surrogate.
     """
     for key, value in walk(table):
         if len(key) > MAX_DEPTH:
@@ -103,7 +103,7 @@ def _content(path: Path) -> bytes:
 
 
 def _parse(path: Path, content: bytes) -> object:
-    """Whatever the file says. The errors quote nothing of it: there are secrets in it."""
+    """Parse a file's content. Errors quote nothing of it: it has secrets."""
     kind = "TOML" if path.suffix == ".toml" else "JSON"
     try:
         text = content.decode("utf-8-sig")
@@ -115,7 +115,7 @@ def _parse(path: Path, content: bytes) -> object:
 
 
 def _json(text: str) -> object:
-    """JSON, JSON with comments and trailing commas, or any JSON5: the quick readers first."""
+    """Parse JSON, JSON with comments and trailing commas, or any JSON5: the fast parsers first."""
     try:
         return json.loads(text)
     except ValueError:
@@ -129,11 +129,11 @@ def _json(text: str) -> object:
 
 
 def _servers(data: Table) -> Table:
-    """The table of servers, under whichever name clients give it; a plugin's file has none around it."""
+    """The table of servers, under any client's name for it; a plugin's file is that table itself."""
     for wrapper in _WRAPPERS:
         inner = data.get(wrapper)
         if isinstance(inner, dict):
-            # In the settings of VS Code it is `mcp.servers`. A server may be called so as well.
+            # In VS Code's settings it is `mcp.servers`. A server may also be named `servers`.
             deeper = inner.get("servers") if wrapper == "mcp" else None
             return deeper if isinstance(deeper, dict) and not _is_server(deeper) else inner
     return {name: table for name, table in data.items() if isinstance(table, dict) and _is_server(table)}

@@ -1,4 +1,4 @@
-"""Plans an import: what would be added, changed and left out here."""
+"""Plans an import: which servers would be added, changed and skipped."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -23,16 +23,16 @@ _WAYS = {
 
 
 class Step(Struct, frozen=True, kw_only=True):
-    """What becomes of one entry.
+    """The plan for one entry.
 
     Attributes:
-        entry: As the client has it.
-        name: Its name here; as it is there, where it can't have one here.
+        entry: The client's entry.
+        name: Our name of it, or the client's if it can't have one here.
         outcome: What would happen.
         reason: Why it is skipped, and perhaps what to do.
-        draft: What it says in our terms; None for what is skipped.
+        draft: The entry in our terms; None for a skipped one.
         keys: The keys of the present table that would be set.
-        removed: Those that would go.
+        removed: The keys that would be removed.
     """
 
     entry: ClientEntry
@@ -45,13 +45,13 @@ class Step(Struct, frozen=True, kw_only=True):
 
 
 class Here(Struct, frozen=True, kw_only=True):
-    """What the configuration here has already.
+    """The present configuration here.
 
     Attributes:
-        servers: The tables of the present file.
+        servers: The tables of servers in the present file.
         secrets: The directory of all secrets.
         home: The user's home directory.
-        environ: What references to variables lead to.
+        environ: Resolves references to variables.
     """
 
     servers: Mapping[str, Table]
@@ -61,12 +61,12 @@ class Here(Struct, frozen=True, kw_only=True):
 
 
 def plan(entries: Iterable[ClientEntry], here: Here, *, only: Sequence[str] = ()) -> list[Step]:
-    """Compare entries with what is here. The first that has a name keeps it.
+    """Compare entries with the present configuration. Of several with one name, the first keeps it.
 
     Args:
-        entries: What clients have.
-        here: What is here.
-        only: Names, as they are there or here; empty for all.
+        entries: The clients' entries.
+        here: The present configuration.
+        only: Names to import, in the clients' spelling or ours; empty for all.
     """
     steps: list[Step] = []
     taken: dict[str, Step] = {}
@@ -116,7 +116,7 @@ def _is_new(path: Path, value: str) -> bool:
 
 
 def _second(step: Step, first: Step) -> Step:
-    assert step.draft is not None  # noqa: S101 - or it would be no second
+    assert step.draft is not None  # noqa: S101 - entries without a draft are not passed here
     assert first.draft is not None  # noqa: S101 - as above
     alike = (step.draft.table, step.draft.secrets) == (first.draft.table, first.draft.secrets)
     where = printable(str(first.entry.place.path))

@@ -1,6 +1,6 @@
 """Tells which environment variables choose the code that runs, such as ``LD_PRELOAD``.
 
-They are never treated as secrets: a hostile file would have what it loads hidden.
+They are never treated as secrets: else a hostile file could hide the code that it loads.
 """
 
 import re
@@ -18,9 +18,9 @@ _LOADING = re.compile(
 )
 _SECRETS = re.compile(
     r"\w+_(?:TOKEN|AUTHTOKEN|PASSWORD|PASS|SECRET|PAT|KEY|AUTH)", re.IGNORECASE
-)  # what a service calls its own, such as PYTHONANYWHERE_TOKEN
+)  # names of a service's own, such as PYTHONANYWHERE_TOKEN
 
 
 def loads_code(name: str) -> bool:
-    """Tell whether a variable can make a program run other code, or send what it says to another place."""
+    """Tell whether a variable can make a program run other code, or send its data to another place."""
     return _LOADING.fullmatch(name) is not None and _SECRETS.fullmatch(name) is None

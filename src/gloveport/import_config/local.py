@@ -25,16 +25,16 @@ _LINE = re.compile(
     r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_]{0,127})\s*=\s*"
     r"(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)'|(?P<plain>[^\s#\"'][^#]*?|))\s*(?:#.*)?"
 )
-"""A line of a file of variables."""
+"""A line of an env file."""
 _OURSELVES = re.compile(r"gloveport(?:\.cli(?:\.main)?|\[[^\]]*\])?(?:[@=<>~!].*)?")
 _LAUNCHERS = re.compile(r"(?:uvx|uv|pipx|pip-run|python[0-9.]*|py|env|sh|bash|cmd)(?:\.exe)?")
 
 
 def command_of(table: Table, surroundings: Surroundings) -> list[str]:
-    """Give the command line that an entry says in any of the ways that clients know; empty where it names none.
+    """Give the command line of an entry, in any client's form; empty where it has none.
 
     Raises:
-        ConfigError: It has a shape that no client knows, or a reference in it leads nowhere.
+        ConfigError: It has a form that no client knows, or a reference in it leads nowhere.
     """
     line = _line(table)
     if not line:
@@ -46,10 +46,10 @@ def command_of(table: Table, surroundings: Surroundings) -> list[str]:
 
 
 def _line(table: Table) -> list[object]:
-    """Program and arguments as they are written; nothing where no command is."""
+    """Program and arguments as written; empty where there is no command."""
     command, arguments = table.get("command"), table.get("args")
     match command:
-        case {"path": program, "args": inner} | {"command": program, "args": inner}:  # as Zed has it
+        case {"path": program, "args": inner} | {"command": program, "args": inner}:  # Zed's form
             command, arguments = program, inner
         case _:
             pass
@@ -62,10 +62,10 @@ def _line(table: Table) -> list[object]:
 
 def is_ourselves(command: list[str]) -> bool:
     """Tell whether a command starts Gloveport: it would call itself."""
-    program = os.path.basename(command[0])  # noqa: PTH119 - no path of this host
+    program = os.path.basename(command[0])  # noqa: PTH119 - not necessarily a path of this host
     words = [os.path.basename(word) for word in _words(command[1:])]  # noqa: PTH119
     if any(_OURSELVES.fullmatch(word) and "serve" in words[at:] for at, word in enumerate(words)):
-        return True  # whatever launches it
+        return True  # under any launcher
     if _OURSELVES.fullmatch(program.removesuffix(".exe")):
         return True
     return _LAUNCHERS.fullmatch(program) is not None and any(map(_OURSELVES.fullmatch, words))
@@ -75,7 +75,7 @@ def fill_local(draft: ServerDraft, table: Table, command: list[str], surrounding
     """Write an entry that names a command into its draft.
 
     Raises:
-        ConfigError: It can't be taken over, which the message explains.
+        ConfigError: It can't be imported; the message says why.
     """
     draft.table["command"] = command
     for part in _line(table):
@@ -93,13 +93,13 @@ def fill_local(draft: ServerDraft, table: Table, command: list[str], surrounding
             raise ConfigError("its cwd is relative to a directory that is not known here")
         draft.table["directory"] = os.path.normpath(os.path.join(surroundings.workspace or "/", path))  # noqa: PTH118
     _fill_environment(draft, table, surroundings)
-    for name in draft.secrets:  # a script may run what a variable holds
+    for name in draft.secrets:  # a script may run the value of a variable
         if any(argument != name and re.search(rf"\b{name}\b", argument) for argument in command):
             draft.note(f"its command line uses {name}, whose value is not shown: look at it in the file it comes from")
 
 
 def _refuse_borrowed_secrets(what: str, text: str, surroundings: Surroundings) -> None:
-    """A secret that is in the environment alone is not written into the configuration."""
+    """Refuse to write a secret of the environment into the configuration."""
     for name, value in surroundings.variables(text).items():
         if name not in GIVEN and not is_harmless(name, value):
             raise ConfigError(
@@ -117,7 +117,7 @@ def _fill_environment(draft: ServerDraft, table: Table, surroundings: Surroundin
             continue
         if name in surroundings.environ:
             sorter.add(_variable(name), f"${{{name}}}")
-        else:  # a server starts without it there, and has to start here
+        else:  # the client starts the server without it, so we must, too
             draft.note(f'{name} is not set here and left out; if it needs it: secret_env.{name} = "env:{name}"')
     if sorter.plain:
         draft.table["env"] = sorter.plain
@@ -142,7 +142,7 @@ def _own_variables(table: Table) -> dict[str, str]:
 
 
 class _VariableSorter(Struct, frozen=True):
-    """Tells which variables of a server stand in the configuration, and which are secrets."""
+    """Sorts a server's variables into those shown in the configuration, and secrets."""
 
     draft: ServerDraft
     surroundings: Surroundings
@@ -157,7 +157,7 @@ class _VariableSorter(Struct, frozen=True):
         try:
             value = self.surroundings.resolve(text)
             harmless = is_harmless(name, value) and all(is_harmless(key, found) for key, found in borrowed.items())
-        except ConfigError:  # if it can be had at all, then as a secret
+        except ConfigError:  # then, if it exists at all, as a secret
             value, harmless = "", False
         if harmless or (borrowed and borrowed.keys() <= GIVEN):
             self.plain[name] = value
@@ -171,7 +171,7 @@ class _VariableSorter(Struct, frozen=True):
             self.secret[name] = self.draft.variable(name, text, self.surroundings)
 
     def _add_shown(self, name: str, text: str) -> None:
-        """A variable that loads code: a file's own text stands where it is shown, never among the secrets."""
+        """Add a variable that loads code: a literal value is shown, and never put among the secrets."""
         self.draft.note(f"{name} can make it run other code, or send elsewhere what it sends: look at the value")
         match self.surroundings.pieces(text):
             case (VariableReference(name=owners, default=None),) if owners not in GIVEN:
@@ -182,7 +182,7 @@ class _VariableSorter(Struct, frozen=True):
 
 
 def _of_file(draft: ServerDraft, table: Table, surroundings: Surroundings) -> dict[str, str]:
-    """The variables in the file that an entry names for them; what can't be read is left out with a note."""
+    """The variables in an entry's env file; lines that can't be read are left out, with a note."""
     named = table.get("envFile") or table.get("env_file")
     if not named:
         return {}
@@ -201,7 +201,7 @@ def _of_file(draft: ServerDraft, table: Table, surroundings: Surroundings) -> di
 
 
 def _passed_on(table: Table) -> list[str]:
-    """The names of the variables that Codex hands on from its own environment."""
+    """The names of the variables that Codex passes on from its own environment."""
     names = table.get("env_vars") or []
     if not isinstance(names, list):
         raise ConfigError("its env_vars are no list")
@@ -215,7 +215,7 @@ def _variable(name: str) -> str:
 
 
 def _as_text(value: object, what: str) -> str:
-    """Text as it is, numbers and switches as JSON writes them."""
+    """Text unchanged, numbers and booleans in JSON's spelling."""
     match value:
         case str() if "\0" not in value:
             return value
@@ -228,11 +228,11 @@ def _as_text(value: object, what: str) -> str:
 
 
 def _words(arguments: list[str]) -> list[str]:
-    """The arguments, and the words of what a shell would be given."""
+    """The arguments, and the words of scripts for a shell among them."""
     words = list(arguments)
     for argument in arguments:
         try:
             words += shlex.split(argument)
-        except ValueError:  # a quotation that does not end
+        except ValueError:  # an unclosed quotation
             words += argument.split()
     return words

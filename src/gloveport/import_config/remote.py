@@ -23,7 +23,7 @@ _TRANSPORTS: Final = {"sse": "sse", "http": "http", "streamable-http": "http", "
 
 
 def address_of(table: Table) -> str:
-    """Give the address that an entry names, under whichever name clients have for it; empty where it names none.
+    """Give the address of an entry, under any client's key for it; empty where it has none.
 
     Raises:
         ConfigError: It is no text.
@@ -38,7 +38,7 @@ def fill_remote(draft: ServerDraft, table: Table, address: str, surroundings: Su
     """Write an entry that names an address into its draft.
 
     Raises:
-        ConfigError: It can't be taken over, which the message explains.
+        ConfigError: It can't be imported; the message says why.
     """
     resolved = _resolve_text("its address", address, surroundings)
     auth: list[Table] = []
@@ -64,7 +64,7 @@ def fill_remote(draft: ServerDraft, table: Table, address: str, surroundings: Su
 
 
 def _resolve_text(what: str, text: str, surroundings: Surroundings) -> str:
-    """A text that stands in the configuration, and is shown: no secret of the environment gets into it."""
+    """Resolve a text that the configuration will show: it gets no secret of the environment."""
     for name, value in surroundings.variables(text).items():
         if not is_harmless(name, value):
             raise ConfigError(
@@ -75,7 +75,7 @@ def _resolve_text(what: str, text: str, surroundings: Surroundings) -> str:
 
 
 def _without_user(draft: ServerDraft, address: str, auth: list[Table], surroundings: Surroundings) -> str:
-    """The address alone. A user and a password in it become a header."""
+    """The address without user and password, which become a header."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -89,7 +89,7 @@ def _without_user(draft: ServerDraft, address: str, auth: list[Table], surroundi
 
 
 def _without_keys(draft: ServerDraft, address: str, auth: list[Table], surroundings: Surroundings) -> str:
-    """The address alone. A parameter of it that is a secret by its name becomes a credential."""
+    """The address without parameters whose names say that they are secrets: they become credentials."""
     parts = urlsplit(address)
     kept = []
     for parameter in parts.query.split("&") if parts.query else ():
@@ -165,7 +165,7 @@ def _of_variable(draft: ServerDraft, variable: object, surroundings: Surrounding
 
 
 def _add_login(draft: ServerDraft, table: Table, auth: list[Table], surroundings: Surroundings) -> None:
-    """What clients know of OAuth: without it each finds out by asking the server, which here has to be said."""
+    """Take over a client's OAuth settings. Other clients detect OAuth by asking the server; ours must be told."""
     login = table.get("oauth")
     if any(each["kind"] == "bearer" or str(each.get("name")).lower() == "authorization" for each in auth):
         return

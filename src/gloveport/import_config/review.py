@@ -1,8 +1,8 @@
-"""Writes a command line for a person to review: secrets are hidden, and never what runs.
+"""Renders a command line for a person to review: hides secrets, but never the program that runs.
 
-A hostile file would write the package that a launcher fetches so that it looks like a secret. A word is hidden where it
-is certainly the value of something; and behind a launcher, such as ``npx`` or ``sh``, only when what it runs has been
-shown. In doubt a secret is shown, to its owner, who has it in a file already.
+A hostile file could make the package that a launcher fetches look like a secret. So a word is hidden only if it is
+certainly a value; and after a launcher, such as ``npx`` or ``sh``, only once the program that it runs has been shown.
+In doubt a secret is shown, to its owner, who has it in a file anyway.
 """
 
 import re
@@ -36,7 +36,7 @@ _SUBCOMMANDS = frozenset(
 _FLAGS = re.compile(
     r"-[yqitAum]|-it|-ti|--|--(?:yes|quiet|silent|rm|init|interactive|tty|module|allow-all)|-.+=.*", re.DOTALL
 )
-"""Options behind which the next word is what runs."""
+"""Options whose next word is the program that runs."""
 _SCRIPTS = re.compile(r"-[A-Za-z]*[ceES]|-p|--(?:eval|print|command|call|exec|split-string)(?:=.*)?", re.DOTALL)
 
 _ASSIGNMENT = re.compile(r"(?P<name>--?[A-Za-z][\w.-]*|[A-Za-z_]\w*)=(?P<value>[^=].*)", re.DOTALL)
@@ -46,12 +46,12 @@ _PAIR = re.compile(r"(?P<name>(?<![^?&;])[A-Za-z][\w.-]*=)(?P<value>[^\s&;\"']+)
 
 
 class _Program(Struct, kw_only=True):
-    """What is known by now of what a command line runs.
+    """What is known so far of the program that a command line runs.
 
     Attributes:
-        launcher: The last one that was named; empty where none was.
-        runs: What it runs has been shown.
-        scripted: It runs a script, to which any word that follows may be a program.
+        launcher: The last launcher; empty where there was none.
+        runs: Whether the program that it runs has been shown.
+        scripted: Whether it runs a script, for which any following word may be a program.
     """
 
     launcher: str = ""
@@ -59,7 +59,7 @@ class _Program(Struct, kw_only=True):
     scripted: bool = False
 
     def pass_by(self, before: str, word: str) -> None:
-        """Learn from a word that has been shown, or hidden."""
+        """Update this after a word that has been shown or hidden."""
         name = re.sub(r"(?<=[a-z])[0-9.]*(?:\.(?:exe|cmd|bat|ps1))?$", "", re.split(r"[/\\]", word)[-1].lower())
         if _LAUNCHERS.fullmatch(name):
             self.launcher, self.runs = name, False
@@ -71,7 +71,7 @@ class _Program(Struct, kw_only=True):
 
 
 def reviewed_command(command: Sequence[str]) -> list[str]:
-    """Give a command line with its certain secrets hidden."""
+    """Give a command line in which certain secrets are hidden."""
     program = _Program()
     for word in command[:1]:
         program.pass_by("", word)
@@ -89,7 +89,7 @@ def _is_what_runs(before: str, word: str) -> bool:
 
 
 def _set_before(program: _Program, before: str, word: str) -> str:
-    """A word before what runs: only the value of a variable that it will have may be hidden."""
+    """A word before the program that runs: only the value of a variable for that program may be hidden."""
     is_option = before.startswith("-") and _FLAGS.fullmatch(before) is None
     is_variable = (
         before in {"-e", "--env"}
@@ -103,7 +103,7 @@ def _set_before(program: _Program, before: str, word: str) -> str:
 
 
 def _mask_word(before: str, word: str) -> str:
-    """A word behind what runs, or behind a program that runs nothing else."""
+    """A word after the program that runs, or after one that runs no other."""
     if before.startswith("-") and "=" not in before and is_secret_name(before) and not word.startswith("-"):
         return word if is_switch(word) else HIDDEN
     if (found := _ASSIGNMENT.fullmatch(word)) and "://" not in found["name"] and not re.search(r"[;&]", found["value"]):

@@ -1,6 +1,7 @@
-"""Tells which values of a client's file are certainly no secrets.
+"""Tells which values of a client's file are certainly not secrets.
 
-All else is treated as one: to a server both come the same way, and a secret is neither shown nor handed to programs.
+All others are treated as secrets: the server gets both in the same way, and a secret is neither shown nor passed to
+programs.
 """
 
 import re
@@ -27,14 +28,14 @@ _PREFIXES = re.compile(
 TOKEN = re.compile(
     rf"(?<![A-Za-z0-9])(?:{_PREFIXES.pattern})(?=[A-Za-z_.+/=-]{{0,40}}[0-9])[A-Za-z0-9_.+/=-]{{12,}}", re.IGNORECASE
 )
-"""What a service makes: its prefix, and so many characters with a digit among them that it is no word."""
+"""A token of a service: its prefix, and too many characters, with a digit among them, for a word."""
 
 _PLACES = re.compile(r".*(?:PATH|FILE|DIR|DIRECTORY|FOLDER|HOME|ROOT)", re.IGNORECASE)
 _SWITCHES = frozenset({"", "true", "false", "yes", "no", "on", "off", "none", "null", "0", "1"})
 
 _LONGEST = 200
 _LONGEST_WORD = 24
-"""Longer runs of letters are no words: sixteen are an application's password."""
+"""Longer runs of letters are not words: sixteen may be an application password."""
 _LONGEST_VALUE_WORD = 15
 _SEPARATORS = re.compile(r"[-_.,/@~+]")
 _VERSION = re.compile(r"[0-9]{1,3}[A-Za-z]{1,2}")
@@ -44,13 +45,13 @@ _PORT = re.compile(r":[0-9]{1,5}(?=/|$)")
 
 
 def is_secret_name(name: str) -> bool:
-    """Tell whether what has this name is a secret by its name."""
+    """Tell whether a name is that of a secret."""
     words = [word.lower() for word in _WORD_IN_NAME.findall(name)]
     return any(word in _SECRET_WORDS or word.endswith(_ENDINGS) for word in words)
 
 
 def is_switch(value: str) -> bool:
-    """Tell whether a value switches something on or off, whatever its name."""
+    """Tell whether a value switches something on or off, under any name."""
     return value.lower() in _SWITCHES
 
 
@@ -88,7 +89,7 @@ def is_harmless_address(url: str) -> bool:
 
 
 def find_fault(value: str) -> str | None:
-    """Say why a value can't be a secret that is sent in a header or an address; None where it can."""
+    """Say why a value can't be sent as a secret in a header or an address; None where it can."""
     if _LINE_BREAK.search(value):
         return "holds line breaks, and such a secret is text in one line"
     if fault := find_fault_of_variable(value):
@@ -97,7 +98,7 @@ def find_fault(value: str) -> str | None:
 
 
 def find_fault_of_variable(value: str) -> str | None:
-    """Say why a value can't be a secret that is handed over in a variable, where it may have lines."""
+    """Say why a value can't be a secret in a variable, where it may have several lines; None where it can."""
     if not is_visible(_LINE_BREAK.sub(" ", value)):
         return "holds control characters, and a secret is text"
     if MIN_SECRET_CHARS <= len(value.strip()) <= len(value) <= LONGEST_SECRET:
@@ -106,7 +107,7 @@ def find_fault_of_variable(value: str) -> str | None:
 
 
 def _is_ordinary(value: str, *, longest: int = _LONGEST_VALUE_WORD) -> bool:
-    """Whether a text is made of words and numbers, as paths, addresses, names and versions are."""
+    """Whether a text consists of words and numbers, like paths, addresses, names and versions."""
     if len(value) > _LONGEST or not is_visible(value):
         return False
     rest = _PORT.sub("", _SCHEME.sub("", value, count=1), count=1)

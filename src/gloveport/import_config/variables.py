@@ -30,7 +30,7 @@ class Stored(Struct, frozen=True, kw_only=True):
 
 
 class Unknown(Struct, frozen=True, kw_only=True):
-    """A reference that nobody but the client can resolve, such as to what it asks a person for."""
+    """A reference that only the client can resolve, such as to an input that it asks a person for."""
 
     text: str
 
@@ -39,7 +39,7 @@ Piece: TypeAlias = str | VariableReference | Stored | Unknown
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
-    """The environment, directories and files that references lead to.
+    """The environment, directories and files that resolve references.
 
     Attributes:
         environ: The environment of the importing process.
@@ -53,8 +53,8 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     bare: bool = False
 
     def pieces(self, text: str) -> tuple[Piece, ...]:
-        """Take a text apart. What leads to a directory is text already; texts that follow each other are one."""
-        if whole := _WHOLE.fullmatch(text):  # nobody means that as it stands, whatever the client makes of it
+        """Split a text at its references. References to directories are resolved to text; adjacent texts are joined."""
+        if whole := _WHOLE.fullmatch(text):  # never meant literally, even if the client does not resolve it
             return (VariableReference(name=whole["bare"]),)
         found: list[Piece] = []
         pattern = _BOTH if self.bare else _REFERENCE
@@ -65,10 +65,10 @@ class Surroundings(Struct, frozen=True, kw_only=True):
         return _join_pieces([*found, text[end:]])
 
     def resolve(self, text: str) -> str:
-        """Resolve the references of a text as they are now.
+        """Resolve the references of a text to their present values.
 
         Raises:
-            ConfigError: One leads nowhere. The message names the reference alone.
+            ConfigError: A reference leads nowhere. The message has only the reference.
         """
         return "".join(self._resolve_piece(piece) for piece in self.pieces(text))
 
