@@ -1,15 +1,15 @@
 """The configuration: reads and validates TOML files into frozen values, or names every wrong key at once.
 
-schema         what may be written: a field is a key, its docstring that key's documentation
+schema         the keys that a file may have: a field is a key, its docstring that key's documentation
 toml_text      keys and values as TOML has them, safe to show
 sources        which files count, where they are, who may have written them, and the line of every key
 validation     values against their types, in words: what was expected, what was found, what to do
 preset_tables  tables for services that many use, under names
 api_files      APIs in files of their own, ours and CodeForge's
-checks         what the shape of one value can't say: keys that bound each other, places, credentials, mounts
+checks         rules beyond the type of one value: keys that limit each other, places, credentials, mounts
 reference      docs/config.md
 host_paths     which directory can be a workspace, and which toolchains and programs its commands are shown
-loading        all of it in order, again while the old one is in use, and a file edited
+loading        loads a configuration, reloads it while the old one is in use, and edits a file
 """
 
 from gloveport.config.host_paths.owner_programs import find_package, find_program

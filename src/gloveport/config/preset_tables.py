@@ -1,7 +1,7 @@
 """Presets: configuration tables of services that many use, each under a name.
 
-``gloveport init`` writes them to a file. ``@NAME`` among ``workspace.hosts`` stands for those of them that need no
-credential, without a file; an API of that name in the owner's file stands in its place.
+``gloveport init`` writes them to a file. ``@NAME`` among ``workspace.hosts`` stands for a preset's APIs that need no
+credential, without a file; an API of that name in the owner's file replaces it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -43,11 +43,11 @@ def read_preset(name: str) -> str:
 
 
 class NamedHosts(Struct, frozen=True):
-    """What the names among ``workspace.hosts`` come to.
+    """The resolved names among ``workspace.hosts``.
 
     Attributes:
         layer: The presets' APIs.
-        hosts: All patterns, with the hosts of APIs in the place of names; None where that is for others to refuse.
+        hosts: All patterns, with names replaced by the hosts of APIs; None for a value that other checks refuse.
         faults: Names that stand for nothing.
     """
 
@@ -57,7 +57,7 @@ class NamedHosts(Struct, frozen=True):
 
 
 def resolve_hosts(data: Table) -> NamedHosts:
-    """Resolve the names among ``workspace.hosts``. ``data`` is what the files say together."""
+    """Resolve the names among ``workspace.hosts``. ``data`` is the merged content of the files."""
     said = _table(data, "workspace").get("hosts")
     owners = _table(data, "api")
     named: dict[str, object] = {}
@@ -83,9 +83,9 @@ def resolve_hosts(data: Table) -> NamedHosts:
 
 @cache
 def preset_hosts() -> Mapping[str, str]:
-    """List the hosts that a name among ``workspace.hosts`` stands for: that name, with its sign, by the host.
+    """Map each host that a preset's name in ``workspace.hosts`` stands for to that name, with its ``@``.
 
-    Without those of which it grants a few paths: whoever asks for another would not be helped by it.
+    Without hosts of which the preset only grants a few paths: the name would not help with other paths.
     """
     return {
         host: f"{_SIGN}{name}"
@@ -103,7 +103,7 @@ def _grants_any_path(api: Table) -> bool:
 
 @cache
 def _open_apis() -> Mapping[str, Table]:
-    """By preset, the APIs that need no credential."""
+    """The APIs that need no credential, by preset."""
     found = {}
     for name in preset_names():
         tables = _table(parse_toml(Path(f"{name}.toml"), read_preset(name)), "api")
@@ -118,7 +118,7 @@ def _hosts_of(api: Table) -> Iterator[str]:
     for host in hosts if isinstance(hosts, list) else []:
         try:
             yield parse_pattern(host).host
-        except (AttributeError, ValueError):  # which is told where the API is read
+        except (AttributeError, ValueError):  # reported where the API is read
             continue
 
 

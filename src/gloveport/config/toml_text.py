@@ -1,6 +1,6 @@
 """Writes keys and values as TOML, safe to show: for faults and for the reference.
 
-Text that comes from a file is never shown raw: it could move the cursor, forge a line or fill a screen.
+Text from a file is never shown unescaped: it could move the cursor, forge a line or fill a screen.
 """
 
 import json
@@ -21,13 +21,13 @@ _UNITS = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)
 
 
 def printable(text: str, *, limit: int = 4096) -> str:
-    """Escape what does not show (``untrusted_text``), which is as TOML does; cut what exceeds ``limit``."""
+    """Escape invisible characters (``untrusted_text``), in TOML's way; cut text longer than ``limit``."""
     shown = untrusted_text.printable(text)
     return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
 
 
 def argument(path: Path) -> str:
-    """Write a path for a command that a person may paste: a directory's name is whatever its author chose."""
+    """Quote a path for a command that a person may paste: a directory's name may be hostile."""
     return shlex.quote(printable(str(path)))
 
 
@@ -44,7 +44,7 @@ def spell_key(key: KeyPath) -> str:
 
 
 def as_toml(value: object) -> str:
-    """Write a value as TOML has it, shortened; tables and arrays only by kind and length."""
+    """Write a value as TOML, shortened; tables and arrays only by kind and length."""
     match value:
         case None:
             return "null"
@@ -61,7 +61,7 @@ def as_toml(value: object) -> str:
 
 
 def nature(value: object) -> str:
-    """Say what sort of thing a value is, and nothing of the value: it may be a secret in the wrong place."""
+    """Name the type of a value, and nothing of its content: it may be a secret in the wrong place."""
     match value:
         case "":
             return "empty text"
@@ -76,7 +76,7 @@ def nature(value: object) -> str:
 
 
 def toml(value: object) -> str:
-    """Write a value of the configuration as TOML has it, whole."""
+    """Write a value of the configuration as TOML, whole."""
     match value:
         case str() | Path() | IPv4Address() | IPv6Address() | IPv4Network() | IPv6Network():
             text = printable(json.dumps(str(value), ensure_ascii=False), limit=sys.maxsize)

@@ -1,1 +1,1 @@
-"""APIs in files of their own, ours and CodeForge's."""
+"""Reads APIs in files of their own: ours and CodeForge's."""

@@ -15,17 +15,17 @@ from gloveport.config.validation.faults import Fault
 from gloveport.errors import ConfigError
 
 _SKIPPED = "example"
-"""The directory that comes with CodeForge and describes no API."""
+"""A directory of CodeForge's that describes no API."""
 
 
 def read_apis(directory: Path) -> tuple[list[Layer], list[Fault]]:
     """Read every API's file.
 
-    ``NAME.toml`` holds what a table ``[api.NAME]`` would, ``NAME/config.json`` is CodeForge's. Hidden files, and what
-    has another name (the backups of editors, a README), are passed over.
+    ``NAME.toml`` has the content of a table ``[api.NAME]``, ``NAME/config.json`` is CodeForge's. Hidden files and other
+    names (editors' backups, a README) are skipped.
 
     Raises:
-        ConfigError: The directory or a file can't be relied on, or a file is no TOML or no JSON.
+        ConfigError: The directory or a file can't be trusted, or a file is no TOML or no JSON.
     """
     layers: list[Layer] = []
     faults: list[Fault] = []
@@ -44,7 +44,7 @@ def read_apis(directory: Path) -> tuple[list[Layer], list[Fault]]:
 
 
 def api_files(directory: Path) -> Iterator[Path]:
-    """Yield the paths that ``read_apis`` looks at now, whether it can rely on them or not."""
+    """Yield the paths that ``read_apis`` would read now, whether they can be trusted or not."""
     with suppress(OSError):
         for name in _skip_hidden(os.listdir(directory)):  # noqa: PTH208 - names are wanted
             path = directory / name
@@ -54,7 +54,7 @@ def api_files(directory: Path) -> Iterator[Path]:
 def twice_faults(layers: Sequence[Layer]) -> Iterator[Fault]:
     """Name each API and each server that two files define.
 
-    Laid over each other, one's credentials would go to the other's hosts, or to a program that the other names.
+    If they were merged, one's credentials would go to the other's hosts, or to a program that the other names.
     """
     first: dict[tuple[str, str], Layer] = {}
     for layer in layers:
@@ -70,7 +70,7 @@ def twice_faults(layers: Sequence[Layer]) -> Iterator[Fault]:
 
 
 def _own_table(layer: Layer) -> tuple[Layer, list[Fault]]:
-    """Refuse a header that a table in another file would have; what stands below it is then nobody's yet."""
+    """Refuse a table header, which an API's own file must not have, and drop the content below it."""
     base = ("api", layer.path.stem)
     key = (*base, "api")
     if key not in layer.lines:

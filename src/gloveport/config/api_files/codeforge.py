@@ -1,7 +1,7 @@
-"""Reads CodeForge's description of an API, ``NAME/config.json``, as an ``[api.NAME]`` of ours.
+"""Converts CodeForge's description of an API, ``NAME/config.json``, to an ``[api.NAME]`` of ours.
 
-Such a file holds credentials in plain text. They are checked for their shape and then dropped: what leaves this module
-says where they are. No message shows one.
+Such a file has credentials in plain text. Their type is checked, and then they are dropped: the result only has
+references to their places. No message shows one.
 """
 
 import json
@@ -29,7 +29,8 @@ PLACES = tuple(
     f"header:{name}"
     for name in ("authorization", "x-api-key", "api-key", "private-token", "x-auth-token", "x-goog-api-key")
 )
-"""Where a placeholder is replaced. CodeForge replaces it wherever it stands, and so gives it to whoever echoes that."""
+"""Where a placeholder is replaced. CodeForge replaces it anywhere, and so reveals the secret to any server that echoes
+it."""
 
 
 def _upper(value: object) -> str:
@@ -49,11 +50,11 @@ Credential: TypeAlias = Annotated[
     Parser(_drop),
     Described(expected="text, not empty", hint="write it in quotes", may_hold_secret=True),
 ]
-"""One in plain text, of which nothing is kept."""
+"""A credential in plain text, of which nothing is kept."""
 
 
 class CodeForgeApi(Value):
-    """What CodeForge's file may say."""
+    """The keys that CodeForge's file may have."""
 
     description: str = ""
     domains: Annotated[tuple[str, ...], Constraints(min_length=1)]
@@ -67,15 +68,15 @@ def read_codeforge(directory: Path) -> tuple[Layer, list[Fault]] | None:
     """Read one API in CodeForge's layout; its name is the directory's.
 
     Returns:
-        The table of an ``[api.NAME]``, which is empty where there are faults; None where there is no such file.
+        The table of an ``[api.NAME]``, empty if there are faults; None where there is no such file.
 
     Raises:
-        ConfigError: A file can't be relied on, others may read the credentials, or it is no JSON.
+        ConfigError: A file can't be trusted, others may read the credentials, or it is no JSON.
     """
     file, types = (directory / name for name in FILES)
     if file.name not in list_own(directory):
         return None
-    # Who may put a link there could have any file of the operator's read to programs, as types.
+    # Whoever may put a link there could have programs shown any file of the operator's, as types.
     content = read_own(file, flags=os.O_NOFOLLOW, forbidden=ANYTHING)
     if content is None:
         return None
@@ -111,7 +112,7 @@ def _parse(file: Path, content: bytes) -> Table:
 
 
 def _once(pairs: Sequence[tuple[str, object]]) -> Table:
-    if len(data := dict(pairs)) < len(pairs):  # a reviewer may see the one, a program the other
+    if len(data := dict(pairs)) < len(pairs):  # a reviewer might see one value, and a program use the other
         raise ValueError
     return data
 
@@ -127,7 +128,7 @@ def _domain_faults(domains: Sequence[str]) -> Iterator[Fault]:
             yield Fault(
                 keys=(("domains", index),),
                 problem="expected the name of a host and nothing else, found "
-                + ("one with a user" if "@" in domain else as_toml(domain)),  # whose password may follow
+                + ("one with a user" if "@" in domain else as_toml(domain)),  # whose password may be in it
                 hint="wildcards, ports and schemes are for a file NAME.toml",
             )
 

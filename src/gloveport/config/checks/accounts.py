@@ -19,8 +19,8 @@ def account_faults(base: KeyPath, parts: Parts, places: Mapping[int, Authority])
 
     Args:
         base: Key of the API.
-        parts: What it says.
-        places: Those of its hosts that are some, by their index.
+        parts: Its sound values.
+        places: Its valid hosts, by their index.
     """
     yield from _host_faults(base, parts, places)
     for index, auth in parts.auth.items():
@@ -43,7 +43,7 @@ def account_faults(base: KeyPath, parts: Parts, places: Mapping[int, Authority])
 
 
 def _host_faults(base: KeyPath, parts: Parts, places: Mapping[int, Authority]) -> Iterator[Fault]:
-    if len(parts.auth) != parts.lengths.get("auth", 0):  # of one with a fault nobody knows what it was for
+    if len(parts.auth) != parts.lengths.get("auth", 0):  # a faulty account may have been the missing one
         return
     kinds = {auth.kind for auth in parts.auth.values()}
     for index, place in places.items():
@@ -56,7 +56,7 @@ def _host_faults(base: KeyPath, parts: Parts, places: Mapping[int, Authority]) -
 
 
 def _stays_private(parts: Parts, places: Mapping[int, Authority]) -> bool:
-    """Whether each address that is dialled is written here, and is private."""
+    """Whether all addresses that are dialled are in the configuration, and private."""
     dialled = [*parts.addresses.values()]
     if not dialled and all(is_address(place.host) for place in places.values()):
         dialled = [ip_address(place.host) for place in places.values()]

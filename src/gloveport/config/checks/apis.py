@@ -1,6 +1,7 @@
-"""Checks APIs: hosts that two claim, credentials that could go elsewhere, placeholders that a sandbox would obey.
+"""Checks APIs: hosts that two claim, credentials that could go elsewhere, placeholders in variables that act.
 
-A credential has one place to go to. What could send it elsewhere, unencrypted, or beside another is a fault.
+A credential has one destination. A setting that could send it elsewhere, unencrypted, or together with another one is a
+fault.
 """
 
 import ssl
@@ -39,11 +40,11 @@ _HOST_HINT = (
 )
 
 _HOSTNAME = "gloveport"
-"""Of every sandbox."""
+"""The host name of every sandbox."""
 
 _LOOPBACK = "127.0.0.1"
 
-# What loaders, shells, interpreters and clients obey. A placeholder there is no secret, and breaks or redirects them.
+# Variables that loaders, shells, interpreters and clients obey: a placeholder there would break or redirect them.
 _OBEYED = late_pattern(
     r"(?:LD|DYLD|DENO|NODE|NPM_CONFIG|SSL|SSH|GIT|CURL|REQUESTS|GLOVEPORT|LC|XDG|MALLOC)_.*"
     r"|(?:GRPC|PIP)_.*|(?:PYTHON|BASH|PERL5|RUBY|GCONV).*|.*(?:_PROXY|_CA_BUNDLE|CAINFO)"
@@ -53,7 +54,7 @@ _OBEYED = late_pattern(
 
 
 def api_faults(data: Table) -> Iterator[Fault]:
-    """Name what breaks a rule in the APIs of merged TOML data, which may have faults of shape as well."""
+    """Name the violations in the APIs of merged TOML data, which may have values of wrong types, too."""
     written = data.get("api")
     tables = written if isinstance(written, dict) else {}
     owners: dict[tuple[str, int], tuple[KeyPath, Authority]] = {}
@@ -77,13 +78,13 @@ def api_faults(data: Table) -> Iterator[Fault]:
 
 
 def _host_faults(base: KeyPath, parts: Parts, places: dict[int, Authority]) -> Iterator[Fault]:
-    """Name the hosts that are none, and note the places of the others."""
+    """Name the malformed hosts, and note the places of the others."""
     for index, host in parts.hosts.items():
         key = (*base, "hosts", index)
         try:
             places[index] = parse_pattern(host)
         except ValueError as error:
-            # What stands before an @ may be a password.
+            # There may be a password before the @.
             problem = "expected a host alone, found one with a user" if "@" in host else str(error)
             yield Fault(keys=(key,), problem=printable(problem.removesuffix("."), limit=200), hint=_HOST_HINT)
             continue
@@ -96,7 +97,7 @@ def _host_faults(base: KeyPath, parts: Parts, places: dict[int, Authority]) -> I
 
 
 def _address_inside(host: str) -> str | None:
-    """The loopback address that a program in a sandbox means by a host; None for what lies outside."""
+    """The loopback address to which a host leads inside a sandbox; None for a host outside."""
     if not is_address(host):
         return _LOOPBACK if host == _HOSTNAME or host.rpartition(".")[2] == "localhost" else None
     address = ip_address(host)
@@ -111,7 +112,7 @@ def _claim_faults(
     for index, place in places.items():
         key = (*base, "hosts", index)
         owner, first = owners.setdefault((place.host, place.port), (key, place))
-        # A port speaks one protocol; and of two APIs at one place, whose credential would it be?
+        # A port has one protocol; and with two APIs at one place, the credential would be ambiguous.
         if owner[:2] != base or first.scheme != place.scheme:
             yield Fault(
                 keys=(key,),
@@ -151,7 +152,7 @@ def _auth_faults(base: KeyPath, parts: Parts) -> Iterator[Fault]:
                     hint="this one says how a message is read, or whom it is for",
                 )
             owner, other = taken.setdefault(place, (key, auth))
-            # Placeholders may share a place. What is injected replaces all that a program put there.
+            # Placeholders may share a place. An injected credential replaces all that a program put there.
             if owner != key and not (isinstance(auth, Placeholder) and isinstance(other, Placeholder)):
                 yield Fault(
                     keys=(key,),
@@ -213,7 +214,7 @@ def _address_faults(base: KeyPath, parts: Parts) -> Iterator[Fault]:
 
 
 def authority_faults(key: KeyPath, file: str | None) -> Iterator[Fault]:
-    """Name what is wrong with a file of authorities; None is no file."""
+    """Name the faults of a CA file; None is no file."""
     if file is None:
         return
     try:
@@ -222,7 +223,7 @@ def authority_faults(key: KeyPath, file: str | None) -> Iterator[Fault]:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=pem)
     except ConfigError as error:
         yield Fault(keys=(key,), problem=f"{as_toml(file)}: {error.args[0]}", hint=error.hint)
-    except (OSError, ValueError) as error:  # of an empty file a ValueError tells, of others an SSLError
+    except (OSError, ValueError) as error:  # ValueError for an empty file, SSLError (an OSError) for others
         reason = "no certificates in PEM" if isinstance(error, ssl.SSLError | ValueError) else error.strerror
         yield Fault(
             keys=(key,),

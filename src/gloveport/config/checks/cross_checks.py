@@ -1,8 +1,8 @@
-"""Runs all checks on merged TOML data, and those on keys that bound each other: times, user ids, mounts.
+"""Runs all checks on merged TOML data; has those of keys that limit each other: times, user ids, mounts.
 
-Those of APIs are in ``apis``, those of servers in ``upstream_servers``.
+The checks of APIs are in ``apis``, those of servers in ``upstream_servers``.
 
-Each rule looks at values that have the right shape by themselves, so that one pass names every fault.
+Each check only uses values of the right type, so that one pass names every fault.
 """
 
 import pwd
@@ -43,19 +43,19 @@ _PROXY: KeyPath = ("proxy", "url")
 _AUDIT: KeyPath = ("audit", "directory")
 
 _FORK_SERVERS = 8
-"""One for each of four kinds of programs, and one that takes its place."""
+"""One for each of four kinds of programs, and a successor for each."""
 
 _NO_UID = (1 << 32) - 1
-"""The kernel's "leave it as it is", which is no user."""
+"""The kernel's value for "unchanged", which is no user."""
 
 
 def rule_faults(data: Table, *, own: Sequence[Path]) -> Iterator[Fault]:
-    """Name what breaks a rule in merged TOML data.
+    """Name the violations in merged TOML data.
 
     Args:
-        data: What the files say; it may have faults of shape as well.
+        data: The merged files; it may have values of wrong types, too.
         own: Gloveport's own directories, which neither a mount nor a toolchain may show; a configured audit
-            directory is one more, and so is every file that a secret is read from.
+            directory and every file that a secret is read from are added to them.
     """
     yield from _wall_faults(data)
     yield from _uid_faults(data)
@@ -67,7 +67,7 @@ def rule_faults(data: Table, *, own: Sequence[Path]) -> Iterator[Fault]:
         yield from upstream_servers.sampling_faults(data)
     yield from _environment_faults(data)
     yield from _proxy_faults(data)
-    if data.get("packages") or data.get("environments"):  # to compare versions takes a library
+    if data.get("packages") or data.get("environments"):  # its import takes a library that compares versions
         yield from package_rules.package_faults(data)
     audit = _sound(data, _AUDIT)
     private = [*own, *secret_files(data), *([audit] if audit else [])]
@@ -112,7 +112,7 @@ def _has_port(url: str) -> bool:
 
 def _wall_faults(data: Table) -> Iterator[Fault]:
     default, most = _sound(data, _DEFAULT_WALL), _sound(data, _MOST_WALL)
-    # A default that nobody wrote is lowered with the ceiling; one that was written is believed to be meant.
+    # An unset default is lowered with the ceiling; one that was set counts as intended.
     if _look_up(data, _DEFAULT_WALL) is not None and default and most and default > most:
         yield Fault(
             keys=(_DEFAULT_WALL, _MOST_WALL),
@@ -151,7 +151,7 @@ def _uid_faults(data: Table) -> Iterator[Fault]:
 
 
 def _sound_mounts(data: Table) -> dict[int, tuple[str | None, str | None]]:
-    """Source and target of each mount by its place in the file; None where one has the wrong shape by itself."""
+    """Source and target of each mount by its index in the file; None for one of the wrong type."""
     written = _look_up(data, _MOUNTS)
     return {
         index: (_sound_side(element, "source"), _sound_side(element, "target"))
@@ -161,7 +161,7 @@ def _sound_mounts(data: Table) -> dict[int, tuple[str | None, str | None]]:
 
 
 def _sound_toolchains(data: Table) -> dict[int, str]:
-    """The toolchains that have the right shape by themselves, by their place in the file."""
+    """The toolchains of the right type, by their index in the file."""
     written = _look_up(data, _TOOLCHAINS)
     return {
         index: element
@@ -177,7 +177,7 @@ def _sound_side(element: Table, side: str) -> str | None:
 
 
 def _sound(data: Table, key: KeyPath) -> Any | None:  # noqa: ANN401 - of the key's own type
-    """The value of a key, written or default; None when what is written has the wrong shape."""
+    """The value of a key, set or default; None when a set value has the wrong type."""
     written = _look_up(data, key)
     config = Config() if written is None else _config_of(key, written)
     value: Any = config
@@ -194,7 +194,7 @@ def _look_up(data: Table, key: KeyPath) -> object | None:
 
 
 def _config_of(key: KeyPath, value: object) -> Config | None:
-    """The configuration that says nothing but this; None when even that is wrong."""
+    """A configuration with only this value; None when the value is wrong."""
     first, *tables = reversed(key)
     document: Table = {str(first): value}
     for name in tables:

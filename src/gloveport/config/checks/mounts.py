@@ -1,7 +1,7 @@
 """Checks mounts and toolchains: which host paths may be shown in a sandbox, and where.
 
-The source decides what a program learns, the target what it can shadow. Both must be spelt canonically and without
-symbolic links, so that what was checked and reviewed is what gets mounted.
+The source decides what a program can read, the target what it can shadow. Both must be canonical paths without symbolic
+links, so that the path that was checked and reviewed is the one that gets mounted.
 """
 
 import os
@@ -20,7 +20,7 @@ _KERNEL = tuple(map(Path, ("/proc", "/sys", "/dev", "/run")))
 """Interfaces to the kernel and sockets of services: ``/proc/1/root`` is the whole host, ``/run`` has docker.sock."""
 
 _COLLECTIONS = tuple(map(Path, ("/etc", "/root", "/home", "/var", "/var/lib", "/tmp", "/var/tmp")))  # noqa: S108
-"""Directories that hold something of everybody's; what lies beneath may be shown piece by piece."""
+"""Directories with files of all users; only single entries below them may be shown."""
 
 _CREDENTIALS = frozenset(
     {".aws", ".azure", ".config", ".docker", ".git-credentials", ".gnupg", ".kube", ".mozilla", ".netrc"}
@@ -45,22 +45,22 @@ _SYSTEM = tuple(
         ),
     )
 )
-"""What every sandbox is made of."""
+"""Paths of which every sandbox consists."""
 
 _SHOWN = tuple(Path("/usr", name) for name in ("bin", "include", "lib", "lib32", "lib64", "libexec", "share"))
-"""What every sandbox of a workspace shows of ``/usr``."""
+"""The parts of ``/usr`` that every sandbox of a workspace shows."""
 
 _TAKEN = (*_SHOWN, *(path for path in _SYSTEM if path not in {Path("/usr"), Path(SCRATCH)}))
-"""Where a toolchain, whose target is its source, can't be shown: what lies in ``/usr/local`` can, and what lies in
-``/tmp`` is shown elsewhere."""
+"""Where a toolchain, whose target is its source, can't be shown: one in ``/usr/local`` can, and one in ``/tmp`` is
+shown elsewhere."""
 
 
 def mount_faults(mounts: Mapping[int, tuple[str | None, str | None]], *, own: Sequence[Path]) -> Iterator[Fault]:
-    """Name what is wrong with mounts.
+    """Name the faults of mounts.
 
     Args:
-        mounts: Source and target by their index in the configuration; None for one that is at fault already.
-        own: Gloveport's own directories, which none may show.
+        mounts: Source and target by their index in the configuration; None for one with another fault.
+        own: Gloveport's own directories, which no mount may show.
     """
     private, homes = [*own, *map(real, own)], home_directories()
     targets: dict[KeyPath, Path] = {}
@@ -77,10 +77,10 @@ def mount_faults(mounts: Mapping[int, tuple[str | None, str | None]], *, own: Se
 def toolchain_faults(
     toolchains: Mapping[int, str], mounts: Mapping[int, tuple[str | None, str | None]], *, own: Sequence[Path]
 ) -> Iterator[Fault]:
-    """Name what is wrong with toolchains, which are mounts whose target is their source.
+    """Name the faults of toolchains, which are mounts whose target is their source.
 
     Args:
-        toolchains: By their index in the configuration, those that are at fault already left out.
+        toolchains: By their index in the configuration, without those that have another fault.
         mounts: As for ``mount_faults``.
         own: As for ``mount_faults``.
     """
@@ -96,9 +96,9 @@ def toolchain_faults(
 
 
 def toolchain_refusals(toolchains: Iterable[Path], own: Iterable[Path]) -> Iterator[str | None]:
-    """Say of each directory why it can't be shown as a toolchain; None where it can.
+    """Say for each directory why it can't be shown as a toolchain; None where it can.
 
-    ``own``: what none may show.
+    ``own``: directories that none may show.
     """
     private, homes = [place for path in own for place in (path, real(path))], home_directories()
     for toolchain in toolchains:
@@ -138,7 +138,7 @@ def _own_refusal(path: Path, own: Sequence[Path]) -> tuple[str, str] | None:
 
 
 def content_refusal(path: Path, homes: Sequence[Path]) -> tuple[str, str] | None:
-    """Say what is wrong with what lies at a path, whoever it is shown to, and what to do; None where nothing is."""
+    """Say why a path can't be shown to anybody, because of its content, and what to do; None where it can."""
     found = as_toml(str(path))
     if any(overlap(path, kernel) for kernel in _KERNEL):
         return f"expected ordinary files, found {found}, where the kernel or services answer", "copy what is needed"
@@ -162,7 +162,7 @@ def _file_refusal(path: Path) -> tuple[str, str] | None:
         reason = getattr(error, "strerror", None) or "a loop of symbolic links"
         return f"expected an existing directory or file, found {found} ({reason})", "correct the path, or create it"
     if resolved != path:
-        # A link can be turned elsewhere after the review.
+        # A link can be redirected after the review.
         return (
             f"expected a path without symbolic links, found {found}",
             f"write what it leads to: {printable(str(resolved))}",
@@ -219,13 +219,13 @@ def _spelling(path: str) -> tuple[str, str]:
 
 
 def overlap(one: Path, other: Path) -> bool:
-    """Tell whether one of two paths lies below the other, or is it. By their parts: pathlib takes ten times as long."""
+    """Tell whether two paths are equal, or one is below the other. By parts: pathlib's own takes ten times as long."""
     length = min(len(one.parts), len(other.parts))
     return one.parts[:length] == other.parts[:length]
 
 
 def home_directories() -> list[Path]:
-    """List the home directories of this user, of root, and of whoever has one under /home."""
+    """List the home directories of this user, of root, and of all users under /home."""
     homes = {Path(user.pw_dir) for user in pwd.getpwall() if user.pw_uid in {0, os.geteuid()} or user.pw_uid >= 1000}
     # Service accounts name "/" or a directory that does not exist.
     return sorted(real(home) for home in homes if home.is_absolute() and home != Path("/"))

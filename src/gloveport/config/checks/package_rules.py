@@ -1,4 +1,4 @@
-"""Environments and rules for packages: requirements that are none, and environments that can't be what they say."""
+"""Checks environments and rules for packages: malformed requirements, and contradictions in an environment."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -15,7 +15,7 @@ _LISTS: Final = ("allow", "ask", "deny")
 
 
 def package_faults(data: Table) -> Iterator[Fault]:
-    """Name what is wrong in ``[packages]`` and each ``[environments.NAME]``."""
+    """Name the faults in ``[packages]`` and each ``[environments.NAME]``."""
     packages = data.get("packages")
     for name in _LISTS:
         yield from _pattern_faults(packages, ("packages", name))

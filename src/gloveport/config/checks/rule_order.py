@@ -1,6 +1,6 @@
-"""Finds rules of an API that never decide, since of all rules the first that matches does.
+"""Finds rules of an API that never decide, since the first matching rule does.
 
-Only what is certain is a fault: a rule counts as covered where one earlier rule alone matches all that it speaks of.
+Only certain cases are faults: a rule counts as covered if a single earlier rule matches all of its requests.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ def order_faults(base: KeyPath, parts: Parts) -> Iterator[Fault]:
 
     Args:
         base: Key of the API.
-        parts: What it says.
+        parts: Its sound values.
     """
     rules = parts.rules
     for index, rule in rules.items():
@@ -28,7 +28,7 @@ def order_faults(base: KeyPath, parts: Parts) -> Iterator[Fault]:
                 problem=f"can never match: rules[{earlier}] matches all that it speaks of",
                 hint="the first rule that matches decides: put the narrower rule first, or remove it",
             )
-    # Of a rule with a fault nobody knows what it was to allow.
+    # A faulty rule may have been meant to allow something.
     complete = len(rules) == parts.lengths.get("rules")
     if parts.active and rules and complete and all(rule.action == "deny" for rule in rules.values()):
         yield Fault(
@@ -49,5 +49,5 @@ def _covers(one: Rule, other: Rule) -> bool:
 def _spans(wide: str, narrow: str) -> bool:
     """Tell whether a pattern certainly matches every path that another one matches."""
     begin = wide.removesuffix("**")
-    plain = begin != wide and not {*begin} & {"*", "%"}  # an escape may be another spelling, or cut in two
+    plain = begin != wide and not {*begin} & {"*", "%"}  # an escape may be spelled in another way, or be cut in two
     return wide == narrow or (plain and narrow.startswith(begin)) or ("*" not in narrow and matches(wide, narrow))

@@ -1,6 +1,6 @@
-"""Finds rules for a server's tools that never decide, since of all rules the first that speaks of a call does.
+"""Finds rules for a server's tools that never decide, since the first rule that matches a call does.
 
-Only what is certain is a fault: a rule counts as covered where one earlier rule alone speaks of all that it speaks of.
+Only certain cases are faults: a rule counts as covered if a single earlier rule matches all of its calls.
 """
 
 import math
@@ -21,11 +21,11 @@ _STRICTNESS: Final = ("allow", "ask", "deny")
 
 
 def tool_rule_faults(base: KeyPath, table: Table) -> Iterator[Fault]:
-    """Name the conditions that mean nothing, and the rules that never decide.
+    """Name the meaningless conditions, and the rules that never decide.
 
     Args:
         base: Key of the server.
-        table: What is written there; it may have faults of shape.
+        table: Its table, which may have values of wrong types.
     """
     rules: dict[int, ToolRule] = sound_elements(Server, table, "rules")
     for index, rule in rules.items():
@@ -77,19 +77,19 @@ def _is_json(value: JsonValue | tuple[JsonValue, ...]) -> bool:
 
 def _covers(one: ToolRule, other: ToolRule) -> bool:
     """Tell whether an earlier rule certainly decides wherever a later one would."""
-    # To the earlier pattern the later one's star is one more character, which only a star means.
+    # To the earlier pattern the later one's star is just a character, which only a star matches.
     tools = not one.tools or (
         bool(other.tools) and all(any(matches(wide, narrow) for wide in one.tools) for narrow in other.tools)
     )
-    # What only reads does not destroy, and what destroys does not only read.
+    # A tool that only reads does not destroy, and a destructive one does not only read.
     reading = one.read_only in {None, other.read_only} or (one.read_only is False and other.destructive is True)
     destroying = one.destructive in {None, other.destructive} or (one.destructive is False and other.read_only is True)
-    # Where an argument is in doubt, the stricter rule speaks of a call and the other does not.
+    # If an argument is in doubt, the stricter rule matches a call and the other does not.
     stricter = _STRICTNESS.index(one.action) >= _STRICTNESS.index(other.action)
     arguments = not one.arguments or (stricter and _render_conditions(one).items() <= _render_conditions(other).items())
     return tools and reading and destroying and arguments
 
 
 def _render_conditions(rule: ToolRule) -> dict[str, str]:
-    """Each condition as text: to Python 1 is true."""
+    """Each condition as text, since Python takes 1 for equal to true."""
     return {name: condition.model_dump_json() for name, condition in rule.arguments.items()}

@@ -1,1 +1,1 @@
-"""Paths of this host: the directory of a workspace, and the toolchains and programs that a sandbox is shown."""
+"""Checks and finds paths of this host: the directory of a workspace, toolchains, and programs for a sandbox."""

@@ -1,7 +1,7 @@
-"""Finds the program that a person has named along their own PATH, and what has to be shown for it to run in a sandbox.
+"""Finds a named program along its owner's PATH, and the directory that a sandbox must show so that it can run.
 
-A package manager puts a link in a directory of programs, and the program elsewhere: of that directory nothing is shown,
-but the package that the link leads to.
+A package manager puts the program in a package, and a link to it in a directory on PATH: the sandbox shows only the
+package to which the link leads.
 """
 
 import os
@@ -18,11 +18,11 @@ from gloveport.executables import find_executable
 
 _PACKAGES: Final = "node_modules"
 _SHARED: Final = (".local", "share")
-"""Where in a home programs have directories of their own."""
+"""Where programs have directories of their own in a home."""
 
 
 def find_program(name: str, environ: Mapping[str, str]) -> Path | None:
-    """Find the program that this name means to its owner, if any. Its ``PATH`` is in ``environ``."""
+    """Find the program of this name along the owner's ``PATH`` (in ``environ``), if any."""
     if "/" in name and not name.startswith("/"):
         return None
     found = find_executable(name, environ.get("PATH", os.defpath))
@@ -30,10 +30,10 @@ def find_program(name: str, environ: Mapping[str, str]) -> Path | None:
 
 
 def find_package(program: Path, config: Config, environ: Mapping[str, str], shown: Sequence[Path]) -> Path | None:
-    """Find the directory to show for a program that lies in none that is shown; None where nothing has to be.
+    """Find the directory to show for a program; None if a shown directory has it already.
 
     Raises:
-        ConfigError: There is none that could be shown by itself.
+        ConfigError: No directory can be shown that has only this program.
     """
     if any(program.is_relative_to(one) for one in shown):
         return None

@@ -1,7 +1,7 @@
-"""Finds the compilers and interpreters of the owner that commands of a workspace are shown: those that PATH leads to.
+"""Finds the owner's compilers and interpreters on PATH, which commands of a workspace are shown.
 
-They are shown read-only at their own paths, each as one directory that holds nothing else. Of a home directory only
-what is known to be a toolchain is shown, never what lies beside it: configuration, credentials, scripts of the owner's.
+They are shown read-only at their own paths, each as one directory with nothing else in it. Of a home directory only
+known toolchains are shown, never their neighbours: configuration, credentials, scripts of the owner's.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,9 +23,9 @@ else:
 _LOCAL: Final = Path("/usr/local")
 _LOCAL_NAMES: Final = frozenset({"bin", "include", "lib", "lib64", "libexec", "share"})
 _ALONE: Final = frozenset({".bun/bin", ".deno/bin", "go/bin"})
-"""Directories of a home that are shown by themselves: what they belong to holds more than programs."""
+"""Directories of a home that are shown without their parents, which hold more than programs."""
 
-# What programs of the system keep outside of /usr: the targets of links in their own directories, what launchers read.
+# Files of system programs outside of /usr: the targets of links in their directories, files that launchers read.
 _SETTINGS: Final = (
     *("java-*-openjdk", "maven", "openssl.cnf", "php/*", "python3*", "ssl/openssl.cnf"),
     *("chromium.d", "mime.types", "protocols", "services"),
@@ -36,8 +36,8 @@ class Toolchains(Struct, frozen=True):
     """The toolchains that commands are shown.
 
     Attributes:
-        shown: Directories and files, which lie side by side.
-        path: Where commands are found in them, in this order.
+        shown: Directories and files, none of them below another.
+        path: The directories with commands in them, in this order.
     """
 
     shown: tuple[Path, ...] = ()
@@ -45,12 +45,12 @@ class Toolchains(Struct, frozen=True):
 
 
 def find_toolchains(config: Config, environ: Mapping[str, str], taken: Sequence[Path] = ()) -> Toolchains:
-    """Find the configured toolchains, or those on the owner's ``PATH``; and what toolchains of the system need.
+    """Find the configured toolchains, or those on the owner's ``PATH``; and files that the system's toolchains need.
 
     Args:
-        config: Names them, and what can't be shown beside them.
-        environ: Whose ``PATH`` and ``HOME`` count.
-        taken: Where sandboxes have something of their own.
+        config: Names the toolchains, and paths that can't be shown together with them.
+        environ: The owner's ``PATH`` and ``HOME``.
+        taken: Paths at which sandboxes have something of their own.
     """
     shown: list[Path] = []
     path: list[Path] = []
@@ -76,7 +76,7 @@ def find_toolchains(config: Config, environ: Mapping[str, str], taken: Sequence[
 
 
 def _find_owners(environ: Mapping[str, str]) -> Iterator[tuple[Path, ...]]:
-    """Directories of toolchains, each with those in it where commands are found, as PATH names them."""
+    """Directories of toolchains, each with its directories of commands, as PATH names them."""
     home = Path(environ.get("HOME") or "/nonexistent").resolve()
     for entry in dict.fromkeys(environ.get("PATH", "").split(":")):
         if not entry.startswith("/"):
@@ -111,7 +111,7 @@ def _find_in_home(home: Path, entry: Path) -> Iterator[tuple[Path, ...]]:
 
 
 def _find_chosen(versions: Path, name: str) -> Iterator[tuple[Path, ...]]:
-    """The version of this name, if it is one."""
+    """The directory of a version, if there is one of this name."""
     place = versions / name
     if name and "/" not in name and name not in (".", "..") and (place / "bin").is_dir():
         place = place.resolve()

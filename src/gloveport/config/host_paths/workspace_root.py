@@ -1,7 +1,7 @@
-"""Refuses directories that can't be a workspace: that hold more than a project, or what is run or believed outside.
+"""Refuses directories that can't be a workspace: those with more than a project, or with files that the host trusts.
 
-Commands of a workspace write all that lies in it. So nothing may lie there that Gloveport itself runs or keeps: its own
-code, its state, the programs and the secrets that the configuration names.
+Commands can write everything in a workspace. So it must hold nothing that Gloveport itself runs or keeps: its own code,
+its state, and the programs and secrets that the configuration names.
 """
 
 import os
@@ -28,13 +28,13 @@ _SYSTEM = tuple(
         *("/var/lib", "/var/spool"),  # the latter has the crontabs
     )
 )
-"""What this host runs, and what tells it what to run."""
+"""Programs that this host runs, and files that tell it what to run."""
 
 _OF_A_HOME = ("bin", ".local")
-"""Names in a home directory that hold the programs of its owner."""
+"""Names in a home directory under which its owner's programs are."""
 
 _BROAD = tuple(map(Path, ("/", "/home", "/media", "/mnt", "/opt", "/srv", "/tmp", "/var", "/var/tmp")))  # noqa: S108
-"""That a server is given one of these, or a home, does not make all that lies below the server's."""
+"""If a server is given one of these, or a home, not everything below belongs to the server."""
 
 _CODE = "install Gloveport elsewhere; to work on Gloveport itself, open another clone than the one that serves"
 _PYTHON = "take it out of PYTHONPATH, and start `gloveport` rather than `python -m gloveport`"
@@ -42,36 +42,36 @@ _PYTHON = "take it out of PYTHONPATH, and start `gloveport` rather than `python 
 _CODE_OF_PROGRAMS = frozenset(
     {".cjs", ".js", ".jar", ".mjs", ".mts", ".php", ".pl", ".py", ".pyz", ".rb", ".sh", ".ts", ".tsx", ".wasm"}
 )
-"""Ends of the names of what interpreters run."""
+"""Suffixes of files that interpreters run."""
 
 _MOST_LINKS = 40
-"""As many as the kernel follows."""
+"""The kernel's own limit."""
 
 
 class _Belonging(Struct, frozen=True, kw_only=True):
-    """What Gloveport runs or keeps: where it lies, what it is, and what to do so that a workspace can be there."""
+    """A path that Gloveport runs or keeps: where it is, what it is, and how to free the place for a workspace."""
 
     path: Path
     what: str
     remedy: str
     broad: bool = False
-    """Whether it may be a home or the like, of which not all that lies below belongs to it."""
+    """Whether it may be a home or the like, of which not everything below belongs to it."""
 
 
 def refuse_as_workspace(root: Path, config: Config, environ: Mapping[str, str], believed: Iterable[Path]) -> None:
-    """Refuse a directory that can't be a workspace: what holds more than one project, or what is Gloveport's own.
+    """Refuse a directory that can't be a workspace: one with more than one project, or with files of Gloveport's own.
 
-    This is asked once, at the start. Where a configuration that is read while the server runs names another secret or
-    another file, nobody asks again until the next start.
+    This is checked once, at the start. If a configuration that is reloaded later names another secret or file, that is
+    only checked at the next start.
 
     Args:
         root: The directory.
-        config: What names programs, secrets and directories.
+        config: Names programs, secrets and directories.
         environ: Where ``PATH`` and ``GLOVEPORT_STATE`` are looked up.
-        believed: The files and directories that the configuration was read from, which count whatever they say.
+        believed: The files and directories that the configuration was read from, which it trusts.
 
     Raises:
-        ConfigError: It is such a one.
+        ConfigError: It can't be a workspace.
     """
     homes = home_directories()
     refused = (
@@ -87,7 +87,7 @@ def refuse_as_workspace(root: Path, config: Config, environ: Mapping[str, str], 
 
 
 def private_paths(config: Config, environ: Mapping[str, str]) -> Iterator[Path]:
-    """List what nobody in a sandbox may read: state, directory of the configuration, audit log, secrets."""
+    """List the paths that no sandbox may read: state, directory of the configuration, audit log, secrets."""
     yield from (one.path for one in _list_belongings(config, environ, ()))
     yield from secret_files(config.secret_tables)
 
@@ -125,14 +125,14 @@ def _system_refusal(root: Path, homes: Sequence[Path]) -> tuple[str, str] | None
 
 
 def _looked_up(path: Path) -> Iterator[Path]:
-    """Yield where a path leads, and each symbolic link on the way: who may turn one of them decides where it leads."""
+    """Yield where a path leads, and each symbolic link on the way: whoever can change a link decides where it leads."""
     pending, current, links = list(reversed(path.parts[1:])), Path("/"), 0
     while pending:
         if (name := pending.pop()) == "..":
             current = current.parent
             continue
         current /= name
-        if links < _MOST_LINKS and os.path.islink(current):  # noqa: PTH114 - Path's raises where nothing can be seen
+        if links < _MOST_LINKS and os.path.islink(current):  # noqa: PTH114 - Path's method raises for an unreadable directory
             links += 1
             yield current
             target = current.readlink()
@@ -207,14 +207,14 @@ def _of_servers(config: Config, environ: Mapping[str, str]) -> Iterator[_Belongi
 def _words(line: str) -> list[str]:
     try:
         return shlex.split(line)
-    except ValueError:  # who asks for the secret hears it
+    except ValueError:  # reported when the secret is fetched
         return []
 
 
 def _find_executables(command: Sequence[str], directory: Path, environ: Mapping[str, str]) -> Iterator[Path]:
-    """Yield the paths of a command line from which something is run: its program, what comes first after it (``node
-    DIR``), files that are programs, and what an option names that may be a directory (``--directory DIR``). What else
-    it names is data, of which a project may hold some.
+    """Yield the paths in a command line from which something runs: its program, its first argument (``node DIR``),
+    files that are programs, and values of options that may be directories (``--directory DIR``). Other paths are data,
+    which may be in a project.
     """
     for program in command[:1]:
         found = program if "/" in program else find_executable(program, environ.get("PATH", os.defpath))

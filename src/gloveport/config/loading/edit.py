@@ -1,6 +1,6 @@
 """Edits a configuration file: puts servers into it, and keeps everything else that a person has written.
 
-What is written is read again before it takes the place of what is there. Where that fails, nothing has changed.
+The new file is loaded as a check before it replaces the old one. If that fails, nothing has changed.
 """
 
 import os
@@ -26,11 +26,11 @@ from gloveport.errors import ConfigError
 
 
 class ServerEdit(Struct, frozen=True, kw_only=True):
-    """What becomes of one server's table.
+    """The changes of one server's table.
 
     Attributes:
         set: Keys with their new values.
-        removed: Keys that go.
+        removed: Keys to remove.
     """
 
     set: Table
@@ -38,7 +38,7 @@ class ServerEdit(Struct, frozen=True, kw_only=True):
 
 
 class Written(Struct, frozen=True, kw_only=True):
-    """What was written. ``backup`` is None where there was no file before."""
+    """The files written. ``backup`` is None where there was no file before."""
 
     file: Path
     backup: Path | None
@@ -52,12 +52,12 @@ class Secrets:
 
 
 def edit_text(path: Path, text: str, edits: Mapping[str, ServerEdit]) -> str:
-    """Give the text of a configuration file with other servers in it.
+    """Apply edits of servers to the text of a configuration file.
 
     Args:
         path: The file, for errors.
         text: Valid TOML.
-        edits: By the name of the server. One that is not there yet is put at the end.
+        edits: By the name of the server. A new server is put at the end.
 
     Raises:
         ConfigError: It is written in a way that can't be edited without a person.
@@ -80,13 +80,13 @@ def edit_text(path: Path, text: str, edits: Mapping[str, ServerEdit]) -> str:
 
 
 def write(path: Path, before: bytes | None, text: str, secrets: Secrets, *, environ: Mapping[str, str]) -> Written:
-    """Put a text in the place of a configuration file, and secrets where it says they are; all of it or nothing.
+    """Replace the text of a configuration file, and write secrets to the files that it names; all or nothing.
 
     Args:
-        path: The file; where it is a symbolic link, what that leads to.
-        before: What was read of it; None where there was none.
-        text: What is to be in it.
-        secrets: What is to be in the files of secrets.
+        path: The file; for a symbolic link, its target is replaced.
+        before: Its content when it was read; None where there was no file.
+        text: Its new content.
+        secrets: The content of the files of secrets.
         environ: As for ``load``.
 
     Raises:
@@ -114,7 +114,7 @@ def write(path: Path, before: bytes | None, text: str, secrets: Secrets, *, envi
 def _change_tables(text: str, edits: Mapping[str, ServerEdit]) -> str:
     if not edits:
         return text
-    document: Any = tomlkit.parse(text)  # of any kind: what comes of it is checked
+    document: Any = tomlkit.parse(text)  # of any type: the result is checked
     for name, edit in edits.items():
         table = document["servers"][name]
         for key in edit.removed:
@@ -125,7 +125,7 @@ def _change_tables(text: str, edits: Mapping[str, ServerEdit]) -> str:
 
 
 def _append_tables(text: str, edits: Mapping[str, ServerEdit]) -> str:
-    """At the end, so that no comment can come to stand with what it does not speak of."""
+    """Append tables at the end, so that no comment gets next to a table that it is not about."""
     if not edits:
         return text
     servers = tomlkit.table(is_super_table=True)
@@ -146,7 +146,7 @@ def _require_valid(path: Path, new: Path, environ: Mapping[str, str]) -> None:
 
 
 def _back_up(target: Path, content: bytes) -> Path:
-    """Copy what is there to a name that nothing has."""
+    """Copy the present content to an unused name."""
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     backup = target.with_name(f"{target.name}.bak-{moment}")
     descriptor = os.open(backup, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -159,7 +159,7 @@ def _back_up(target: Path, content: bytes) -> Path:
 
 @contextmanager
 def _write_secrets(secrets: Secrets) -> Iterator[None]:
-    """Write the secrets; where something fails before the end, put back what was there."""
+    """Write the secrets; if the context fails, restore the old files."""
     former: dict[Path, bytes | None] = {}
     try:
         for path, value in secrets.values.items():
@@ -183,10 +183,10 @@ def _put_back(path: Path, content: bytes | None) -> None:
 
 
 def _make_private(directory: Path) -> None:
-    """Make a directory that only the owner can look into.
+    """Make a directory that only the owner can read.
 
     Raises:
-        ConfigError: There is something else, or others may put files into it.
+        ConfigError: Something else has its name, or others may put files into it.
     """
     with suppress(FileExistsError):
         directory.mkdir(mode=0o700)
@@ -199,10 +199,10 @@ def _make_private(directory: Path) -> None:
 
 
 def read_text_of(path: Path) -> tuple[bytes | None, str]:
-    """Read a configuration file to edit it: what is there, and its text.
+    """Read a configuration file to edit it: its content, and that as text.
 
     Raises:
-        ConfigError: It can't be relied on, or is not UTF-8.
+        ConfigError: It can't be trusted, or is not UTF-8.
     """
     content = read_own(path)
     return content, "" if content is None else decode_text(path, content)

@@ -36,7 +36,7 @@ class Loaded(Struct, frozen=True, kw_only=True):
 
     @property
     def origins(self) -> Mapping[str, str]:
-        """What ``find_origin`` says of each key, with dots."""
+        """The result of ``find_origin`` for each key, spelled with dots."""
         return {spell_key(key): self.find_origin(key) for key, _ in leaves(self.config)}
 
 
@@ -45,12 +45,12 @@ def load(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> Loaded
 
     Args:
         given: The file that counts alone; without it ``GLOVEPORT_CONFIG`` may name one.
-        cwd: Where a project file is looked for, and what a relative name of a file is relative to.
+        cwd: Where a project file is searched for; relative file names are relative to it.
         environ: Where ``GLOVEPORT_CONFIG`` and ``GLOVEPORT_STATE`` are looked up.
 
     Raises:
-        ConfigError: A file can't be relied on, is not trusted or is no TOML; or keys or values are wrong, all of which
-            are named, one a line.
+        ConfigError: Others can write a file, or it is not trusted, or no TOML; or keys or values are wrong, which are
+            all named, one a line.
     """
     found = sources(given, cwd=cwd, environ=environ)
     apis, faults = read_apis(found.apis)

@@ -1,4 +1,4 @@
-"""Reloads the configuration while the old one is in use: what may change at once does, the rest waits for a restart."""
+"""Reloads the configuration while the old one is in use: some tables change at once, the others after a restart."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,11 +14,11 @@ from gloveport.config.toml_text import printable, spell_key
 from gloveport.errors import ConfigError
 
 _LIVE = frozenset({"api", "egress", "environments", "packages", "proxy"})
-"""Tables that are looked up for each run, or connection. What is made of the others at the start stays as it is."""
+"""Tables that are looked up for each run or connection. The others are only used at the start."""
 
 
 class Reloaded(Struct, frozen=True, kw_only=True):
-    """What counts from now on."""
+    """The configuration that counts from now on, and the changes that don't yet."""
 
     loaded: Loaded
     """The old configuration with those new tables that count at once."""
@@ -31,13 +31,13 @@ def reload(old: Loaded, given: Path | None, *, cwd: Path, environ: Mapping[str, 
     """Load the configuration again. It reads files: call it in a worker thread.
 
     Args:
-        old: What counts until now.
+        old: The configuration in use.
         given: As for ``load``.
         cwd: As for ``load``.
         environ: As for ``load``.
 
     Raises:
-        ConfigError: As ``load``; or a new secret would be shown by an old mount. What counted goes on counting.
+        ConfigError: As ``load``; or a new secret would be shown by an old mount. The old configuration stays in use.
     """
     new = load(given, cwd=cwd, environ=environ)
     config = old.config.model_copy(update={name: getattr(new.config, name) for name in _LIVE})
@@ -50,7 +50,7 @@ def reload(old: Loaded, given: Path | None, *, cwd: Path, environ: Mapping[str, 
 
 
 def _find_changes(old: Config, new: Config) -> Iterator[KeyPath]:
-    """Yield the keys that are not the same in both, those among them that only one has."""
+    """Yield the keys whose values differ, and those that only one of the two has."""
     before, after = dict(leaves(old)), dict(leaves(new))
     for key in before | after:
         if (key in before) != (key in after) or before[key] != after[key]:
@@ -62,7 +62,7 @@ def _name_owner(key: KeyPath) -> KeyPath:
 
 
 def _refuse_exposed(old: Config, config: Config, environ: Mapping[str, str]) -> None:
-    # The new files are sound by themselves. But they may put a secret where the mounts of before still show it.
+    # The new files are consistent, but may put a secret where the old mounts, still in use, show it.
     files = [*secret_files({name: config.secret_tables[name] for name in ("api", "proxy")})]
     if not files:
         return

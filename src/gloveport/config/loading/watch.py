@@ -1,8 +1,7 @@
 """Watches the configuration files, and tells when they may have changed.
 
-The kernel says when to look, what the files look like says whether anything changed. So nothing is lost that happens
-between two looks, nor where the kernel is silent: on a network's file system, or when a directory far above is put in
-the place of another.
+inotify says when to look, and the files' status says whether anything changed. So no change between two looks is
+missed, nor one that inotify does not report: on a network file system, or when a directory far above is replaced.
 """
 
 import ctypes
@@ -22,16 +21,16 @@ from gloveport.config.sources.trust import record_path
 from gloveport.openat2 import check
 
 _LOOK_SECONDS: Final = 2.0
-"""After so long the files are looked at, whatever the kernel says."""
+"""How often the files are checked even without an event."""
 
 _QUIET_SECONDS: Final = 0.05
-"""Changes that follow each other so closely are one: some editors empty a file and then write it."""
+"""Changes at shorter intervals count as one: some editors empty a file and then write it."""
 
 _DEBOUNCE_SECONDS: Final = 0.5
-"""Changes that never end are said so often."""
+"""How often changes that never stop are reported."""
 
 _CHANGES: Final = 0x0FCE
-"""Events of inotify: all but those of what is only opened, read and closed, of which a workspace has thousands."""
+"""inotify events: all but opening, reading and closing, which occur by the thousands in a workspace."""
 
 _NEWS_BYTES: Final = 1 << 16
 
@@ -91,7 +90,7 @@ def _directories(look: _Look) -> Mapping[Path, tuple[int, int]]:
 
 
 async def _wait_changed(seen: _Look, found: ConfigSources, environ: Mapping[str, str]) -> None:
-    """Wait until the files may look otherwise, or lie elsewhere."""
+    """Wait until the files, or their paths, may have changed."""
     try:
         directories = await to_thread.run_sync(_directories, seen)
         async with _open_watch(directories) as news:
@@ -101,7 +100,7 @@ async def _wait_changed(seen: _Look, found: ConfigSources, environ: Mapping[str,
                 with anyio.move_on_after(_LOOK_SECONDS):
                     await anyio.wait_readable(news)
                     await _wait_quiet(news)
-    except OSError:  # a directory has just gone, or this user watches too much already
+    except OSError:  # a directory has just been removed, or this user has too many watches
         await anyio.sleep(_LOOK_SECONDS)
 
 
@@ -117,7 +116,7 @@ async def _wait_quiet(news: FileIO) -> None:
 
 @asynccontextmanager
 async def _open_watch(directories: Iterable[Path]) -> AsyncIterator[FileIO]:
-    """What is readable when something in these directories was changed. Raises OSError where that can't be had."""
+    """A file that is readable after changes in these directories. Raises OSError where they can't be watched."""
     news = FileIO(check(_libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)))
     try:
         for directory in directories:
@@ -125,4 +124,4 @@ async def _open_watch(directories: Iterable[Path]) -> AsyncIterator[FileIO]:
         yield news
     finally:
         with anyio.CancelScope(shield=True):
-            await to_thread.run_sync(news.close)  # which takes the kernel milliseconds
+            await to_thread.run_sync(news.close)  # closing takes the kernel milliseconds

@@ -1,4 +1,4 @@
-"""The prose of docs/config.md: what it says besides the keys."""
+"""The prose of docs/config.md: all of it but the keys."""
 
 INTRODUCTION = """\
 # Configuration

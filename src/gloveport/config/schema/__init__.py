@@ -1,6 +1,6 @@
 """The schema of a configuration file. A field is a key, and its docstring is that key's documentation.
 
-The types check each value alone; ``checks`` has what needs more than one value, or the host.
+The types check each value alone; ``checks`` has the rules about several values, or the host.
 """
 
 from gloveport.config.schema.keys import KeyPath

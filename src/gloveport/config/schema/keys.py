@@ -8,7 +8,7 @@ from gloveport.model.described import PATH_HINT, Described
 from gloveport.user_directories import is_canonical
 
 KeyPath: TypeAlias = tuple[str | int, ...]
-"""Where a value stands: names of tables and keys, and indexes into arrays."""
+"""The path to a value: names of tables and keys, and indexes into arrays."""
 
 
 def _parse_path(path: object) -> Path:

@@ -1,7 +1,7 @@
 """Parses TOML with the line of every key, and merges one file over another.
 
-``tomllib`` tells no lines. A document is therefore cut into its statements (a table header, or a key with its value),
-and each is given to ``tomllib`` alone: what it names then stands at the statement's first line.
+``tomllib`` gives no line numbers. So a document is cut into its statements (a table header, or a key with its value),
+and ``tomllib`` parses each alone: its keys then belong to the statement's first line.
 """
 
 import re
@@ -26,7 +26,7 @@ Table: TypeAlias = dict[str, object]
 
 MAX_DEPTH = 32
 
-# What a newline can hide in, and what can hold one open. A multi-line string may end in up to five quotes, of which
+# Tokens that can contain a newline, or open one that does. A multi-line string may end in up to five quotes, of which
 # the last three close it.
 _TOKEN = late_pattern(
     r'"""(?:\\.|[^\\])*?"{3,5}'
@@ -41,7 +41,7 @@ _POSITION = late_pattern(r"(.*) \(at line (\d+), column (\d+)\)", re.DOTALL)
 
 
 class Layer(Struct, frozen=True, kw_only=True):
-    """One file: what it says, and the line at which each key, table and array element begins.
+    """One file: its data, and the line at which each key, table and array element begins.
 
     A line is None where only the file is known.
     """
@@ -62,7 +62,7 @@ def read_layer(path: Path, content: bytes) -> Layer:
 
 
 def rebase_layer(layer: Layer, base: tuple[str, ...]) -> Layer:
-    """Give the layer of a file that holds one table: ``base`` is where that stands in the whole."""
+    """Move the layer of a file with a single table to ``base``, its place in the configuration."""
     data = layer.data
     for name in reversed(base):
         data = {name: data}
@@ -71,7 +71,7 @@ def rebase_layer(layer: Layer, base: tuple[str, ...]) -> Layer:
 
 
 def decode_text(path: Path, content: bytes) -> str:
-    """Decode a file's content, with line ends as TOML counts them.
+    """Decode a file's content, with TOML's line ends.
 
     Raises:
         ConfigError: It is not UTF-8.
@@ -109,7 +109,7 @@ def parse_toml(path: Path, text: str) -> Table:
 
 
 def require_plain(name: str, data: object) -> None:
-    """Refuse what no configuration needs and what makes those stumble who read it.
+    """Refuse data that no configuration needs and its readers can't handle.
 
     Raises:
         ConfigError: It is nested too deep, or has an integer of more than 64 bits.
@@ -122,7 +122,7 @@ def require_plain(name: str, data: object) -> None:
 
 
 def merge(layers: Sequence[Layer]) -> Table:
-    """Lay each file over those before it, key by key. An array replaces an array whole."""
+    """Lay each file over those before it, key by key. An array replaces the other array as a whole."""
     merged: Table = {}
     for layer in layers:
         merged = merge_table(merged, layer.data)
@@ -139,7 +139,7 @@ def merge_table(under: Table, over: Table) -> Table:
 
 
 def where(layers: Sequence[Layer], key: KeyPath) -> str | None:
-    """Tell where a key of the merged data, or the nearest thing around it, is set: ``file:line``, ``file``, or None."""
+    """Tell where a key of the merged data, or its nearest table, is set: ``file:line``, ``file``, or None."""
     # Elements of an array all come from the file that set the array, even where an earlier file's array is longer.
     trunk = next((key[:depth] for depth, part in enumerate(key) if isinstance(part, int)), key)
     for layer in reversed(layers):
@@ -150,12 +150,12 @@ def where(layers: Sequence[Layer], key: KeyPath) -> str | None:
 
 
 def nearest(layers: Sequence[Layer], key: KeyPath) -> str | None:
-    """Tell where a key, or what should have it, is set: ``file:line``, ``file``, or None."""
+    """Tell where a key, or the table that should have it, is set: ``file:line``, ``file``, or None."""
     return next((place for depth in range(len(key), 0, -1) if (place := where(layers, key[:depth]))), None)
 
 
 def walk(data: object, base: KeyPath = ()) -> Iterator[tuple[KeyPath, object]]:
-    """Yield every value inside tables and arrays with its key, outer ones first. Not recursive: depth is hostile."""
+    """Yield every value inside tables and arrays with its key, outer ones first. Not recursive: depth may be hostile."""
     pending = [(base, data)]
     while pending:
         key, value = pending.pop()
@@ -186,7 +186,7 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
 
 def _lines(text: str) -> dict[KeyPath, int]:
     lines: dict[KeyPath, int] = {}
-    last: dict[KeyPath, int] = {}  # of each array of tables, the element that is being written
+    last: dict[KeyPath, int] = {}  # the present element of each array of tables
     table: KeyPath = ()
     for line, statement in _statements(text):
         content = tomllib.loads(statement)

@@ -1,4 +1,4 @@
-"""Reads files that nobody but their owner may change. Opened once; every check is made on the open descriptor."""
+"""Reads files that only their owner may change. Opens each once, and checks the open descriptor."""
 
 import errno
 import os
@@ -14,10 +14,10 @@ MAX_BYTES = 1 << 18
 
 
 WRITABLE = stat.S_IWGRP | stat.S_IWOTH
-"""What others than the owner may not do to any file that counts."""
+"""Mode bits that no file that counts may have: write permission of others."""
 
 ANYTHING = stat.S_IRWXG | stat.S_IRWXO
-"""What they may not do to one that holds secrets."""
+"""Mode bits that no file with secrets may have: any permission of others."""
 
 
 def read_own(path: Path, *, flags: int = 0, forbidden: int = WRITABLE) -> bytes | None:
@@ -58,7 +58,7 @@ def list_own(path: Path) -> list[str]:
     """List the names in a directory of this user's or root's, in order; none where nothing has that name.
 
     Raises:
-        ConfigError: As ``read_own``: who may put files into it may put in a file that counts.
+        ConfigError: As ``read_own``: whoever may write to the directory may add a file that counts.
     """
     with _open_file(path, os.O_DIRECTORY) as descriptor:
         if descriptor is None:
@@ -69,7 +69,7 @@ def list_own(path: Path) -> list[str]:
 
 @contextmanager
 def _open_file(path: Path, flags: int) -> Iterator[int | None]:
-    """Open what has that name; None where nothing has."""
+    """Open a file; None where nothing has that name."""
     try:
         # O_NONBLOCK: a FIFO planted under the name must not hang the start.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | flags)

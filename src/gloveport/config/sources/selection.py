@@ -35,7 +35,7 @@ def sources(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> Con
 
     Args:
         given: The file that counts alone; without it ``GLOVEPORT_CONFIG`` may name one.
-        cwd: Where a project file is looked for, and what a relative name of a file is relative to.
+        cwd: Where a project file is searched for; relative file names are relative to it.
         environ: Where ``GLOVEPORT_CONFIG`` is looked up.
 
     Raises:

@@ -40,8 +40,8 @@ def trust(path: Path, *, environ: Mapping[str, str]) -> Trusted:
         environ: Where ``GLOVEPORT_STATE`` is looked up.
 
     Raises:
-        ConfigError: The file is missing, is no ``gloveport.toml``, may not be relied on, or is no TOML; or the record
-            can't be written.
+        ConfigError: The file is missing, is no ``gloveport.toml``, can be written by others, or is no TOML; or the
+            record can't be written.
     """
     if path.is_dir():
         file = project_file(path)
@@ -83,7 +83,7 @@ def record_path(file: Path, *, environ: Mapping[str, str]) -> Path:
 
 
 def _line(file: Path, content: bytes) -> bytes:
-    # As sha256sum writes it, so that a person can check a record without Gloveport.
+    # In the format of sha256sum, so that a person can check a record without Gloveport.
     return hashlib.sha256(content).hexdigest().encode() + b"  " + os.fsencode(file) + b"\n"
 
 

@@ -1,7 +1,7 @@
 """Describes validation faults: wrong keys and values.
 
-A value is not shown where a secret is expected near it: who writes the secret itself into the configuration must not
-find it in a log.
+A value is not shown if a secret is expected near it: a secret that a person has put into the configuration by mistake
+must not get into a log.
 """
 
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ class Fault(Struct, frozen=True, kw_only=True):
 
 
 def validate(model: type[_M], data: Table) -> tuple[_M | None, list[Fault]]:
-    """Validate the data of files: the values, or every key and value that has the wrong shape."""
+    """Validate the data of files: returns the values, or a fault for every wrong key and value."""
     try:
         return read_value(model, _without_dates(data)), []
     except WrongShapeError as error:
@@ -53,7 +53,7 @@ def validate(model: type[_M], data: Table) -> tuple[_M | None, list[Fault]]:
 
 
 def _without_dates(data: Any) -> Any:  # noqa: ANN401 - TOML data of any shape
-    """As JSON has it: a date becomes a string, which no key takes in that form."""
+    """Convert TOML data to JSON's types: a date becomes a string, which no key accepts."""
     match data:
         case dict():
             return {name: _without_dates(value) for name, value in data.items()}
@@ -82,7 +82,7 @@ def _fault(model: type[Value], data: Table, fault: ReadFault) -> Fault:
 
 
 def _guess_meaning(key: KeyPath, shape: Shape, found: object) -> str | None:
-    """Guess from a wrong value what it should be."""
+    """Guess what a wrong value was meant to be."""
     if is_secret(shape) and isinstance(found, str):
         return misplaced_hint(found)
     if is_of_tables(shape.form) and isinstance(found, dict):
@@ -102,7 +102,7 @@ def _unknown_key(model: type[Value], key: KeyPath, shape: Shape) -> Fault:
     *around, name = key
     table = tuple(around)
     siblings = [str(sibling) for sibling, _ in below(shape.form)]
-    in_array = any(isinstance(part, int) for part in table)  # its elements have their keys to themselves
+    in_array = any(isinstance(part, int) for part in table)  # then each element has keys of its own
     elsewhere = chain(_keys(shape, table), () if in_array else _keys(Shape(model)))
     if near := difflib.get_close_matches(str(name)[:80], siblings, n=1):
         hint = f"did you mean {spell_key((*table, near[0]))}?"
@@ -114,7 +114,7 @@ def _unknown_key(model: type[Value], key: KeyPath, shape: Shape) -> Fault:
 
 
 def _keys(shape: Shape, base: KeyPath = ()) -> Iterator[KeyPath]:
-    """Yield every key below a type, tables and names that any would do for as examples."""
+    """Yield every key below a type, with examples for freely chosen names of tables and keys."""
     for name, inner in below(shape.form):
         yield (*base, name)
         yield from _keys(inner, (*base, name))

@@ -1,6 +1,6 @@
-"""Hints for a misspelt reference to a secret, or a secret that stands where its place should.
+"""Gives hints for a misspelt reference to a secret, or a secret in place of a reference.
 
-No hint quotes what stands there.
+No hint quotes the value.
 """
 
 _HINTS = {
@@ -19,7 +19,7 @@ _ITSELF = (
 
 
 def misplaced_hint(written: str) -> str:
-    """Say what to write instead of a text that is no place of a secret."""
+    """Say what to write instead of a text that is no reference to a secret."""
     if not written:
         return 'say where it is: "file:/path" or "env:NAME"'
     before, colon, _ = written.partition(":")

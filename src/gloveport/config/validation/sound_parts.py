@@ -1,4 +1,4 @@
-"""Extracts the parts of a table that have the right shape by themselves: one fault hides no other."""
+"""Extracts the values of a table that have the right type, so that one fault hides no other."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,14 +11,14 @@ from gloveport.model import Value
 from gloveport.model.egress import Address, Api, Auth, Network, Rule
 
 _HOSTS: Table = {"hosts": ["x"]}
-"""What an API needs besides the one key that is looked at."""
+"""The key that an API needs besides the one that is checked."""
 
 
 class Parts(Struct, frozen=True, kw_only=True):
-    """What an API says: of its arrays the sound elements by their index, of other keys a sound value or the default.
+    """The sound values of an API: sound elements of arrays by their index; other keys' sound values or defaults.
 
     Attributes:
-        lengths: How many elements each array has, those with faults included; a table in its place is one.
+        lengths: How many elements each array has, including faulty ones; a table in place of an array counts as one.
     """
 
     hosts: Mapping[int, str]
@@ -34,7 +34,7 @@ class Parts(Struct, frozen=True, kw_only=True):
 
 
 def parts_of(table: Table) -> Parts:
-    """Take apart the table of an API, which may have faults."""
+    """Extract the sound values of an API's table, which may have faults."""
     return Parts(
         hosts=sound_elements(Api, table, "hosts", needed=_HOSTS),
         rules=sound_elements(Api, table, "rules", needed=_HOSTS),
@@ -54,13 +54,13 @@ def parts_of(table: Table) -> Parts:
 
 
 def sound_or_default(model: type[Value], table: Table, name: str, *, needed: Table | None = None) -> Any:  # noqa: ANN401 - of the key's own type
-    """Give the value of a key, or its default where there is none, or one of the wrong shape.
+    """Give the value of a key, or its default if the value is missing or has the wrong type.
 
     Args:
-        model: What the table holds.
-        table: As it is written; it may have faults.
+        model: The type of the table.
+        table: The written table, which may have faults.
         name: The key.
-        needed: What a table of this kind can't be without.
+        needed: The keys that a table of this type requires.
     """
     written = {name: table[name]} if name in table else {}
     value = validate(model, (needed or {}) | written)[0] or validate(model, needed or {})[0]
@@ -68,7 +68,7 @@ def sound_or_default(model: type[Value], table: Table, name: str, *, needed: Tab
 
 
 def sound_elements(model: type[Value], table: Table, name: str, *, needed: Table | None = None) -> dict[int, Any]:
-    """Give the elements of an array that have the right shape, by their index. Arguments as for `sound_or_default`."""
+    """Give the elements of an array that have the right type, by their index. Arguments as for `sound_or_default`."""
     written = table.get(name)
     alone = {
         index: validate(model, (needed or {}) | {name: [element]})[0]

@@ -1,4 +1,4 @@
-"""Describes what a key takes: the same words for the reference and for every fault."""
+"""Describes the values that a key takes, in the same words for the reference and for every fault."""
 
 from collections.abc import Sequence
 from typing import Any, Final, get_args
@@ -25,11 +25,11 @@ _UNDESCRIBED: Final[dict[object, Described]] = {
     float: Described(expected="a number", hint="write it without quotes or unit"),
     Any: Described(expected="any value", hint="write it as TOML has it"),
 }
-"""Types that are used as they are."""
+"""Descriptions of plain types."""
 
 
 def describe(shape: Shape) -> Described:
-    """Say what a key of this type takes."""
+    """Describe the values that a key of this type takes."""
     form = shape.form
     if allowed := words(form):
         expected = "one of " + ", ".join(f'"{word}"' for word in allowed)
@@ -49,7 +49,7 @@ def describe(shape: Shape) -> Described:
 
 
 def _own_description(shape: Shape) -> Described:
-    """That of its annotation; where types are built upon each other, that of the innermost."""
+    """The description in a type's annotation; for nested annotations, the innermost one."""
     return next((item for item in shape.constraints if isinstance(item, Described)), None) or _UNDESCRIBED[shape.form]
 
 
@@ -64,7 +64,7 @@ def _describe_mapping(form: object) -> Described:
 
 
 def is_secret(shape: Shape) -> bool:
-    """Tell whether a key takes the place of a secret."""
+    """Tell whether a key takes a reference to a secret."""
     return SECRET_PLACE in shape.constraints
 
 
