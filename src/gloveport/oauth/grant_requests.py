@@ -1,4 +1,4 @@
-"""Writes the grants of the configuration as requests: client credentials and refresh tokens."""
+"""Makes token requests of the configured grants: client credentials and refresh tokens."""
 
 from collections.abc import Mapping
 from typing import TypeAlias
@@ -10,7 +10,7 @@ Grant: TypeAlias = ClientCredentials | RefreshToken
 
 
 def client_of(grant: Grant, secret: str) -> Client:
-    """Make the client that a grant names; one without a secret is a public one."""
+    """Make the client of a grant; without a secret it is a public one."""
     if not secret:
         return Client(id=grant.client_id)
     is_basic = grant.client_auth == "basic"
@@ -18,7 +18,7 @@ def client_of(grant: Grant, secret: str) -> Client:
 
 
 def fields_of(grant: Grant, refresh_token: str = "") -> Mapping[str, str]:
-    """Write the fields of its request (RFC 6749, 4.4.2 and 6). What the operator has left empty is not sent."""
+    """Make the form fields of a grant's request (RFC 6749, 4.4.2 and 6). Empty settings are not sent."""
     fields = {
         "grant_type": grant.kind.removeprefix("oauth2_"),
         "refresh_token": refresh_token,

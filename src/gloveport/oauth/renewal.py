@@ -1,4 +1,4 @@
-"""Renews a token before it expires, once for all who ask."""
+"""Renews a token before it expires, once for all callers."""
 
 import logging
 import math
@@ -20,22 +20,22 @@ _log = logging.getLogger(__name__)
 
 
 def is_due(token: Token, now: float) -> bool:
-    """Tell whether to renew it: at four fifths of its life, or a minute before its end, but not in its first half."""
+    """Whether to renew a token: after four fifths of its life, or a minute before its end; never in its first half."""
     life = token.expires - token.obtained
     return now >= token.obtained + max(life / 2, min(0.8 * life, life - _EARLIER_SECONDS))
 
 
 class RenewedToken(Struct, eq=False, kw_only=True):
-    """One renewal at a time; whoever asks meanwhile has what still holds.
+    """A token that is renewed by one renewal at a time; meanwhile callers get the old one while it is valid.
 
-    A program can't make it ask more often: neither by requests that are refused, nor by going away half-way, which
-    could lose a refresh token that the server has exchanged.
+    A program can't cause more renewals: neither by refused requests, nor by disconnecting during one, which could lose
+    a refresh token that the server has replaced.
 
     Attributes:
-        owner: Whose it is, in messages.
-        obtain: Where it comes from.
-        clock: The time that tokens are told by.
-        refusal: What is raised where the one token that is to be had was refused.
+        owner: The token's owner, for error messages.
+        obtain: Obtains a token.
+        clock: The clock of the tokens' times.
+        refusal: The error to raise if the only available token was refused.
     """
 
     owner: str
@@ -48,10 +48,10 @@ class RenewedToken(Struct, eq=False, kw_only=True):
     _not_before: float = -math.inf
 
     async def get(self, refused: str = "") -> str:
-        """Give a token that holds, and is not the one that was refused.
+        """Return a valid token other than the refused one.
 
         Raises:
-            UpstreamError, ConfigError: There is none: what ``obtain`` has raised, or ``oauth_failed``.
+            UpstreamError, ConfigError: There is none: the error of ``obtain``, or ``oauth_failed``.
         """
         if self._is_wanted(refused) and not (self._holds(refused) and self._lock.locked()):
             async with self._lock:
@@ -66,12 +66,12 @@ class RenewedToken(Struct, eq=False, kw_only=True):
 
     @property
     def is_in_use(self) -> bool:
-        """Whether it holds, or is being renewed, or was not to be had a moment ago."""
+        """Whether the token is valid, is being renewed, or failed to be renewed a moment ago."""
         return self._lock.locked() or self._holds("") or self.clock() < self._not_before
 
     @property
     def settled(self) -> str:
-        """The token, where it has been there for a while: one that was obtained just now is not worth another."""
+        """The token, if it is not new: a token that was just obtained is not worth renewing."""
         token = self._token
         return token.access if token is not None and self.clock() - token.obtained >= LEAST_SECONDS else ""
 

@@ -1,6 +1,6 @@
-"""Asks a token endpoint for a token (RFC 6749): the request, the answer and the errors. Who asks brings the transport.
+"""Requests tokens from a token endpoint (RFC 6749): request, answer and errors. The caller provides the transport.
 
-What an endpoint says is bounded, and never repeated: it may quote what was sent.
+Answers are bounded, and their text is never passed on: it may quote the secrets that were sent.
 """
 
 import base64
@@ -42,31 +42,31 @@ _HINT: Final = "the owner has to check the credential in the configuration, and 
 
 
 class Token(NamedTuple):
-    """What an endpoint has given. Times are seconds of the clock that ``request_token`` was told."""
+    """A token from an endpoint. Times are seconds of the clock that was passed to ``request_token``."""
 
     access: str
-    """Empty where the endpoint gave none that can be used: see ``require_access``."""
+    """Empty if the endpoint sent no usable access token: see ``require_access``."""
 
     obtained: float
     expires: float
     refresh: str = ""
-    """Another refresh token instead of the one that was sent, where there is one."""
+    """The new refresh token that replaces the sent one, if any."""
 
 
 class Refusal(NamedTuple):
-    """What an endpoint has answered instead."""
+    """An endpoint's error."""
 
     status: int
     code: str
-    """``invalid_grant`` and so on; empty where it is none."""
+    """``invalid_grant`` and so on; empty if the answer has no such code."""
 
 
 class Client(Struct, frozen=True, kw_only=True):
-    """How we name ourselves to an endpoint (RFC 6749, 2.3.1).
+    """The client that we authenticate as (RFC 6749, 2.3.1).
 
     Attributes:
-        repeats_id: Whether the id stands among the fields also where a header names us. RFC 6749 allows it, some
-            servers want it, and others take it for a second credential: so only where it was sent, and taken, before.
+        repeats_id: Whether to send the id as a field too if a header authenticates us. RFC 6749 allows it, some servers
+            require it, and others take it for a second credential: so only if the server accepted it before.
     """
 
     id: str
@@ -75,7 +75,7 @@ class Client(Struct, frozen=True, kw_only=True):
     repeats_id: bool = False
 
     def request(self, fields: Mapping[str, str]) -> tuple[Mapping[str, str], bytes]:
-        """Write headers and body of a request with these fields."""
+        """Make headers and body of a request with these fields."""
         if self.auth == "client_secret_basic":
             pair = f"{quote_plus(self.id)}:{quote_plus(self.secret)}"
             headers = {**HEADERS, "authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
@@ -87,24 +87,24 @@ class Client(Struct, frozen=True, kw_only=True):
 async def request_token(
     owner: str, client: Client, fields: Mapping[str, str], post: Post, clock: Callable[[], float]
 ) -> Token | Refusal:
-    """Ask an endpoint for a token. The token may be of no use: see ``require_access``.
+    """Request a token. It may be unusable: see ``require_access``.
 
     Args:
-        owner: Whose it is, in messages.
-        client: Who asks.
-        fields: What for: the grant.
-        post: How the endpoint is reached.
-        clock: The time that the token is told by.
+        owner: The token's owner, for error messages.
+        client: The OAuth client.
+        fields: The form fields of the grant.
+        post: Sends the request to the endpoint.
+        clock: The clock for the token's times.
 
     Raises:
-        UpstreamError: ``oauth_failed``: it does not answer in time; or what ``post`` has raised.
+        UpstreamError: ``oauth_failed``: the endpoint does not answer in time; or the error of ``post``.
     """
     status, content = await post_fields(owner, client, fields, post)
     return _read_answer(status, content, clock())
 
 
 async def post_fields(owner: str, client: Client, fields: Mapping[str, str], post: Post) -> tuple[int, bytes]:
-    """Send fields to an endpoint, and say who we are; status and body come back. Raises as ``request_token``."""
+    """Send form fields, authenticated as the client; return status and body. Raises as ``request_token``."""
     try:
         with anyio.fail_after(_TIMEOUT_SECONDS):
             return await post(*client.request(fields))
@@ -128,11 +128,10 @@ def _read_answer(status: int, content: bytes, now: float) -> Token | Refusal:
 
 
 def require_access(owner: str, answer: Token | Refusal) -> Token:
-    """Give the answer, which is a token that can be used.
+    """Return the answer if it is a usable token.
 
     Raises:
-        UpstreamError: ``oauth_failed``: it is none. The refresh token of one that can't be used may be the only one
-            that still holds: keep it before.
+        UpstreamError: ``oauth_failed``: it is not. Store its refresh token before: it may be the only valid one.
     """
     if isinstance(answer, Refusal):
         problem = f"answers {answer.status} {answer.code}".rstrip()
@@ -144,10 +143,10 @@ def require_access(owner: str, answer: Token | Refusal) -> Token:
 
 @contextmanager
 def require_scrubbable(owner: str) -> Iterator[None]:
-    """Remember a token, within it, for the scrubber.
+    """Context for registering a token with the scrubber.
 
     Raises:
-        UpstreamError: ``oauth_failed``: it can't be told from ordinary text.
+        UpstreamError: ``oauth_failed``: the token is too short to be told from ordinary text.
     """
     try:
         yield
@@ -156,7 +155,7 @@ def require_scrubbable(owner: str) -> Iterator[None]:
 
 
 def lifetime(said: object) -> float:
-    """Parse the seconds that a token holds; some servers write the number as a text, and some write none."""
+    """Parse a token's lifetime in seconds; some servers send it as a string, and some send nothing valid."""
     try:
         seconds = float(str(said))
     except ValueError:
@@ -165,5 +164,5 @@ def lifetime(said: object) -> float:
 
 
 def endpoint_error(owner: str, problem: str, hint: str = _HINT) -> UpstreamError:
-    """Make the error of an endpoint that is of no use."""
+    """Make the error of a failing endpoint."""
     return UpstreamError("oauth_failed", f"the token endpoint of {owner} {problem}", hint=hint)

@@ -1,10 +1,10 @@
-"""Reads patches in the V4A dialect, and finds their places in files: text in, text out.
+"""Parses patches in the V4A dialect, and applies them to the text of files. No I/O.
 
-Standard library only, and nothing else of ours: the command ``apply_patch`` of sandboxes is made of it as well, so that
-a patch means the same in both.
+Standard library only, and no other module of ours: the command ``apply_patch`` of sandboxes uses this package too, so
+that a patch has the same effect in both.
 
-patch_error  what is wrong with a patch
+patch_error  the error of a patch that can't be parsed or applied
 parsing      the grammar
-text         a file as lines, when one counts as one of a patch, and what replaces some of them
-matching     where the hunks of a patch belong
+text         a file as lines, comparison of lines, and replacement of lines
+matching     finds the places of a patch's hunks
 """

@@ -1,11 +1,11 @@
 """Finds the place of each hunk of an update among the lines of a file. Pure, and in bounded time.
 
-A hunk's place must be the only one, by the strictest grade of likeness by which it has any (``text``). Hunks come
-in the order of the file: each is looked for behind the one before.
+A hunk must match at exactly one place, by the strictest grade (see ``text``) by which it matches at all. Hunks come in
+the order of the file: each is searched after the one before.
 
-Each line becomes one character, alike lines the same one, so that a search is one of a text in a text, which the
-interpreter does in linear time. What all searches of a patch cost together is bounded all the same: a patch may hold
-100,000 hunks, and a file a million lines.
+Each line becomes one character, and equal lines the same one, so that a search is one for a substring, which the
+interpreter does in linear time. The total cost of a patch's searches is bounded all the same: a patch may hold 100,000
+hunks, and a file a million lines.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,12 +41,12 @@ _VOTERS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class PlacedHunks:
-    """What a file's hunks come to.
+    """The places of a file's hunks.
 
     Attributes:
         splices: In order, not overlapping; one for each group of lines that change together.
-        grade: The least strict that was needed.
-        warnings: For people, one a fact.
+        grade: The least strict grade that was needed.
+        warnings: Warnings for people, one sentence each.
     """
 
     splices: tuple[Splice, ...]
@@ -55,10 +55,10 @@ class PlacedHunks:
 
 
 def place_hunks(hunks: Sequence[Hunk], lines: Sequence[str], path: str) -> PlacedHunks:
-    """Find all hunks.
+    """Find the places of all hunks.
 
     Raises:
-        PatchError: PATCH_CONTEXT_NOT_FOUND, PATCH_CONTEXT_AMBIGUOUS; PATCH_FAILED where it takes too long.
+        PatchError: PATCH_CONTEXT_NOT_FOUND, PATCH_CONTEXT_AMBIGUOUS; PATCH_FAILED if it takes too long.
     """
     search = _HunkSearch(lines, path)
     splices: list[Splice] = []
@@ -81,16 +81,16 @@ def place_hunks(hunks: Sequence[Hunk], lines: Sequence[str], path: str) -> Place
 
 
 def describe_nearest(lines: Sequence[str], block: Sequence[str]) -> dict[str, Any]:
-    """Where most lines of a block stand in a file, blanks at their ends aside: details of an error."""
+    """Find the place in a file that matches most lines of a block, without trailing blanks; as details of an error."""
     search = _HunkSearch(lines, "")
-    with suppress(PatchError):  # it takes too long
+    with suppress(PatchError):  # the search takes too long
         nearest, agreeing = search.nearest(block)
         return search.describe(nearest, agreeing)
     return {}
 
 
 def describe_place(lines: Sequence[str], line: int) -> str:
-    """The lines about one, numbered, in few bytes."""
+    """Render the numbered lines around a line, in few bytes."""
     first = max(0, line - _NEARBY_LINES)
     near = lines[first : line + _NEARBY_LINES + 1]
     text = "\n".join(f"{first + offset + 1}: {each[:_NEARBY_BYTES]}" for offset, each in enumerate(near))
@@ -99,7 +99,7 @@ def describe_place(lines: Sequence[str], line: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _HunkMatch:
-    """One hunk's part; no grade where the file has it already."""
+    """The place of one hunk; no grade if the file has the hunk's result already."""
 
     grade: Grade | None
     splices: tuple[Splice, ...] = ()
@@ -108,7 +108,7 @@ class _HunkMatch:
 
 @dataclass(slots=True)
 class _HunkSearch:
-    """The search for one file's hunks, which only moves forward."""
+    """The search for the hunks of one file, which only moves forward."""
 
     lines: Sequence[str]
     path: str
@@ -157,7 +157,7 @@ class _HunkSearch:
         return None
 
     def _candidates(self, block: Sequence[str], grade: Grade, hunk: Hunk) -> Iterator[tuple[int, Shift]]:
-        """Where the block fits, and by what the indentation differs there. A hunk of the end goes there if it can."""
+        """Yield where the block matches, and how the indentation differs. A hunk marked as at the end goes there."""
         last = len(self.lines) - len(block)
         found = self._fitting(block, grade, self._positions(block, grade))
         if hunk.at_end and last >= self.cursor:
@@ -175,7 +175,7 @@ class _HunkSearch:
                 yield position, shift
 
     def _there_already(self, lines: Sequence[tuple[Mark, str]]) -> _HunkMatch | None:
-        """Whether what the hunk makes stands in the file, once. A single line with nothing around it proves nothing."""
+        """Find the hunk's result in the file, at one place. A single line without context is no proof."""
         old = [text for mark, text in lines if mark != "+"]
         new = [text for mark, text in lines if mark != "-"]
         meant = len(new) > 1 or any(mark in {" ", ""} for mark, _ in lines)
@@ -189,7 +189,7 @@ class _HunkSearch:
         return None
 
     def _positions(self, block: Sequence[str], grade: Grade, start: int | None = None) -> Iterator[int]:
-        """All positions from ``start``, or the cursor, on at which lines like the block's stand."""
+        """Yield all positions, from ``start`` or the cursor on, at which the lines match the block."""
         if grade not in self.indexes:
             self.indexes[grade] = index_lines(self.lines, grade)
         characters, text = self.indexes[grade]
@@ -238,7 +238,7 @@ class _HunkSearch:
         )
 
     def describe(self, nearest: int, agreeing: int) -> dict[str, Any]:
-        """Details of an error: where a block stands almost."""
+        """Make the details of an error: the place that almost matches."""
         return {
             "nearest_line": nearest + 1,
             "nearest_matching_lines": agreeing,
@@ -246,7 +246,7 @@ class _HunkSearch:
         }
 
     def nearest(self, block: Sequence[str]) -> tuple[int, int]:
-        """Where most lines of a block stand as in the file, blanks aside; and how many. Each line votes for a place."""
+        """Find the place that matches most lines of a block, blanks aside, by votes of the lines; and their number."""
         votes: dict[int, int] = {}
         for offset, line in enumerate(block[:_VOTERS]):
             if line.strip(BLANKS):
@@ -279,7 +279,7 @@ def _splices(lines: Sequence[tuple[Mark, str]], start: int, shift: Shift) -> Ite
 
 
 def _trim(lines: tuple[tuple[Mark, str], ...]) -> tuple[tuple[Mark, str], ...]:
-    """Without the empty lines at the end that have no mark: mostly layout before the next operation."""
+    """Remove unmarked empty lines at the end, which are mostly layout before the next operation."""
     end = len(lines)
     while end and not lines[end - 1][0]:
         end -= 1
@@ -287,7 +287,7 @@ def _trim(lines: tuple[tuple[Mark, str], ...]) -> tuple[tuple[Mark, str], ...]:
 
 
 def _join_touching(splices: Sequence[Splice]) -> list[Splice]:
-    """The same with neighbours that touch as one: the last hunk's, and what is added at the end."""
+    """Join adjacent splices: the last hunk's, and an addition at the end."""
     joined: list[Splice] = []
     for splice in splices:
         if joined and joined[-1].end == splice.start:

@@ -28,12 +28,12 @@ _HINT: Final = "the lines of an update begin with a blank, - or +, those of an a
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """Lines that stand together in a file, some of them taken away or added.
+    """Consecutive lines of a file, some of which are removed or added.
 
     Attributes:
         anchors: Lines to find first, one after the other.
-        lines: What each begins with, and its text.
-        at_end: It belongs to the end of the file.
+        lines: The mark and the text of each line.
+        at_end: Whether the hunk belongs to the end of the file.
     """
 
     anchors: tuple[str, ...]
@@ -43,7 +43,7 @@ class Hunk:
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    """A file with these lines; one that exists is overwritten."""
+    """Adds a file with these lines, or overwrites it."""
 
     path: str
     lines: tuple[str, ...]
@@ -51,14 +51,14 @@ class Add:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """A file that goes."""
+    """Deletes a file."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A file that changes, or goes to another place, or both."""
+    """Changes a file, moves it, or both."""
 
     path: str
     destination: str | None
@@ -69,11 +69,11 @@ Operation: TypeAlias = Add | Delete | Update
 
 
 def parse_patch(patch: str) -> tuple[Operation, ...]:
-    """Read a patch.
+    """Parse a patch.
 
     Raises:
-        PatchError: PATCH_FAILED: too large, no envelope, a line that the grammar has no place for, no operation.
-            INVALID_ARGUMENT: no Unicode.
+        PatchError: PATCH_FAILED: the patch is too large, has no envelope or no operation, or a line violates the
+            grammar. INVALID_ARGUMENT: the patch is no valid Unicode.
     """
     try:
         patch.encode()
@@ -118,7 +118,7 @@ def _header(line: str, number: int) -> tuple[str, str]:
 
 
 def _operation(kind: str, path: str, body: Sequence[str], number: int) -> Operation:
-    """One operation from the lines below its header, of which ``number`` is the first in the patch."""
+    """Parse an operation from the lines below its header; ``number`` is the patch's line number of the first."""
     if kind == "Update":
         destination = None
         if body and body[0].startswith(_MOVE):
@@ -158,7 +158,7 @@ def _hunk(anchors: Sequence[str], lines: Sequence[tuple[Mark, str]], *, at_end: 
 
 
 def _anchor(line: str) -> list[str]:
-    """The text of an anchor, if it has one. A header of a unified diff tells line numbers, which are not believed."""
+    """Return the text of an anchor, if it has one. Line numbers, as in the header of a unified diff, are ignored."""
     if _UNIFIED.fullmatch(line):
         return []
     text = line[2:].removesuffix("@@").removeprefix(" ").rstrip()
@@ -174,7 +174,7 @@ def _line(line: str, number: int) -> tuple[Mark, str]:
 
 
 def _not_understood(line: str, number: int, hint: str) -> PatchError:
-    where = number + 2  # counted from one, behind the line that begins the patch
+    where = number + 2  # counted from one, after the first line of the patch
     return PatchError(
         "PATCH_FAILED", f"line {where} of the patch is not understood: {line[:80]}", hint=hint, details={"line": where}
     )

@@ -1,11 +1,11 @@
-"""What is wrong with a patch, or why it does not fit."""
+"""The error of a patch that can't be parsed or does not fit."""
 
 from collections.abc import Mapping
 from typing import Any
 
 
 class PatchError(Exception):
-    """A patch can't be read, or not be applied.
+    """A patch can't be parsed or applied.
 
     Attributes:
         code: One of ``workspace.errors.WORKSPACE_CODES``.

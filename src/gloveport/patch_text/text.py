@@ -1,10 +1,10 @@
 """Splits the text of a file into lines, compares them with those of a patch, and replaces some of them. Pure.
 
-Every line that is not replaced stays as it was, byte for byte, with the ending it had. Lines that come anew end as most
-lines of the file do. A byte order mark stays, and a file whose last line has no ending keeps having none.
+A line that is not replaced stays the same byte for byte, with its line ending. New lines get the ending of most lines
+of the file. A byte order mark stays, and so does a missing ending of the last line.
 
-Lines are alike in three grades, the strictest first: ``exact``; ``trailing_ws``, blanks at the ends of lines do not
-count; ``indent``, the lines of the patch are all indented by something else than the file's.
+Lines match by three grades, the strictest first: ``exact``; ``trailing_ws``, which ignores blanks at the ends of lines;
+``indent``, if the indentation of all lines of the patch differs from the file's in the same way.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ Range: TypeAlias = dict[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Splice:
-    """Lines ``start`` to ``end`` (from 0, the end is not one of them) become ``lines``, which have no endings."""
+    """Replaces lines ``start`` to ``end`` (from 0, exclusive) by ``lines``, which have no endings."""
 
     start: int
     end: int
@@ -36,13 +36,13 @@ class Splice:
 
 @dataclass(frozen=True, slots=True)
 class FileText:
-    """What a file holds.
+    """The content of a file.
 
     Attributes:
         mark: The byte order mark, or nothing.
-        pieces: What stands before each LF, and after the last one where anything does: a CR is still there.
+        pieces: The text before each LF, with any CR, and a rest after the last LF.
         crlf: Whether most lines end with CR LF.
-        ended: Whether the last line has an ending. A file without lines says yes: what is added to it has one.
+        ended: Whether the last line has an ending. True for an empty file, so that added lines have endings.
     """
 
     mark: bytes
@@ -52,10 +52,10 @@ class FileText:
 
     @classmethod
     def decode(cls, content: bytes, path: str) -> "FileText":
-        """Read a file's bytes.
+        """Decode a file's bytes.
 
         Raises:
-            PatchError: UNSUPPORTED_ENCODING where it is not UTF-8; PATCH_FAILED where it has too many lines.
+            PatchError: UNSUPPORTED_ENCODING if it is not UTF-8; PATCH_FAILED if it has too many lines.
         """
         mark = _MARK if content.startswith(_MARK) else b""
         breaks = content.count(b"\n")
@@ -74,12 +74,12 @@ class FileText:
         return cls(mark, tuple(pieces[:-1] if ended else pieces), content.count(b"\r\n") * 2 > breaks, ended)
 
     def lines(self) -> tuple[str, ...]:
-        """All lines without their endings. A CR with no LF behind it is none."""
+        """All lines without their endings. A CR without an LF after it is no ending."""
         lines = [piece.removesuffix("\r") for piece in self.pieces]
         return tuple(lines if self.ended else [*lines[:-1], self.pieces[-1]])
 
     def apply(self, splices: Sequence[Splice]) -> bytes:
-        """The file's bytes after splices, which are in order and do not overlap."""
+        """Apply splices, which are in order and do not overlap; return the file's bytes."""
         carriage = "\r" if self.crlf else ""
         old = self.pieces if self.ended else (*self.pieces[:-1], self.pieces[-1] + carriage)
         pieces: list[str] = []
@@ -97,7 +97,7 @@ class FileText:
 
 
 def ranges(splices: Sequence[Splice]) -> list[Range]:
-    """Where the lines of splices are afterwards."""
+    """Return the ranges of the splices' lines in the changed file."""
     found: list[Range] = []
     shift = 0
     for splice in splices:
@@ -111,18 +111,18 @@ def ranges(splices: Sequence[Splice]) -> list[Range]:
 
 
 def count_ranges(changed: Sequence[Range]) -> tuple[int, int]:
-    """How many lines come, and how many go."""
+    """Count the added and the removed lines."""
     return sum(each["added_lines"] for each in changed), sum(each["removed_lines"] for each in changed)
 
 
 def count_changed_lines(before: bytes, after: bytes) -> tuple[int, int]:
-    """How many lines come, and how many go; one that only moves does neither."""
+    """Count the added and the removed lines; a moved line counts as neither."""
     old, new = Counter(BytesIO(before)), Counter(BytesIO(after))
     return (new - old).total(), (old - new).total()
 
 
 def difference(before: bytes, after: bytes) -> list[Range]:
-    """The one range, or none, in which two contents differ: what they begin and end with alike is left out."""
+    """Return the one range in which two contents differ, without their common beginning and end; empty if equal."""
     if before == after:
         return []
     old, new = list(BytesIO(before)), list(BytesIO(after))
@@ -140,7 +140,7 @@ def difference(before: bytes, after: bytes) -> list[Range]:
 
 
 def revision(content: bytes) -> str:
-    """SHA-256 of a whole file in hexadecimal, as ``read_file`` tells it."""
+    """Return the SHA-256 of a whole file in hexadecimal, as ``read_file`` does."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -161,14 +161,14 @@ _DEEPEST: Final = 1000
 
 
 def index_lines(lines: Sequence[str], grade: Grade) -> LineIndex:
-    """The index of a file's lines, at most ``MAX_LINES``: there are as many characters as that."""
+    """Index a file's lines, at most ``MAX_LINES``, since each different line takes a character."""
     normal = lines if grade == "exact" else [normalize(line, grade) for line in lines]
     characters = {line: chr(number) for number, line in enumerate(dict.fromkeys(normal))}
     return characters, "".join([characters[line] for line in normal])
 
 
 def normalize(line: str, grade: Grade) -> str:
-    """What of a line counts."""
+    """Return the part of a line that a grade compares."""
     match grade:
         case "exact":
             return line
@@ -179,7 +179,7 @@ def normalize(line: str, grade: Grade) -> str:
 
 
 def find_shift(block: Sequence[str], lines: Sequence[str]) -> Shift | None:
-    """By what the indentation differs, if it is the same for all lines; of two spellings what they end with alike."""
+    """Find the difference of the indentation, if it is the same for all lines, without the common end of both."""
     pairs = [(_indent(ours), _indent(theirs)) for ours, theirs in zip(block, lines, strict=True) if ours.strip(BLANKS)]
     shifts = set()
     for ours, theirs in pairs:
@@ -194,7 +194,7 @@ def _indent(line: str) -> str:
 
 
 def shift_line(line: str, shift: Shift) -> str:
-    """A line that is added, indented as the file is. One that is indented less than all others is left alone."""
+    """Indent an added line as the file is. A line with less indentation than all others stays unchanged."""
     ours, theirs = shift
     if not line.strip(BLANKS) or not line.startswith(ours):
         return line

@@ -14,20 +14,20 @@ class Runtime(Protocol):
 
     @property
     def packages(self) -> str:
-        """What its programs can import, in words; empty where there is nothing to say."""
+        """The packages that programs can import, in words; empty for none."""
 
     @property
     def binds(self) -> tuple[Mount, ...]:
-        """What of the host its interpreter needs to be shown, besides the directories of the system."""
+        """The host paths that the interpreter needs in the sandbox, besides the system's directories."""
 
     def prepare(self, source: str, grant: Grant, types: str = "") -> Program:
-        """The program that runs ``source`` under ``grant``; with the ``types`` of APIs, where its language has such.
+        """Prepare ``source`` to run under ``grant``, with the ``types`` of APIs if the language has types.
 
         Pure.
         """
 
     def setup_session(self, grant: Grant, types: str = "") -> Mapping[str, JsonValue]:
-        """What the supervisor of a session starts its interpreter from; see ``model.SessionSetup``. Pure."""
+        """Return the settings with which a session's supervisor starts the interpreter: ``SessionSetup``. Pure."""
 
 
 RUNTIMES: Mapping[Language, Callable[[str | None], Runtime]] = {

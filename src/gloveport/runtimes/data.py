@@ -1,7 +1,7 @@
-"""Finds the packages of the extra ``data``: which of the server's site-packages programs get, and what these need.
+"""Finds the packages of the extra ``data`` in the server's site-packages, with their dependencies, for programs.
 
-The server never imports them, and a program gets nothing else that is installed with the server: a tree of its own
-holds what of site-packages belongs to these distributions, or to those they require.
+The server never imports them, and programs get nothing else that is installed with the server: a separate tree holds
+only the files of these distributions and of those that they require.
 """
 
 import contextlib
@@ -33,9 +33,9 @@ PLACE = "/opt/data"
 _SETTINGS = {
     "MPLBACKEND": "agg",
     "MPLCONFIGDIR": f"{PRIVATE}/matplotlib",
-    # Every sandbox is fresh, so all fonts of the host would be read anew for each program that draws.
+    # Every sandbox is fresh, so each program that draws would read all fonts of the host again.
     "MPL_IGNORE_SYSTEM_FONTS": "1",
-    # Else a thread for each processor of the host, which limits count; and what has threads can't be forked.
+    # Else a thread for each processor of the host: threads count towards limits, and prevent forking.
     "OPENBLAS_NUM_THREADS": "1",
 }
 _NAME = late_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -43,38 +43,38 @@ _INSTALL = "pip install 'gloveport[data]'"
 
 
 class Data(Value):
-    """What programs of one interpreter have of ``NAMES``."""
+    """The packages among ``NAMES`` that programs of one interpreter get."""
 
     modules: tuple[str, ...] = ()
-    """Those that they can import."""
+    """The packages that programs can import."""
 
     sources: Mapping[str, str] = {}
-    """What they get besides what the interpreter has itself: path below ``PLACE`` → path on the host."""
+    """Files that the interpreter does not have itself: path below ``PLACE`` → path on the host."""
 
     digest: str = ""
-    """Of ``sources`` and what lies there."""
+    """Digest of ``sources`` and the files there."""
 
     mounts: tuple[Mount, ...] = ()
-    """The tree of it, once it is put together."""
+    """The mount of the tree, once the tree is built."""
 
     env: Mapping[str, str] = {}
     detail: str
-    """What there is, or why there is nothing."""
+    """Which packages there are, or why there are none."""
 
     repair: str = ""
-    """What would make it better."""
+    """How to repair it."""
 
     unusable: str = ""
-    """What to tell a program that looks for one, where they are installed for another version of Python."""
+    """A message for a program that imports one, if they are installed for another version of Python."""
 
 
 def find(interpreter: str, extension: str, own: Sequence[str]) -> Data:
-    """What the programs of an interpreter get.
+    """Find the packages for programs of an interpreter.
 
     Args:
-        interpreter: Its path.
-        extension: How its extension modules end, which names implementation, version and platform.
-        own: Those of ``NAMES`` that it has itself. They are the operator's choice: nothing is mixed with them.
+        interpreter: The interpreter's path.
+        extension: Suffix of its extension modules, which has implementation, version and platform.
+        own: The packages of ``NAMES`` that it has itself. They are the operator's choice, and not mixed with ours.
     """
     if own:
         lacking = join_names([name for name in NAMES if name not in own])
@@ -85,7 +85,7 @@ def find(interpreter: str, extension: str, own: Sequence[str]) -> Data:
             repair=f"install {lacking} for it too, or let runtimes.python name another" if lacking else "",
         )
     installed, sources = _find_installed(tuple(sys.path))
-    if any(name not in sources for name in NAMES):  # or by a distributor who does not say which files
+    if any(name not in sources for name in NAMES):  # not installed, or by a distributor without a list of files
         return Data(detail=f"programs have no {join_names(NAMES, last='or')}", repair=_INSTALL)
     if extension != EXTENSION_SUFFIXES[0]:
         return Data(
@@ -106,20 +106,20 @@ def find(interpreter: str, extension: str, own: Sequence[str]) -> Data:
 
 
 def without_tree(why: OSError) -> Data:
-    """What programs have where it can't be put together."""
+    """The outcome if the tree can't be built."""
     told = f"{join_names(NAMES)} can't be shown to programs: {why}"
     return Data(detail=told, repair="make the state directory writable for this user alone", unusable=told)
 
 
 @functools.lru_cache(maxsize=1)  # forty files are read and parsed for it
 def _find_installed(path: tuple[str, ...]) -> tuple[Mapping[str, Path], Mapping[str, str]]:
-    """The extra's distributions by name, and what is shown of them, when this was first asked for."""
+    """Find the extra's distributions by name, and the files to show, once for this process."""
     installed = _closure(path)
     return installed, {name: source for one in installed.values() for name, source in _sources(one)}
 
 
 def _digest(installed: Iterable[Path], *, compiled: bool) -> str:
-    """Of what is in these distributions: their records have a digest of each file, but for what Python compiles."""
+    """Digest the content of distributions: their records have a digest of each file except bytecode."""
     told = hashlib.sha256(str(compiled).encode())
     for record in sorted(_read(one, "RECORD") for one in installed):
         told.update(f"{len(record)} {record}".encode())
@@ -127,10 +127,9 @@ def _digest(installed: Iterable[Path], *, compiled: bool) -> str:
 
 
 def _closure(path: Sequence[str]) -> dict[str, Path]:
-    """The extra's distributions and all that they require, by name, as far as they are installed.
+    """Find the installed ones of the extra's distributions and of all that they require: name → metadata directory.
 
-    Each is the directory with what is said of it. ``importlib.metadata`` would find them too, and its import takes as
-    long as all of the rest.
+    ``importlib.metadata`` would find them too, but its import takes as long as all the rest.
     """
     installed: dict[str, Path] = {}
     for place in map(Path, path):
@@ -142,7 +141,7 @@ def _closure(path: Sequence[str]) -> dict[str, Path]:
     while queue:
         name = queue.pop()
         if name in found or name not in installed:
-            continue  # required on another platform or version: what is required here was installed
+            continue  # required only on another platform or version: pip has installed all that is required here
         found[name] = installed[name]
         queue += _requirements_of(found[name])
     return found
@@ -153,7 +152,7 @@ def _normalize(name: str) -> str:
 
 
 def _requirements_of(one: Path) -> Iterator[str]:
-    """Names that a distribution requires, those of its own extras left out."""
+    """Yield the names that a distribution requires, without those of its extras."""
     for requirement in _read_headers(one, "Requires-Dist"):
         wanted, _, condition = requirement.partition(";")
         name = _NAME.match(wanted)
@@ -169,7 +168,7 @@ def _read(one: Path, name: str) -> str:
 
 
 def _read_headers(one: Path, name: str) -> Iterator[str]:
-    """The values of a header of its metadata. To parse all of it as a mail takes twenty times as long."""
+    """Yield the values of a metadata header. The email parser would take twenty times as long."""
     head, _, _ = _read(one, "METADATA").partition("\n\n")
     for line in head.splitlines():
         if line.startswith(f"{name}: "):
@@ -177,12 +176,12 @@ def _read_headers(one: Path, name: str) -> Iterator[str]:
 
 
 def _sources(one: Path) -> Iterator[tuple[str, str]]:
-    """What can be imported of what a distribution has put directly into site-packages, and its name and version."""
-    first = {line.partition("/")[0] for line in _read(one, "RECORD").splitlines()}  # as it is quoted
+    """Yield a distribution's importable top-level entries in site-packages, and its name and version."""
+    first = {line.partition("/")[0] for line in _read(one, "RECORD").splitlines()}  # still quoted as in CSV
     for name in sorted({row[0] for part in first for row in csv.reader([part]) if row}):
         path = one.parent / name
-        # Scripts lie outside, and the bytecode of single modules beside that of others. Of what says how it was
-        # installed, paths of the host may be a part.
+        # Not scripts, which are elsewhere, nor the shared __pycache__ of single modules. And of the metadata only the
+        # name and version: files about the installation may hold paths of the host.
         if path.suffix == ".dist-info":
             yield f"{name}/METADATA", str(path / "METADATA")
         elif name not in {"", "..", "__pycache__"} and path.suffix != ".pth" and path.exists():
@@ -190,7 +189,7 @@ def _sources(one: Path) -> Iterator[tuple[str, str]]:
 
 
 def base() -> Path:
-    """The interpreter that the server's virtual environment was made with."""
+    """Return the path of the interpreter that the server's virtual environment was made with."""
     return Path(sys.base_exec_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 

@@ -1,4 +1,4 @@
-"""Python runtime: finds an interpreter on the host and what of the host it needs, and prepares programs for it."""
+"""Python runtime: finds an interpreter and its files on the host, and prepares programs for it."""
 
 import contextlib
 import json
@@ -79,29 +79,29 @@ _MOST_NAMED = 12
 
 
 class Python(Value):
-    """An interpreter. It is also the one that runs the init process of every sandbox."""
+    """A Python interpreter. It also runs the init process of every sandbox."""
 
     executable: str
-    """Its path inside."""
+    """The interpreter's path in the sandbox."""
 
     version: tuple[int, int]
     extension: str = ""
-    """How its extension modules end, which names implementation, version and platform."""
+    """Suffix of its extension modules, which has implementation, version and platform."""
     binds: tuple[Mount, ...]
     data: Data
     beside: tuple[Mount, ...] = ()
-    """What other interpreters of a session need, which begins in a sandbox for Python."""
+    """Mounts for the other interpreters of a session, whose sandbox is one for Python."""
 
     @property
     def packages(self) -> str:
-        """What its programs can import, in words."""
+        """The packages that programs can import, in words."""
         named = f"Python {self.version[0]}.{self.version[1]} has its standard library"
         if self.data.modules:
             return f"{named}, {data.join_names(self.data.modules)}"
         return f"{named}; {self.data.unusable}" if self.data.unusable else named
 
     def prepare(self, source: str, grant: Grant, types: str = "") -> Program:  # noqa: ARG002 - asked as every runtime
-        """The program that runs ``source`` inside the init process. Pure."""
+        """Prepare ``source`` to run in the init process. Pure."""
         preload: tuple[str, ...] = LIGHT
         if self.data.modules == data.NAMES and _DATA_WORD.search(source):
             preload = WITH_DATA
@@ -110,12 +110,12 @@ class Python(Value):
         return Program(name="program.py", source=source, preload=preload, binds=self.beside)
 
     def setup_session(self, grant: Grant, types: str = "") -> Mapping[str, JsonValue]:  # noqa: ARG002 - as above
-        """See ``Runtime``: nothing, for the supervisor is its interpreter."""
+        """See ``Runtime``: empty, for the supervisor forks the interpreter from itself."""
         return {}
 
 
 def in_environment(python: Python, name: str, modules: Sequence[str]) -> Python:
-    """The interpreter as programs of an environment have it, whose packages stand in the place of those for data."""
+    """Make the interpreter of an environment, whose packages replace those of the extra ``data``."""
     listed = data.join_names(modules[:_MOST_NAMED]) + (" and others" if len(modules) > _MOST_NAMED else "")
     detail = f"the environment {name} has {listed}" if modules else f"the environment {name} has no packages"
     return python.model_copy(update={"data": Data(modules=tuple(modules), detail=detail)})
@@ -124,15 +124,15 @@ def in_environment(python: Python, name: str, modules: Sequence[str]) -> Python:
 def find(configured: str | None, *, with_data: bool = True) -> Python:
     """Find the interpreter: the configured one, else the distribution's, else the first ``python3`` on PATH.
 
-    Where none is configured and the extra ``data`` was installed for another version than that one's, an interpreter
-    of that version is taken, if the system has one: nobody's home is shown to programs for it.
+    If none is configured and the extra ``data`` was installed for another version, an interpreter of that version is
+    preferred, but only one of the system: no home directory is shown to programs for it.
 
     Args:
-        configured: Its path; None where the operator names none.
-        with_data: Whether it gets that extra. To find it reads some forty files.
+        configured: The configured path, if any.
+        with_data: Whether to find the extra ``data``, which reads some forty files.
 
     Raises:
-        ConfigError: There is none, it does not run, is too old, or lies where it can't be mounted.
+        ConfigError: There is no interpreter, or it does not run, is too old, or lies where it can't be mounted.
     """
     path = configured or (
         _DISTRIBUTION
@@ -151,7 +151,7 @@ def find(configured: str | None, *, with_data: bool = True) -> Python:
 
 
 def _of_our_version() -> Iterator[str]:
-    """Interpreters of the system that extension modules of the server's are for."""
+    """Yield the system's interpreters that can load the server's extension modules."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     for path in (Path("/usr/bin", version), data.base()):
         if path.exists() and path.resolve().is_relative_to("/usr"):
@@ -159,7 +159,7 @@ def _of_our_version() -> Iterator[str]:
 
 
 def _ask(path: str, *, with_data: bool = True) -> Python:
-    """Ask an interpreter what it is.
+    """Query an interpreter.
 
     Raises:
         ConfigError: It does not run, is too old, or lies where it can't be mounted.
@@ -180,7 +180,7 @@ def _ask(path: str, *, with_data: bool = True) -> Python:
 
 
 def _query(path: str) -> dict[str, Any]:
-    """What an interpreter says of itself. It compiles our files for it, if nobody has: pip does so, uv does not.
+    """Run an interpreter to query it. It also compiles our files, unless they are compiled: pip does so, uv does not.
 
     Raises:
         ConfigError: It does not run.
@@ -188,18 +188,18 @@ def _query(path: str) -> dict[str, Any]:
     try:
         asked = subprocess.run(  # noqa: S603 - the operator's choice, run isolated from environment and directory
             [path, "-I", "-c", _QUESTION, _GUEST],
-            stdin=subprocess.DEVNULL,  # ours is a terminal's or a client's
+            stdin=subprocess.DEVNULL,  # ours is a terminal or the client's pipe
             capture_output=True,
             check=True,
             timeout=_ANSWER_SECONDS,
             env={},
             cwd="/",
-            process_group=0,  # or Ctrl-C would end it, and whoever asks would hear that it does not run
+            process_group=0,  # else Ctrl-C would end it, and the error would say that it does not run
         )
         answer: dict[str, Any] = json.loads(asked.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         if isinstance(error, subprocess.CalledProcessError | subprocess.TimeoutExpired):
-            error.cmd = path  # without all that it was asked
+            error.cmd = path  # without the query's code, for the message
         raise ConfigError(
             f"runtimes.python: {path} does not run: {error}", hint="name a Python interpreter that this user may run"
         ) from error
@@ -207,7 +207,7 @@ def _query(path: str) -> dict[str, Any]:
 
 
 def _binds(prefixes: list[str], real: str) -> tuple[Mount, ...]:
-    """The directories of an interpreter that the system's do not cover, none inside another."""
+    """List the interpreter's directories outside the system's, none inside another."""
     wanted: list[Path] = []
     for prefix in sorted({Path(prefix) for prefix in prefixes} - {Path("/usr")}):
         if prefix == Path("/") or prefix in (Path("/home"), Path("/root"), Path.home()):
@@ -223,9 +223,9 @@ def _binds(prefixes: list[str], real: str) -> tuple[Mount, ...]:
 
 
 def _movable(binds: tuple[Mount, ...], executable: str) -> tuple[tuple[Mount, ...], str]:
-    """The binds and the path inside: what lies where sandboxes have directories of their own is shown elsewhere.
+    """Return the binds and the path in the sandbox. A directory that would hide one of the sandbox's own is moved.
 
-    An interpreter finds its files from where it is; what it has in a second directory it finds by that one's name.
+    An interpreter finds its files relative to itself; those in a second directory it finds by that directory's name.
     """
     taken = [bind for bind in binds if _is_below(bind.target, _TAKEN)]
     if not taken:

@@ -19,15 +19,15 @@ def prepare_session(
     *,
     counts_memory: bool,
 ) -> Program:
-    """The program of a session. Pure.
+    """Prepare the program of a session. Pure.
 
-    It is one in Python, so that a sandbox that waits for such a program will do.
+    It is a Python program, so that a waiting sandbox for Python can run it.
 
     Args:
-        runtimes: Those of this host.
+        runtimes: The runtimes of this host.
         first: Language and text of the first call.
-        grant: What the session gets.
-        types: Of the APIs that it uses.
+        grant: The grant of the session.
+        types: Declarations of the APIs that it uses.
         counts_memory: See ``sandbox.plan.System``.
     """
     language, source = first
@@ -36,7 +36,7 @@ def prepare_session(
     limits = grant.limits
     others = {name: one for name, one in runtimes.items() if name in grant.languages}
     shell, deno = others.get("shell"), others.get("typescript") or others.get("javascript")
-    # Deno reserves addresses as no other needs: what limits them is for the others alone, where no cgroup counts.
+    # Without a cgroup, a limit on address space bounds memory; not for Deno, which reserves far more than it uses.
     address_bytes = int(limits.memory_bytes)
     reserved_bytes = 0 if counts_memory or deno is None else deno.prepare("", grant).reserved_bytes
     setup = SessionSetup(

@@ -19,10 +19,10 @@ class Bash(Value):
     binds: tuple[Mount, ...] = ()
 
     def prepare(self, source: str, grant: Grant, types: str = "") -> Program:  # noqa: ARG002 - asked as every runtime
-        """The program that runs ``source``. Pure.
+        """Prepare ``source`` to run. Pure.
 
-        Bash reads a script as it goes, by name: the name is a link to the descriptor, so that its messages say
-        ``/program.sh: line 3`` and the text is in no file.
+        Bash reads a script by its name while it runs. The name is a link to the descriptor, so that messages say
+        ``/program.sh: line 3`` though the text is in no file.
         """
         command = (self.executable, "--noprofile", "--norc", _NAME)
         return Program(
@@ -35,7 +35,7 @@ class Bash(Value):
         )
 
     def setup_session(self, grant: Grant, types: str = "") -> Mapping[str, JsonValue]:  # noqa: ARG002 - as above
-        """See ``Runtime``: commands come on the descriptor."""
+        """See ``Runtime``: bash reads commands from the descriptor."""
         argv = [self.executable, "--noprofile", "--norc", f"/proc/self/fd/{_DESCRIPTOR}"]
         return {"argv": [*argv], "setup": f"{GUEST}/shell/session.sh", "variables": {}, "directory": SCRATCH}
 
@@ -44,7 +44,7 @@ def find(configured: str | None) -> Bash:
     """Find bash.
 
     Raises:
-        ConfigError: It is not in a directory that sandboxes show.
+        ConfigError: Bash is not in a directory that sandboxes show.
     """
     path = configured or find_executable("bash", "/usr/bin:/bin")
     if path is None or not path.startswith(("/usr/bin/", "/bin/")):

@@ -41,7 +41,7 @@ _OPTIONS = (
     "--no-remote",
     "--cached-only",
     "--no-lock",
-    "--no-code-cache",  # a fresh sandbox has none, and writing one would help nobody
+    "--no-code-cache",  # a fresh sandbox has none, and would lose a written one
 )
 _WITHOUT_PACKAGES = ("--no-npm", "--no-config")
 _WITH_PACKAGES = (f"--config={NPM_PACKAGES}/{DENO_CONFIG}", "--node-modules-dir=manual")
@@ -56,12 +56,12 @@ class Deno(Value):
     language: Literal["typescript", "javascript"]
     packages: str = "Deno has the modules of node (node:fs and others)"
     has_npm: bool = False
-    """Whether its programs have packages of npm at ``NPM_PACKAGES``."""
+    """Whether programs have npm packages at ``NPM_PACKAGES``."""
 
     def prepare(self, source: str, grant: Grant, types: str = "") -> Program:
-        """The program that runs ``source``, with nobody's permission but those of ``grant``. Pure.
+        """Prepare ``source`` to run, with the permissions of ``grant`` and no others. Pure.
 
-        ``types``: declarations, set before a program in TypeScript.
+        ``types``: declarations that are put before a TypeScript program.
         """
         name = "program.ts" if self.language == "typescript" else "program.js"
         hub = _hub(grant)
@@ -107,8 +107,8 @@ class Deno(Value):
         return (*_OPTIONS, *(_WITH_PACKAGES if self.has_npm else _WITHOUT_PACKAGES))
 
     def _permissions(self, grant: Grant) -> list[str]:
-        """Deno's. Many a package looks at variables and at what the system is, and would fail where it may not: with
-        packages a program may see what one of Python sees in the same sandbox.
+        """List Deno's permissions. Many packages read variables and properties of the system, and fail without the
+        permission: so a program with packages may see what a Python program sees in the same sandbox.
         """
         allowed = _permissions(grant)
         if not self.has_npm:
@@ -117,11 +117,11 @@ class Deno(Value):
 
     @property
     def binds(self) -> tuple[Mount, ...]:
-        """What its programs need of the host."""
+        """The host paths that programs need."""
         return (Mount(source=self.executable, target=DENO),)
 
     def setup_session(self, grant: Grant, types: str = "") -> Mapping[str, JsonValue]:
-        """See ``Runtime``. It may use all of the sandbox's loopback, where servers of the session listen."""
+        """See ``Runtime``. Programs may use the whole loopback of the sandbox, where servers of the session listen."""
         private = fields_of(SessionSetup)["private"].default
         allowed = self._permissions(grant)
         permissions = [one for one in allowed if not one.startswith(("--allow-net", "--allow-sys"))]
@@ -129,7 +129,7 @@ class Deno(Value):
             *self._options,
             *_files(grant, *self._readable, private, writable=private),
             "--allow-net",
-            f"{_SYS if self.has_npm else '--allow-sys=ca'},inspector",  # by which V8 evaluates calls
+            f"{_SYS if self.has_npm else '--allow-sys=ca'},inspector",  # V8's inspector evaluates the calls
             *permissions,
             _heap(grant),
             f"{GUEST}/deno/session.mjs",
@@ -140,40 +140,40 @@ class Deno(Value):
 
 
 def in_environment(deno: Deno, name: str, packages: Sequence[str]) -> Deno:
-    """Deno as programs of an environment have it.
+    """Make the Deno of an environment.
 
     Args:
-        deno: As programs have it without one.
-        name: Of the environment.
-        packages: Names of npm that programs can import, without what comes with them.
+        deno: Deno without an environment.
+        name: Name of the environment.
+        packages: Names of the npm packages that programs can import, without dependencies.
     """
     listed = ", ".join(packages[:_MOST_NAMED]) + (" and others" if len(packages) > _MOST_NAMED else "")
     return deno.model_copy(update={"has_npm": True, "packages": f"the environment {name} has {listed}"})
 
 
 def _files(grant: Grant, *readable: str, writable: str) -> tuple[str, str]:
-    """Deno's permissions for files: what the grant mounts, and what the program has of its own besides."""
+    """Make Deno's permissions for files: the grant's mounts, and the program's own directories."""
     written = (*_WRITABLE, *(mount.target for mount in grant.writable))
     read = (*written, *(mount.target for mount in grant.mounts), *readable)
     return f"--allow-read={','.join(read)}", f"--allow-write={','.join((*written, writable))}"
 
 
 def _heap(grant: Grant) -> str:
-    """Above what the cgroup gives, so that the kernel ends a program that wants too much, and says so."""
+    """Set V8's heap limit above the cgroup's, so that the kernel ends a program that needs too much, and reports it."""
     return f"--v8-flags=--max-old-space-size={grant.limits.memory_bytes // MIB + 1}"
 
 
 def _hub(grant: Grant) -> str:
-    """Where a program calls tools and skills and asks a language model; empty where it may do nothing of that."""
+    """Return the address of the door to tools, skills and the language model; empty if none of them is granted."""
     return ":".join(map(str, DOOR)) if grant.toolbox.servers or grant.sampling.enabled or grant.skills else ""
 
 
 def _permissions(grant: Grant) -> list[str]:
-    """Deno's for a way out: to tools that one door, over HTTP the network and the placeholders that are sent there.
+    """Make Deno's permissions for outbound access: for tools the one door, for HTTP the network and the placeholders.
 
-    All of the network, which is the sandbox's loopback with its doors: what Deno refuses by itself, it refuses with
-    advice that nobody can follow, and the doors with a reason. No code comes from there: that is ``--no-remote``. The
-    rest is what ``node:https`` asks for before it trusts anybody.
+    They allow the whole network, which is the sandbox's loopback with its doors: a door refuses with a reason, Deno
+    with advice that nobody can follow. ``--no-remote`` keeps code from being loaded over it. ``node:https`` needs the
+    other permissions before it trusts a certificate.
     """
     hub, active = _hub(grant), [api for api in grant.egress.apis.values() if api.active]
     if not active and not grant.egress.yolo:
@@ -184,10 +184,10 @@ def _permissions(grant: Grant) -> list[str]:
 
 
 def find(configured: str | None, language: Literal["typescript", "javascript"]) -> Deno:
-    """Find Deno: the configured binary, else the one that the ``deno`` package brought.
+    """Find Deno: the configured binary, else that of the ``deno`` package.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: There is no Deno.
     """
     try:
         path = Path(configured or deno_package.find_deno_bin()).resolve(strict=True)

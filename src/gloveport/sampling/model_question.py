@@ -26,7 +26,7 @@ MAX_PROMPT_BYTES: Final = 1 << 20
 _MAX_MESSAGES = 256
 _OF_THE_FRAME = frozenset({"id", "op"})
 
-# What each kind of provider calls the same.
+# The providers' names for the same reasons.
 _STOP_REASONS: Mapping[str, str] = {
     "stop": "end_turn",
     "endTurn": "end_turn",
@@ -40,7 +40,7 @@ _Name: TypeAlias = Annotated[PlainText, Constraints(max_length=256)]
 
 
 class Message(Value):
-    """One turn. There is no other role: instructions have a place of their own, where the operator sees them."""
+    """One message. There is no role for instructions: these go into ``system``, where the operator sees them."""
 
     role: Literal["user", "assistant"]
     content: Annotated[str, Constraints(min_length=1)]
@@ -55,35 +55,35 @@ class ModelQuestion(Value):
     max_tokens: Annotated[int, Constraints(strict=True, ge=1, le=10_000_000)]
     """Tokens of the answer."""
     model: _Name = ""
-    """Who is to answer; empty for whoever answers where none is named."""
+    """The model; empty for the default one."""
 
     @property
     def size(self) -> int:
-        """Bytes of all its texts."""
+        """Bytes of all texts of the question."""
         texts = (self.system, *(message.content for message in self.messages))
         return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
 
 
 class Answer(CheckedValue):
-    """What a model has answered. Every text is the far side's."""
+    """The answer of a model, with untrusted texts."""
 
     text: str
     model: str = ""
     stop_reason: str = ""
     tokens: Annotated[int, Constraints(ge=0)]
-    """Tokens of the answer, as the provider counts them, or as many as it was allowed."""
+    """Tokens of the answer by the provider's count, or the allowed number."""
 
     @property
     def stopped(self) -> str:
-        """Why it ended, in the same words whoever answered: ``end_turn``, ``max_tokens`` and so on."""
+        """Why the answer ended, in the same words for every provider: ``end_turn``, ``max_tokens`` and so on."""
         return _STOP_REASONS.get(self.stop_reason, self.stop_reason)
 
 
 def question_of(asked: Asked) -> ModelQuestion:
-    """Parse the question that a program's request holds.
+    """Parse the question in a program's request.
 
     Raises:
-        Denied: It has another shape, or is too large.
+        Denied: The question is malformed or too large.
     """
     try:
         question: ModelQuestion = pydantic_models.validate(

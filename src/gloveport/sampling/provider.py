@@ -1,7 +1,7 @@
-"""Asks the operator's language model over HTTP, in one of the two protocols that providers speak.
+"""Asks the operator's language model over HTTP, by OpenAI's or Anthropic's protocol.
 
-The endpoint is the operator's choice, what it says is hostile all the same: its answer is bounded and read for its
-shape alone; of its errors a short line is passed on, as a hint, without the key. The key leaves over TLS alone.
+The operator chose the endpoint, but its answers are untrusted: they are bounded and parsed strictly. Of its errors only
+a short line is passed on, as a hint, without the key. The key is sent over TLS only.
 """
 
 import ssl
@@ -45,10 +45,10 @@ class Provider(Struct, frozen=True, kw_only=True):
     """A client of one model provider's endpoint.
 
     Attributes:
-        settings: Has a provider and its URL.
-        tls: Whom to believe.
-        proxy: The owner's, where there may be one.
-        clean: Takes other secrets than the key out of what it says of its errors, before that is cut.
+        settings: The settings, with a provider and its URL.
+        tls: The trusted certificate authorities.
+        proxy: The owner's proxy, if there is one.
+        clean: Removes secrets other than the key from error texts, before they are shortened.
     """
 
     settings: Sampling
@@ -60,11 +60,11 @@ class Provider(Struct, frozen=True, kw_only=True):
         """Ask, and wait for the whole answer.
 
         Args:
-            key: Of the API, as the vault gives it; empty for one that asks for none.
-            question: Names a model.
+            key: The API's key, from the vault; empty if the API needs none.
+            question: The question, with a model.
 
         Raises:
-            UpstreamError: There is none: ``provider_refused``, ``provider_limited``, ``provider_timeout`` or
+            UpstreamError: There is no answer: ``provider_refused``, ``provider_limited``, ``provider_timeout`` or
                 ``provider_failed``; or as ``ForwardedTransport``.
         """
         url = urlsplit(self.settings.url)
@@ -94,8 +94,7 @@ class Provider(Struct, frozen=True, kw_only=True):
             reply = await self._send(_messages_url(base), _anthropic_headers(key), _message(question))
             return _of_message(_document(reply, clean), question)
         url, headers = f"{base}/chat/completions", _openai_headers(key)
-        # The older name of the limit is the one that all compatible servers know; newer models of OpenAI refuse it, and
-        # say so before they have begun.
+        # All compatible servers know the older name of the limit. Newer models of OpenAI refuse it, before any work.
         reply = await self._send(url, headers, _completion(question, "max_tokens"))
         if reply.status == 400 and b"max_completion_tokens" in reply.content:
             reply = await self._send(url, headers, _completion(question, "max_completion_tokens"))
@@ -109,7 +108,7 @@ class Provider(Struct, frozen=True, kw_only=True):
             client.stream("POST", url, headers=headers, content=pydantic_core.to_json(body)) as response,
         ):
             if response.headers.get("content-encoding", "identity") != "identity":
-                raise _failure("compresses its answer, though it was not asked to", _OWNERS)  # a few bytes, a bomb
+                raise _failure("compresses its answer, though it was not asked to", _OWNERS)  # perhaps a bomb
             return _Reply(response.status_code, response.headers, await _read_bounded(response.aiter_raw()))
 
 
@@ -129,7 +128,7 @@ async def _read_bounded(pieces: AsyncIterator[bytes]) -> bytes:
 
 
 def _messages_url(base: str) -> str:
-    """Where messages are asked for. Anthropic's own clients take a base URL without its version; OpenAI's with it."""
+    """Make the URL for messages. Anthropic's clients take a base URL without the version, OpenAI's with it."""
     return f"{base}/messages" if base.endswith("/v1") else f"{base}/v1/messages"
 
 
@@ -168,7 +167,7 @@ def _of_completion(document: Mapping[str, JsonValue], question: ModelQuestion) -
     match document.get("choices"):
         case [{"message": {"content": str(text)}, **choice}, *_]:
             return _answer(text, choice.get("finish_reason"), document, "completion_tokens", question)
-        case [{"message": {"content": None}, **choice}, *_]:  # it was cut off, or refused, before it began
+        case [{"message": {"content": None}, **choice}, *_]:  # cut off or refused before the first token
             return _answer("", choice.get("finish_reason"), document, "completion_tokens", question)
         case _:
             raise _failure("answers something other than a completion", _OWNERS)
@@ -188,10 +187,10 @@ def _answer(
 
 
 def _document(reply: _Reply, clean: Callable[[str], str]) -> Mapping[str, JsonValue]:
-    """What was answered.
+    """Parse the answer.
 
     Raises:
-        UpstreamError: It is an error, or no JSON object.
+        UpstreamError: The answer is an error, or no JSON object.
     """
     if reply.status != 200:
         raise _refusal(reply, clean)
@@ -230,9 +229,9 @@ def _refusal(reply: _Reply, clean: Callable[[str], str]) -> UpstreamError:
 
 
 def _words(content: bytes, clean: Callable[[str], str]) -> str:
-    """What the provider says of an error: bounded, printable, and without secrets, which some of them quote.
+    """Quote the provider's error text: bounded, printable, and scrubbed, for some providers quote keys.
 
-    It goes into the hint alone, for that is not written to the audit log.
+    It is used only in hints, which are not written to the audit log.
     """
     match _parse_json(content):
         case {"error": {"message": str(text)}} | {"error": str(text)} | {"message": str(text)}:

@@ -1,7 +1,7 @@
 """Handles one execution's questions to a language model: checks, counts, decides, and only then asks.
 
-What leaves holds no secret that is known and no string that the owner redacts; what comes back holds no secret. The
-budget is reserved before a question leaves and settled after, so that questions at the same time can't pass together.
+Known secrets and the owner's redactions are removed from questions, and secrets from answers. Tokens are reserved
+before a question leaves and settled after the answer, so that concurrent questions can't exceed the budget together.
 """
 
 import hashlib
@@ -43,12 +43,12 @@ class Sampler:
     """Asks a language model for one execution, within its budget.
 
     Attributes:
-        guard: Its grant says what may be asked.
-        vault: Has the provider's key, and knows every secret.
-        provider: The operator's model, where there is one.
-        ask_client: The client's model, where it offers one.
-        rounds: Questions begun, whatever became of them.
-        tokens: Of the answers, and those that are reserved.
+        guard: The guard, whose grant has the rules for questions.
+        vault: Holds the provider's key, and all secrets to scrub.
+        provider: The operator's model, if there is one.
+        ask_client: Asks the client's model, if the client offers one.
+        rounds: The number of questions, failed ones included.
+        tokens: Tokens of the answers, and reserved ones.
     """
 
     guard: Guard
@@ -69,7 +69,7 @@ class Sampler:
             ``text``, ``model``, ``stop_reason`` and ``tokens`` of the answer.
 
         Raises:
-            Denied: The question is malformed, not allowed, or beyond what a run may ask.
+            Denied: The question is malformed, not allowed, or over the run's budget.
             UpstreamError: Nobody answers it.
         """
         self._count()
@@ -83,7 +83,7 @@ class Sampler:
         spent = 0
         try:
             async with self.guard.admit(action) as ending:
-                spent = question.max_tokens  # of one that fails too: whether the far side works on it, nobody knows
+                spent = question.max_tokens  # of a failed question too: the model may have answered all the same
                 answer = await self._record_answer(question, ending)
                 spent = answer.tokens
         finally:
@@ -95,7 +95,7 @@ class Sampler:
         return self.guard.grant.sampling
 
     def _count(self) -> None:
-        """Count one more. What is refused counts too: to fill the log must not be a way to stop it."""
+        """Count one more question, refused ones too: nobody is to fill the log with refusals."""
         self.rounds += 1
         most = self._settings.rounds
         if self.rounds <= most:
@@ -120,7 +120,7 @@ class Sampler:
         self.tokens += tokens
 
     async def _outgoing(self, question: ModelQuestion) -> ModelQuestion:
-        """The question as it leaves."""
+        """Scrub and redact a question, as it leaves."""
         system, *contents = [
             await self._clean(text, self._redacted)
             for text in (question.system, *(message.content for message in question.messages))
@@ -133,11 +133,11 @@ class Sampler:
         return question.model_copy(update={"system": system, "messages": tuple(messages), "model": model})
 
     async def _clean(self, text: str, also: Needles) -> str:
-        """The text without secrets, and without what is named besides. In a thread: it may be long."""
+        """Remove secrets and these other strings from a text. In a thread, for it may be long."""
         return await to_thread.run_sync(_scrub, text, (self.vault.needles, also))
 
     async def _record_answer(self, question: ModelQuestion, ending: Ending) -> Answer:
-        """The answer as the program sees it; what it was goes into the ending."""
+        """Ask, and return the scrubbed answer; facts about it go into the audit record."""
         ending.fields["prompt_sha256"] = _digest(question.model_dump_json())
         began = time.monotonic()
         try:
