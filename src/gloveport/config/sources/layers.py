@@ -155,7 +155,7 @@ def nearest(layers: Sequence[Layer], key: KeyPath) -> str | None:
 
 
 def walk(data: object, base: KeyPath = ()) -> Iterator[tuple[KeyPath, object]]:
-    """Yield every value inside tables and arrays with its key, outer ones first. Not recursive: depth may be hostile."""
+    """Yield every value inside tables and arrays with its key, outer ones first. Not recursive: depth is hostile."""
     pending = [(base, data)]
     while pending:
         key, value = pending.pop()
