@@ -44,9 +44,8 @@ WORKSPACE_CODES: Final[Mapping[str, Category]] = {
     "TTY_UNSUPPORTED": "runtime",
     "UNSUPPORTED_ENCODING": "validation",
 }
-"""Codes of the tools of the workspace, which clients know from coding-tools-mcp, and what kind of fault each is.
-
-Ours alone are ``NOT_A_FILE`` (a FIFO, a device, a socket) and ``PROTECTED_PATH``.
+"""Error codes of the workspace's tools, which clients know from coding-tools-mcp, with the category of each. Only
+``NOT_A_FILE`` (a FIFO, a device, a socket) and ``PROTECTED_PATH`` are ours.
 """
 
 _WORTH_A_RETRY: Final = frozenset(
@@ -60,9 +59,9 @@ class WorkspaceError(GloveportError):
 
     Attributes:
         code: One of ``WORKSPACE_CODES``.
-        category: What kind of fault it is.
-        retryable: Whether the same may succeed later, or with what the details tell.
-        details: Facts for programs, as JSON; may hold ``next_action``, the call of a tool that helps.
+        category: The category of the error.
+        retryable: Whether the same call may succeed later, or with help of the details.
+        details: Facts for programs, as JSON; may hold ``next_action``, a tool call that helps.
     """
 
     def __init__(
@@ -83,7 +82,7 @@ class WorkspaceError(GloveportError):
 
 @contextlib.contextmanager
 def translate_patch_errors() -> Iterator[None]:
-    """Let what is wrong with a patch be an error of the tool.
+    """Turn errors of a patch into errors of the tool.
 
     Raises:
         WorkspaceError: Instead of ``PatchError``.

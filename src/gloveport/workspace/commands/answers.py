@@ -1,4 +1,4 @@
-"""Answers about one command: how it stands, its new output, what is left out, and where the rest is read."""
+"""Builds answers about one command: its state, its new output, how much is left out, and where to read the rest."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
@@ -49,7 +49,7 @@ _RESERVES_MORE: Final = (
     "which then bounds less (docs/workspace.md)"
 )
 _REFUSED: Final = {
-    # Of a protected path, the first of one that they rename to, and of what is shown read-only.
+    # Messages for a protected path, the first for a rename onto one, and for read-only mounts.
     "WRITE_REFUSED": (("device or resource busy", "read-only file system"), _WRITE_ELSEWHERE),
     "TRACING_REFUSED": (
         ("ptrace: operation not permitted", "ptrace_traceme", "could not trace the inferior"),
@@ -71,7 +71,7 @@ _REFUSED: Final = {
         "no container can be started here, and none of the host's is reached: start the service itself, as a process",
     ),
 }
-"""What programs say that are refused something, and what to do."""
+"""Messages of programs about refusals, and what to do about them."""
 
 # libcurl, the C library, Go, Java, Node, Rust; Gradle, for there is a store of certificates where there is a network.
 _NAME_NOT_FOUND: Final = (
@@ -83,7 +83,7 @@ _NAME_NOT_FOUND: Final = (
 
 
 class AnswerBounds(BaseModel):
-    """What a caller wants to be told of a command: how much of each stream, or a little of it, or one line."""
+    """How much of a command's output a caller wants: so much of each stream, a preview, or one line."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -93,12 +93,12 @@ class AnswerBounds(BaseModel):
 
 
 def told_offsets(command: Command) -> dict[Stream, int]:
-    """How far its client has been told. To be asked for when a call comes: two that wait at once get the same."""
+    """How far its client has read. Call it when a request comes: two concurrent requests get the same output."""
     return {stream: output.told for stream, output in command.outputs.items()}
 
 
 def answer(command: Command, since: Mapping[Stream, int], bounds: AnswerBounds) -> Answer:
-    """How a command stands, and what it has said since ``told_offsets`` of the call."""
+    """The state of a command, and its output since the call's ``told_offsets``."""
     verbosity = bounds.verbosity or "full"
     told: Answer = {
         "command_id": command.id,
@@ -131,7 +131,7 @@ def answer(command: Command, since: Mapping[Stream, int], bounds: AnswerBounds) 
 
 
 def page(command: Command, stream: Stream, offset: int, limit: int) -> Answer:
-    """A page of what a stream holds."""
+    """A page of a stream's output."""
     retained, limit = command.outputs[stream].retained, min(limit, MOST_PAGE_BYTES)
     start, data = retained.read(offset, limit)
     if start + len(data) < retained.total or not command.is_over:
@@ -183,7 +183,7 @@ def parse_reference(reference: str, stream: Stream | None) -> tuple[str, Stream]
 
 
 def _news(command: Command, stream: Stream, since: int, most_bytes: int) -> tuple[Answer, str, str]:
-    """What a stream has said since: as fields, as a text, and, if that is not all, how much is left out, in words."""
+    """A stream's output since then: as fields, as text, and, if it is cut, how much is left out, in words."""
     output: CommandOutput = command.outputs[stream]
     retained = output.retained
     offset, data = retained.last(since, most_bytes)
@@ -211,7 +211,7 @@ def _news(command: Command, stream: Stream, since: int, most_bytes: int) -> tupl
 
 
 def says_name_not_found(said: str) -> bool:
-    """Whether a text in small letters says that the name of a host leads nowhere."""
+    """Whether a lower-case text says that a host name could not be resolved."""
     return any(phrase in said for phrase in _NAME_NOT_FOUND)
 
 
@@ -272,7 +272,7 @@ def _preview(texts: Mapping[Stream, str], most: int) -> tuple[str, bool]:
 
 
 def _diagnostics(command: Command, texts: Mapping[Stream, str], truncated: Mapping[Stream, str]) -> list[JsonValue]:
-    """What a reader would want pointed out, from facts; of what it said, a name not found and a path not written."""
+    """Notable facts for the reader; from the output only an unresolved name and a refused write."""
     found: list[JsonValue] = []
 
     def point(code: str, severity: str, evidence: str, fix: str) -> None:
@@ -300,9 +300,9 @@ def _diagnostics(command: Command, texts: Mapping[Stream, str], truncated: Mappi
 
 
 def _find_refusals(command: Command, texts: Mapping[Stream, str]) -> Iterator[tuple[str, str, str]]:
-    """What its words say that it was refused: a code, the evidence, and what to do."""
+    """Refusals that its output reports: a code, the evidence, and what to do."""
     said = " ".join(texts.values()).lower()
-    errors = texts["stderr"].lower() if command.exit_code == 0 else said  # it may have printed somebody else's words
+    errors = texts["stderr"].lower() if command.exit_code == 0 else said  # its output may quote other programs
     for code, (phrases, fix) in _REFUSED.items():
         if phrase := next((phrase for phrase in phrases if phrase in errors), None):
             yield code, f"it said: {phrase}", fix

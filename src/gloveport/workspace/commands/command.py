@@ -20,13 +20,13 @@ Status: TypeAlias = Literal["running", "exited", "timeout", "terminated"]
 STREAMS: tuple[Stream, ...] = ("stdout", "stderr")
 
 _MOST_UNREAD: Final = 4 << 20
-"""Characters that wait until a command reads them."""
+"""The most characters that wait for a command to read them."""
 
 _LONGEST_CHARACTER: Final = 4
 
 
 class CommandOutput(Struct, eq=False, kw_only=True):
-    """A ``sandbox.base.Sink``: what a command has said on one stream, and how far its client has been told of it."""
+    """A ``sandbox.base.Sink``: a command's output on one stream, and how far its client has read it."""
 
     notify: Callable[[], None]
     retained: Retained
@@ -34,7 +34,7 @@ class CommandOutput(Struct, eq=False, kw_only=True):
 
     @property
     def whole(self) -> int:
-        """Offset of the end of what can be told: of a character that is there in part, its client is not told."""
+        """Offset of the end of complete characters: a partial character is not sent yet."""
         _, end = self.retained.last(0, _LONGEST_CHARACTER)
         return self.retained.total - len(end) + whole_characters(end)
 
@@ -44,12 +44,12 @@ class CommandOutput(Struct, eq=False, kw_only=True):
         self.notify()
 
     def full(self) -> bool:
-        """See ``sandbox.base.Sink``: no command ends for what it says."""
+        """See ``sandbox.base.Sink``: no command ends because of its output."""
         return False
 
 
 class RefusedRequest(Struct, frozen=True, kw_only=True):
-    """A request of a command that was refused, or failed: ``what`` it was and why, and the ``remedy``."""
+    """A command's request that was refused, or failed: ``what`` and why, and the ``remedy``."""
 
     what: str
     remedy: str
@@ -63,19 +63,19 @@ class Command(Job, eq=False, kw_only=True, weakref=True):
     """A command that runs, or has ended and is remembered.
 
     Attributes:
-        line: What it is, as it was asked for.
+        line: The command line, as requested.
         is_terminal: Whether its streams are one terminal.
-        spool: Directory for the nameless files of what it says.
-        outcome: What came of it, when it is over.
-        warnings: What whoever waits for it should know.
-        has_all_time: Whether it was given as much time as the operator lets any command have.
-        can_ask_for_network: Whether the gate ``network`` was closed to it, and a person could open that.
-        missing: Of one that found no program: what would show it that; empty where nobody knows.
-        refused: Says which of its requests were refused until now.
-        unresolved: Of one that has failed and said that a name was not found: those that the owner could grant.
-        session: How the session stands in which it runs; None where it has a sandbox of its own.
-        interrupt: Interrupts it there; None where ``console`` does.
-        outputs: What it has said on each stream.
+        spool: Directory for the nameless files of its output.
+        outcome: Its outcome, when it is over.
+        warnings: Warnings for its caller.
+        has_all_time: Whether its time limit is the operator's maximum.
+        can_ask_for_network: Whether it ran without the network, and a person could permit that.
+        missing: If it did not find a program: the remedy; empty if unknown.
+        refused: Returns its refused requests so far.
+        unresolved: If it failed to resolve a name: the hosts that the owner could grant.
+        session: State of the session that it runs in; None if it has a sandbox of its own.
+        interrupt: Interrupts it in its session; None if ``console`` does.
+        outputs: Its output on each stream.
     """
 
     is_terminal: bool
@@ -101,7 +101,7 @@ class Command(Job, eq=False, kw_only=True, weakref=True):
 
     @property
     def status(self) -> Status:
-        """How it stands."""
+        """Its state."""
         if not self.is_over:
             return "running"
         if self.outcome is None:
@@ -112,7 +112,7 @@ class Command(Job, eq=False, kw_only=True, weakref=True):
 
     @property
     def exit_code(self) -> int | None:
-        """Its exit code; the negative signal where it has died by one; None while it runs."""
+        """Its exit code; the negative signal if one killed it; None while it runs."""
         if not self.is_over:
             return None
         if self.outcome is None or self.outcome.exit_code is None:
@@ -121,7 +121,7 @@ class Command(Job, eq=False, kw_only=True, weakref=True):
 
     @property
     def signal_name(self) -> str | None:
-        """The signal that it has died by."""
+        """The signal that killed it."""
         code = self.exit_code
         if code is None or code >= 0:
             return None
@@ -132,7 +132,7 @@ class Command(Job, eq=False, kw_only=True, weakref=True):
 
     @property
     def elapsed(self) -> float:
-        """Seconds for which it has run."""
+        """How many seconds it has run."""
         return (self.ended or time.monotonic()) - self.began
 
     @property
@@ -151,10 +151,10 @@ class Command(Job, eq=False, kw_only=True, weakref=True):
         self.notify()
 
     async def write(self, text: str) -> None:
-        """Have it read this. Waits where it reads slowly.
+        """Write to its input. Waits if it reads slowly.
 
         Raises:
-            WorkspaceError: COMMAND_CLOSED; COMMAND_LIMIT_REACHED: it reads nothing of what waits for it already.
+            WorkspaceError: COMMAND_CLOSED; COMMAND_LIMIT_REACHED: too much unread input waits already.
         """
         closed = WorkspaceError(
             "COMMAND_CLOSED", f"the command {self.id} reads nothing more", hint="read_output still tells what it said"

@@ -1,4 +1,4 @@
-"""All commands of one server: who may see which, how many may run, how long what is over is remembered."""
+"""The registry of one server's commands: who may see which, how many may run, how long ended ones are kept."""
 
 import contextlib
 import secrets
@@ -22,7 +22,7 @@ Execute: TypeAlias = Callable[[Command], Awaitable[Outcome]]
 
 MOST_ACTIVE: Final = 24
 MOST_OF_OWNER: Final = 16
-"""Commands of one owner that may run at once: with these it leaves room for the others."""
+"""How many commands of one owner may run at once: room is left for other owners."""
 _RETENTION: Final = Retention[Command](
     jobs=32,
     seconds=300.0,
@@ -37,8 +37,8 @@ class Commands(Jobs[Command]):
     """The commands of one server.
 
     Attributes:
-        orphan_seconds: A command goes on for so long after the last that was heard of whom it was begun for.
-        spool: Directory for the nameless files of what commands say.
+        orphan_seconds: A command runs on for so long after its owner was last heard of.
+        spool: Directory for the nameless files of commands' output.
     """
 
     def __init__(self, tasks: TaskGroup, orphan_seconds: float, spool: Path) -> None:
@@ -48,11 +48,11 @@ class Commands(Jobs[Command]):
         self._seen: dict[str, float] = {}
 
     async def begin(self, owner: str, execute: Execute, *, is_terminal: bool, line: str = "") -> Command:
-        """Begin a command, and wait until it has begun.
+        """Start a command, and wait until it has begun.
 
         Raises:
             WorkspaceError: COMMAND_LIMIT_REACHED.
-            Exception: What ``execute`` raises before it has begun.
+            Exception: Any exception of ``execute`` before it has begun.
         """
         owners = [command.owner for command in self.active()]
         if owners.count(owner) >= MOST_OF_OWNER:
@@ -80,7 +80,7 @@ class Commands(Jobs[Command]):
         try:
             while not command.has_begun and not command.is_over:
                 await command.wait_changed(_LOOK_SECONDS)
-        except BaseException:  # whoever asked for it has gone, and nobody else knows of it
+        except BaseException:  # its caller has gone, and nobody else knows of it
             command.scope.cancel()
             raise
         if not command.has_begun and command.failure is not None:
@@ -92,7 +92,7 @@ class Commands(Jobs[Command]):
         """The command of this id.
 
         Raises:
-            WorkspaceError: COMMAND_NOT_FOUND: there is none of this owner, or no longer.
+            WorkspaceError: COMMAND_NOT_FOUND: this owner has none of this id, or no longer.
         """
         command = self.find(command_id, owner)
         if command is None:
@@ -105,26 +105,26 @@ class Commands(Jobs[Command]):
         return command
 
     def active_of(self, owner: str) -> list[Command]:
-        """Those of this owner that run."""
+        """This owner's running commands."""
         return [command for command in self.active() if command.owner == owner]
 
     def see(self, owner: str) -> None:
-        """Something was heard of this owner just now."""
+        """Note that this owner has been heard of now."""
         self._seen[owner] = time.monotonic()
 
     async def feed(self, command: Command, text: str, *, until: float, then: Literal["keep", "close"] = "keep") -> None:
-        """Have a command read this. What it has not read by then, by the monotonic clock, it gets when it does.
+        """Write to a command's input. The part that it has not read by ``until`` follows when it reads.
 
         Args:
-            command: Which.
-            text: What to read.
-            until: How long to wait for it.
-            then: Whether it reads the end after that, where it has no terminal.
+            command: The command.
+            text: The input.
+            until: How long to wait, by the monotonic clock.
+            then: Whether its input ends after that, if it has no terminal.
 
         Raises:
             WorkspaceError: As ``Command.write``.
         """
-        if not text:  # of most commands, and of none a reason to wait
+        if not text:  # most calls have none, and then there is no reason to wait
             if then == "close" and command.console is not None:
                 command.console.close_input()
             return
@@ -148,7 +148,7 @@ class Commands(Jobs[Command]):
             raise failures[0]
 
     async def kill(self, command: Command, number: int, seconds: float, kill_seconds: float) -> str | None:
-        """Send a signal; where that has not ended it after so long, kill all of it. Tell what was sent."""
+        """Send a signal; if it still runs after so long, kill all of it. Returns the signals that were sent."""
         if command.is_over:
             return None
         sent = signal.Signals(number).name
@@ -165,7 +165,7 @@ class Commands(Jobs[Command]):
         return sent
 
     async def _watch(self) -> None:
-        """End the commands of those who have gone."""
+        """End the commands of owners that have gone."""
         while True:
             await anyio.sleep(_LOOK_SECONDS)
             late = time.monotonic() - self.orphan_seconds
@@ -179,7 +179,7 @@ class Commands(Jobs[Command]):
 
 @contextlib.asynccontextmanager
 async def open_commands(orphan_seconds: float, spool: Path) -> AsyncIterator[Commands]:
-    """Room for commands. On leaving, all are ended."""
+    """Open the registry of commands. On leaving, all are ended."""
     async with open_task_group() as tasks:
         commands = Commands(tasks, orphan_seconds, spool)
         tasks.start_soon(commands._watch)  # noqa: SLF001 - its own

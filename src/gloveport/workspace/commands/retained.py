@@ -1,4 +1,4 @@
-"""Keeps the first and the last bytes of one stream, each under its offset in the whole."""
+"""Keeps the first and the last bytes of one stream, by their offset in the whole stream."""
 
 import errno
 import os
@@ -14,42 +14,42 @@ TAIL_BYTES: Final = 448 << 10
 
 
 class Retained(Struct, kw_only=True, eq=False, weakref=True):
-    """The bytes of one stream that are kept: the first in memory, the last in a file without a name.
+    """The kept bytes of one stream: the first in memory, the last in a file without a name.
 
     Attributes:
-        directory: Where that file lies. It is made when it is needed, and gone with this.
-        total: Bytes that have come.
+        directory: Directory of that file, which is made when needed, and gone with this object.
+        total: Bytes of the whole stream so far.
     """
 
     directory: Path
     total: int = 0
     _head: bytearray = field(default_factory=bytearray)
     _tail: int = 0
-    """How many bytes of the file count: the byte of an offset lies at its remainder by ``TAIL_BYTES``."""
+    """How many bytes of the (ring buffer) file are valid: an offset's byte lies at the offset modulo ``TAIL_BYTES``."""
     _file: IO[bytes] | None = None
 
     @property
     def head_bytes(self) -> int:
-        """How many of the first bytes are there."""
+        """How many of the first bytes are kept."""
         return len(self._head)
 
     @property
     def kept(self) -> int:
-        """How many bytes are there."""
+        """How many bytes are kept."""
         return len(self._head) + self._tail
 
     @property
     def dropped(self) -> int:
-        """How many are gone: those between the first and the last that are kept."""
+        """How many are dropped: those between the kept first and last ones."""
         return self.total - self.kept
 
     @property
     def tail_start(self) -> int:
-        """Offset of the first byte behind the gap."""
+        """Offset of the first byte after the gap."""
         return self.total - self._tail
 
     def write(self, data: bytes) -> None:
-        """Take the next bytes. Where the disk takes no more, what has come is let go."""
+        """Take the next bytes. If the disk is full, they are dropped."""
         room = HEAD_BYTES - len(self._head)
         if room > 0:
             self._head += data[:room]
@@ -63,7 +63,7 @@ class Retained(Struct, kw_only=True, eq=False, weakref=True):
             self.total, self._tail = self.total + len(data), 0
 
     def read(self, offset: int, limit: int) -> tuple[int, bytes]:
-        """The real offset, and at most so many bytes from there on. An offset in the gap moves to its end."""
+        """The actual offset, and at most so many bytes from there. An offset in the gap moves to its end."""
         if offset < len(self._head):
             whole = bytes(self._head[offset : offset + limit])
             if len(whole) < limit and not self.dropped:
@@ -94,5 +94,5 @@ class Retained(Struct, kw_only=True, eq=False, weakref=True):
         return b"".join(os.pread(file, part, at) for part, at in ((first, place), (size - first, 0)) if part)
 
     def last(self, since: int, limit: int) -> tuple[int, bytes]:
-        """The last bytes, at most so many, of those from ``since`` on, and their offset."""
+        """The last bytes, at most so many, after ``since``, and their offset."""
         return self.read(max(since, self.total - limit), limit)

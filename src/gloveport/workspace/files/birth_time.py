@@ -1,4 +1,4 @@
-"""Tells when files were made, and last changed in any way, as the kernel has it: no program can set these times."""
+"""Reads when files were made, and when their inodes last changed: kernel times that no program can set."""
 
 import ctypes
 import os
@@ -27,10 +27,10 @@ class Times(Struct, frozen=True):
 
 
 def read_times(directory: int, name: str) -> Times | None:
-    """The times of what has this name in a directory, a link itself; None where its file system does not keep them.
+    """The times of a name in a directory, without following a link; None if its file system does not keep them.
 
     Raises:
-        OSError: There is nothing, or it can't be looked at.
+        OSError: The name is missing, or can't be read.
     """
     buffer = ctypes.create_string_buffer(_SIZE)
     if _libc.statx(directory, os.fsencode(name), _AT_SYMLINK_NOFOLLOW, _WANTED, buffer):

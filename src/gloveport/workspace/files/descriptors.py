@@ -1,4 +1,4 @@
-"""System calls on open directories and files: clone the mount of one, read all of one, tell where it lies."""
+"""System calls on open directories and files: clone a mount, read or write a whole file, tell a path."""
 
 import ctypes
 import os
@@ -10,7 +10,7 @@ from gloveport.openat2 import check
 
 LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-"""What waits for nobody: neither for a FIFO, nor for a file on which a program holds a lease; and is no terminal's."""
+"""Flags for reading that never block, neither on a FIFO nor on a file with a lease, and never acquire a terminal."""
 
 _OPEN_TREE = 428
 _THIS_MOUNT: Final = 0x1000 | 1 | os.O_CLOEXEC  # AT_EMPTY_PATH | OPEN_TREE_CLONE
@@ -22,21 +22,21 @@ _libc.syscall.restype = ctypes.c_long
 
 
 def clone_mount(directory: int) -> int:
-    """The same directory without what is mounted below it.
+    """The same directory without the mounts below it.
 
     Raises:
-        OSError: The kernel does not let us.
+        OSError: The kernel does not permit it.
     """
     return check(_libc.syscall(_OPEN_TREE, directory, b"", _THIS_MOUNT))
 
 
 def path_of(descriptor: int) -> bytes:
-    """Where it lies at this moment."""
+    """The present path of an open file."""
     return os.readlink(b"/proc/self/fd/%d" % descriptor)  # noqa: PTH115 - a path may be no text
 
 
 def let_owner_in(directory: int) -> None:
-    """Let the owner of a directory look into it, which a command may have ended for all commands after it.
+    """Give the owner of a directory access to it: a command may have removed that for all later commands.
 
     Raises:
         OSError: It is not ours to change.
@@ -47,7 +47,7 @@ def let_owner_in(directory: int) -> None:
 
 
 def read_all(descriptor: int, most_bytes: int) -> bytes | None:
-    """All of a file from here on; None where that is more, perhaps because somebody writes to it meanwhile."""
+    """The rest of a file; None if that is too large, perhaps because another process writes to it."""
     pieces, size = [], 0
     while piece := os.read(descriptor, _PIECE):
         size += len(piece)
@@ -61,7 +61,7 @@ def write_all(descriptor: int, data: bytes) -> None:
     """Write all of it.
 
     Raises:
-        OSError: There is no space, perhaps after a part of it.
+        OSError: There is no space; a part may be written.
     """
     view = memoryview(data)
     while view:

@@ -1,4 +1,4 @@
-"""Reads PDFs and notebooks as text, which a sandbox makes of them: documents are hostile, and parsers have faults."""
+"""Reads PDFs and notebooks as text, extracted in a sandbox: documents are hostile, and parsers have bugs."""
 
 import json
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ DocumentKind: TypeAlias = Literal["pdf", "notebook"]
 MAX_DOCUMENT_BYTES: Final = 32 << 20
 
 _TEXT_BYTES: Final = 512 << 10
-"""Some 200 pages: more would be made anew for each part of them that is read."""
+"""Some 200 pages: longer text would be extracted anew for each part that is read."""
 
 _HEAD_BYTES: Final = 256
 _SECONDS: Final = 10.0
@@ -35,14 +35,14 @@ _WHY: Final = {
 
 
 class DocumentRead(Excerpt):
-    """The answer of ``read_file`` for a document: lines of its text. No revision, for edits change other lines."""
+    """The answer of ``read_file`` for a document: lines of its text. It has no revision: this text can't be edited."""
 
     path: str
     document: DocumentKind
     pages: int
-    """How many it has; of a notebook, cells."""
+    """How many pages it has; for a notebook, cells."""
     page_range: str
-    """Which of them these lines are of."""
+    """The pages that these lines come from."""
     content: str
     start_line: int
     end_line: int
@@ -59,20 +59,20 @@ class _Head(TypedDict):
 
 
 def find_document(path: str) -> DocumentKind | None:
-    """What kind of document a path names."""
+    """The kind of document, by its path."""
     return next((kind for suffix, kind in _KINDS.items() if path.lower().endswith(suffix)), None)
 
 
 async def read_document(
     tree: Tree, run: RunProgram, path: str, kind: DocumentKind, lines: LineRange, pages: str | None
 ) -> DocumentRead | None:
-    """Read lines of a document's text; None where it is no such document.
+    """Read lines of a document's text; None if the file is no such document.
 
     Args:
         tree: Where it lies.
-        run: What runs the program that makes text of it.
+        run: Runs the program that extracts the text.
         path: Its path.
-        kind: What it should be.
+        kind: The expected kind.
         lines: Which lines of the text of these pages.
         pages: The first and the last, as in ``3-5``, or one; None for all. Cells of a notebook likewise.
 
@@ -119,7 +119,7 @@ def _read_whole(tree: Tree, path: str) -> tuple[str, bytes]:
 
 
 def _parse(path: str, kind: DocumentKind, ran: ProgramOutput) -> tuple[_Head, bytes]:
-    """What the program says, which a document may have taken over: its text is as hostile as any file's."""
+    """Parse the program's output. A document may have taken the program over: the text is as hostile as any file's."""
     if ran.exit_code == 0:
         line, _, text = ran.stdout.partition(b"\n")
         try:

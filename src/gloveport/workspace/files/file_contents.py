@@ -1,4 +1,6 @@
-"""The tool ``read_file``: lines of a file or of several, of which none loses the others; documents as text."""
+"""The tool ``read_file``: lines of one or several files, where one error does not fail the others; documents as
+text.
+"""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -29,19 +31,19 @@ ReadOne: TypeAlias = Callable[[str, LineRange], Awaitable[TextRead | DocumentRea
 
 
 class FailedRead(TypedDict):
-    """What stands in the place of a file that can't be read."""
+    """The answer for a file that can't be read."""
 
     path: str
     error: dict[str, JsonValue]
 
 
 class SeveralRead(TypedDict):
-    """The answer for several files, in the order in which they were asked for."""
+    """The answer for several files, in the requested order."""
 
     files: list[TextRead | DocumentRead | FailedRead]
     output_bytes: int
     next_action: NotRequired[NextAction]
-    """For those that ``max_bytes`` left no room for."""
+    """For files that ``max_bytes`` left no room for."""
 
 
 async def read_file(  # noqa: PLR0913 - they are the tool's
@@ -115,7 +117,7 @@ async def _read_several(read_one: ReadOne, paths: list[str], lines: LineRange) -
 
 
 def _split_lines(path: str, lines: LineRange) -> tuple[str, LineRange]:
-    """A path without the lines that it ends with, and these; else those that are wanted of all."""
+    """A path without its line suffix, and the suffix's lines; without a suffix, the lines that are wanted of all."""
     if not (found := _WITH_LINES.fullmatch(path)):
         return path, lines
     path, first, last = found.groups()

@@ -1,6 +1,6 @@
-"""Lists the names in a directory and the files below one: what comes first in the order that was asked for.
+"""Lists the names in a directory and the files below one: the first ones in the requested order.
 
-However much is there, no more is kept than one answer holds.
+However many there are, only as many are kept as one answer holds.
 """
 
 import heapq
@@ -19,20 +19,20 @@ from gloveport.workspace.files.walk import USUAL, Walk, WalkBounds, WalkEntry
 from gloveport.workspace.tool_types import Excerpt, Globs, Text, join_arguments
 
 MAX_OUTPUT_BYTES: Final = 1 << 21
-"""Of one answer, as text: a line ``path [type]`` for each entry."""
+"""The most bytes of one answer, as text: a line ``path [type]`` for each entry."""
 
 MAX_DEPTH: Final = 20
 MAX_PATTERNS: Final = 100
 MAX_PATTERN: Final = 256
-"""Characters of one pattern."""
+"""The most characters of one pattern."""
 
 _FIRST, _LAST = -62_135_596_800, 253_402_300_799
-"""Seconds of the years 1 to 9999. A program may give a file any time, and text has no others."""
+"""Seconds of the years 1 to 9999. A program may give a file any time, but ISO text has only these years."""
 
 _KINDS: Final = ("directory", "file", "symlink", "other")
 
 _ORDERS: Final[Mapping[str, Callable[[WalkEntry], tuple[Any, ...]]]] = {
-    # What a directory holds stands right behind it: no name has a sign that comes before this one.
+    # The contents of a directory follow it directly: no character of a name sorts before this one.
     "name": lambda found: (found.path.replace("/", "\0"),),
     "type": lambda found: (_KINDS.index(found.kind), found.path),
     "modified": lambda found: (found.modified, found.path),
@@ -66,7 +66,7 @@ class DirEntry(FileEntry):
 
 
 class Listing(Excerpt):
-    """What both answers have. ``truncated_by`` is entries, bytes, names or time: see ``WalkBounds``."""
+    """The common fields of both answers. ``truncated_by`` is entries, bytes, names or time: see ``WalkBounds``."""
 
     path: str
     warnings: list[str]
@@ -176,13 +176,13 @@ def _leads_outside(tree: Tree, path: str) -> bool:
 def _choose_entries(
     path: str, first: Sequence[WalkEntry], limit: int, walk: Walk
 ) -> tuple[Sequence[WalkEntry], Listing]:
-    """What of the first entries fits into the answer, and what the answer says about that."""
+    """The first entries that fit into the answer, and its facts about truncation."""
     sizes = [len(f"{found.path} [{found.kind}]\n".encode()) for found in first[:limit]]
     totals = list(accumulate(sizes))
     fits = bisect_right(totals, MAX_OUTPUT_BYTES)
     cuts = [
         *(["bytes"] if fits < len(totals) else []),
-        *([walk.cut] if walk.cut else []),  # then the first entries are not the first of all
+        *([walk.cut] if walk.cut else []),  # then these may not be the first of all entries
         *(["entries"] if len(first) > limit else []),
     ]
     warnings = [_CUT[cut] for cut in cuts]

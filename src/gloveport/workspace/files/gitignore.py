@@ -1,8 +1,8 @@
-"""Tells which files are left out: names of what is built, and what the workspace's own .gitignore files say.
+"""Tells which files are left out: by names of build output, and by the workspace's own .gitignore files.
 
-The files are read here. Git is never asked: its configuration lies in the workspace, and names programs to run. So
-neither ``core.excludesFile`` nor ``.git/info/exclude`` counts. Rules are as hostile as the files they are about: they
-are bounded in number and size, and matched in bounded time (globs.py). Names are matched byte by byte, as git does.
+The files are read here. Git is never run: its configuration lies in the workspace, and names programs to run. So
+``core.excludesFile`` and ``.git/info/exclude`` do not count. Rules are as hostile as the files: they are bounded in
+number and size, and matched in bounded time (globs.py). Names are matched byte by byte, as git does.
 """
 
 import math
@@ -26,28 +26,28 @@ NAMES: Final = frozenset(
     {b".git", b".reference", b"node_modules", b"target", b"dist", b"build", b".venv", b"venv", b".tox"}
     | {b".mypy_cache", b".pytest_cache", b".ruff_cache", b"__pycache__"}
 )
-"""Left out wherever they stand, as clients of these tools expect."""
+"""Names that are left out everywhere, as clients of these tools expect."""
 
 MAX_BYTES: Final = 1 << 16
-"""Of one .gitignore; the rest of a longer one is passed over."""
+"""Bytes of one .gitignore that count; the rest is ignored."""
 
 MAX_RULES: Final = 2000
-"""Lines of one .gitignore; so are these."""
+"""Lines of one .gitignore that count; the rest is ignored."""
 
 _MAX_PATTERN: Final = 1 << 10
-"""Of one rule; a longer one is passed over. A match costs no more than the length of a path times this."""
+"""The longest rule; longer ones are ignored. A match costs at most the length of a path times this."""
 
 MOST_RULES: Final = 1 << 16
-"""Bytes of all .gitignore files that count in one call of ``find_ignored``: the event loop may wait for it."""
+"""Bytes of all .gitignore files that count in one call of ``find_ignored``, which may run on the event loop."""
 
 _DEEPEST: Final = 64
-"""Levels of directories that are asked for rules then."""
+"""Levels of directories whose rules count in that call."""
 
 _MOST_STEPS: Final = 1 << 27
-"""Bytes of rules times bytes of paths that are compared with them then: a fraction of a second, at the very worst."""
+"""Bytes of rules times bytes of compared paths in that call: a fraction of a second at worst."""
 
 _CACHED: Final = 16
-"""How many .gitignore files' rules are kept, once compiled: that takes a hundred times longer than to read them."""
+"""How many files' compiled rules are cached: compiling takes a hundred times longer than reading."""
 
 _SPECIAL: Final = re.compile(r"[*?\[\\]")
 
@@ -66,7 +66,7 @@ class _Patterns(Struct):
 
 
 class _Rules(Struct):
-    """Rules that follow each other and say the same, so that their order does not matter."""
+    """Consecutive rules with the same effect, whose order does not matter."""
 
     leaves_out: bool
     anything: _Patterns = field(default_factory=_Patterns)
@@ -77,7 +77,7 @@ class _Rules(Struct):
 
 
 class Ignore(Struct, frozen=True):
-    """What one .gitignore says.
+    """The rules of one .gitignore.
 
     Attributes:
         above: How many bytes of a path lead to its directory.
@@ -89,13 +89,13 @@ class Ignore(Struct, frozen=True):
     _rules: Sequence[_Rules]
 
     def verdict(self, path: str, name: str, kind: Kind) -> bool | None:
-        """Whether it is ignored; None where no rule is about it."""
+        """Whether it is ignored; None if no rule matches it."""
         below = path[self.above :]
         return next((rules.leaves_out for rules in self._rules if rules.match(below, name, kind)), None)
 
 
 def read_ignore(tree: Tree, directory: str, most: int = MAX_BYTES) -> Ignore | None:
-    """Read the rules of a directory, ``most`` bytes of them; None where there are none, or where they can't be read."""
+    """Read the rules of a directory, at most ``most`` bytes; None if there are none, or they can't be read."""
     try:
         with tree.open_file(f"{directory}/.gitignore") as opened:
             text = os.read(opened.descriptor, min(most, MAX_BYTES))
@@ -103,12 +103,12 @@ def read_ignore(tree: Tree, directory: str, most: int = MAX_BYTES) -> Ignore | N
     except WorkspaceError:
         return None
     above = 0 if directory == "." else len(raw(directory)) + 1
-    # A rule that is cut would be another one.
+    # A truncated rule would have another meaning.
     return Ignore(above, len(text), _parse(text if whole else text[: text.rfind(b"\n") + 1]))
 
 
 def is_ignored(ignores: Iterable[Ignore], path: bytes, kind: Kind) -> bool:
-    """Whether something is left out, where nothing above it is.
+    """Whether a file or directory is left out, given that no directory above it is.
 
     Args:
         ignores: Of the directories above it, the nearest first.
@@ -123,9 +123,9 @@ def is_ignored(ignores: Iterable[Ignore], path: bytes, kind: Kind) -> bool:
     return next((verdict for verdict in verdicts if verdict is not None), False)
 
 
-@lru_cache(_CACHED)  # by the text itself: times of a file may stay the same while it is changed
+@lru_cache(_CACHED)  # keyed by the text: a file may change without a new time
 def _parse(text: bytes) -> Sequence[_Rules]:
-    """The rules, the last first: of several that match the last one decides. Nobody changes them."""
+    """The rules, the last first: the last matching rule decides. Shared, so never modify them."""
     runs: list[_Rules] = []
     for line in text.removeprefix(b"\xef\xbb\xbf").decode("latin-1").split("\n")[:MAX_RULES]:
         rule = _strip_padding(line.removesuffix("\r"))
@@ -143,7 +143,7 @@ def _parse(text: bytes) -> Sequence[_Rules]:
 
 
 def _strip_padding(line: str) -> str:
-    """The line without blanks at its end, but one behind a backslash."""
+    """The line without trailing blanks, except one after a backslash."""
     rule = line.rstrip(" ")
     return f"{rule} " if rule != line and rule.endswith("\\") else rule
 
@@ -158,15 +158,15 @@ def _add(pattern: str, patterns: _Patterns) -> None:
 
 
 def find_ignored(tree: Tree, paths: Iterable[str]) -> frozenset[str]:
-    """Those of some paths that rules of .gitignore leave out, or that lie in what they leave out.
+    """The paths among these that .gitignore rules leave out, themselves or with a directory above.
 
-    It waits for no other file system than that of the root: rules that lie below a mount do not count. Nor do those
-    beyond the bounds of one call. Who could write such rules could as well have removed them.
+    It never waits for another file system than the root's: rules below a mount do not count, nor do rules beyond the
+    bounds of one call. An attacker who can write such rules could also have removed them.
     """
     index = IgnoreIndex(tree.within_one_mount(), most_rules=MOST_RULES, deepest=_DEEPEST, most_steps=_MOST_STEPS)
     found = set()
     for path in paths:
-        with suppress(WorkspaceError):  # nothing can be written there
+        with suppress(WorkspaceError):  # such a path can't be written
             if index.leaves_out(check_path(path)):
                 found.add(path)
     return frozenset(found)
@@ -175,19 +175,19 @@ def find_ignored(tree: Tree, paths: Iterable[str]) -> frozenset[str]:
 class _Directory(Struct, frozen=True):
     left_out: bool = False
     ignores: tuple[Ignore, ...] = ()
-    """Its own, and those of the directories above it, the nearest first."""
+    """Its own rules, and those of the directories above it, the nearest first."""
 
 
 class IgnoreIndex(Struct):
-    """Tells of single files whether they are left out. What it has read of a directory it keeps.
+    """Tells whether single files are left out; caches the rules of directories.
 
     Attributes:
         tree: The workspace.
-        start: The directories down to this one are not left out: who names it wants to see it.
-        hidden: Whether what is hidden counts, or is left out too.
+        start: The directories down to this one are never left out: the caller has named it.
+        hidden: Whether hidden files are included; else they are left out too.
         most_rules: Bytes of all .gitignore files that count.
         deepest: Levels of directories whose rules count.
-        most_steps: Bytes of rules times bytes of paths that are compared with them; what is beyond is not left out.
+        most_steps: Bytes of rules times bytes of compared paths; beyond that nothing is left out.
     """
 
     tree: Tree
@@ -201,7 +201,7 @@ class IgnoreIndex(Struct):
     _known: dict[str, _Directory] = field(default_factory=dict)
 
     def leaves_out(self, path: str) -> bool:
-        """Whether a file, by its path in its one spelling, is left out, or lies in what is."""
+        """Whether a file, by its canonical path, is left out, itself or with a directory above."""
         directory = self._known.get(parent_of(path))
         if directory is None:
             inside = 0 if self.start == "." else self.start.count("/") + 1

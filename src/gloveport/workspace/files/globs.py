@@ -1,9 +1,9 @@
 """Compiles glob patterns for paths to regular expressions whose matching can't explode.
 
-A pattern may be an attack: one with many stars, tried in every way, takes longer than anybody lives, and Python matches
-without letting other threads run. So each star takes as little as it can and never more (an atomic group). For these
-patterns that is enough: whatever stands between two stars may as well be found where it comes first. Text times pattern
-is then the most that a match costs.
+A pattern may be an attack: with many stars, backtracking takes practically for ever, and Python matches without letting
+other threads run. So each star matches as little as possible and never more (an atomic group). For these patterns that
+is correct: a block between two stars may as well match at its first place. A match then costs at most text times
+pattern.
 """
 
 import re
@@ -16,14 +16,14 @@ _ANY: Final = "(?s:.)"
 
 
 def gitignore_regex(pattern: str) -> str:
-    """An expression for one pattern of a .gitignore, without its marks: no star but ``**`` goes beyond a ``/``."""
+    """An expression for one pattern of a .gitignore, without its marks: only ``**`` crosses a ``/``."""
     pieces = re.split(r"(?:\A|(?<=/))\*{2,}(?:/|\Z)", pattern)
     blocks = [_block(piece.removesuffix("/")) for piece in pieces if piece]
     after = ["(?=/)"] * len(blocks)
     if pieces[-1]:
         after[-1] = r"\Z"
     found = [
-        # Behind a ``**`` a block stands at the beginning of a part, and the first such place is as good as any.
+        # After a ``**`` a block matches at the beginning of a part, and the first such place is as good as any.
         block if pieces[0] and not number else f"(?>(?:[^/]++/)*?{block}{end})"
         for number, (block, end) in enumerate(zip(blocks, after, strict=True))
     ]
@@ -33,7 +33,7 @@ def gitignore_regex(pattern: str) -> str:
 def listing_regex(pattern: str) -> str:
     """An expression for a pattern of ``list_files``, to be matched with ``/`` and a path.
 
-    It says how a path ends, from the beginning of a part on. ``*`` and ``?`` are any characters, ``/`` too, as the
+    It matches the end of a path, from the beginning of a part. ``*`` and ``?`` are any characters, ``/`` too, as the
     clients of ``list_files`` expect; a ``**/`` may also be nothing.
     """
     atoms = [_STAR, "/"]
@@ -82,7 +82,7 @@ def _atoms(pattern: str, character: str) -> Iterator[str]:
 
 
 def _end_of_class(pattern: str, place: int) -> int:
-    """Where the ``]`` of a class stands; -1 where there is none. As the first sign of a class it is a member."""
+    """Index of the ``]`` that ends a class; -1 if there is none. As the first character of a class it is a member."""
     place += pattern[place : place + 1] in ("!", "^")
     return pattern.find("]", place + 1)
 

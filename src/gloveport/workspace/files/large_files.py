@@ -1,4 +1,4 @@
-"""Lets few callers hold a large file at a time: each may have 32 MiB, and whoever else asks waits without one."""
+"""Lets few callers hold a large file at a time: each may have 32 MiB, and further callers wait without one."""
 
 from typing import Final
 
@@ -8,11 +8,11 @@ from anyio.lowlevel import RunVar
 _AT_ONCE: Final = 2
 
 _turns: Final = RunVar[Semaphore]("gloveport.workspace.files.large_files")
-"""Of each event loop."""
+"""The limiter of each event loop."""
 
 
 def take_turn() -> Semaphore:
-    """What to hold as long as the file is held."""
+    """A limiter to hold as long as the file."""
     try:
         return _turns.get()
     except LookupError:

@@ -1,8 +1,8 @@
-"""Reads lines of a text file, and the revision that says which content they were taken from.
+"""Reads lines of a text file, and the revision of the content that they come from.
 
 The file is read once, from its beginning to its end, in pieces: the revision, the count of lines and the chosen lines
-come from one pass, so they belong together even while somebody writes. What is kept is the chosen lines alone, whatever
-the size of the file and of its lines. The work on each piece is done in C; hashing lets other threads run.
+come from one pass, so they belong together even during concurrent writes. Only the chosen lines are kept, whatever the
+size of the file and of its lines. The work on each piece is done in C; hashing lets other threads run.
 """
 
 import hashlib
@@ -18,15 +18,15 @@ from gloveport.workspace.files.tree import Opened, Tree
 from gloveport.workspace.tool_types import Excerpt, NextAction, next_action
 
 MAX_LINES: Final = 2000
-"""What one answer holds at most, whatever was asked."""
+"""The most lines of one answer, whatever was requested."""
 
 MAX_FILE_BYTES: Final = 1 << 30
-"""A larger file is refused. Two seconds of hashing, say; without a bound a sparse file of 8 TiB would take hours."""
+"""The largest file: about two seconds of hashing. Without a bound a sparse file of 8 TiB would take hours."""
 
 _LONGEST_CHARACTER: Final = 4
 _PIECE: Final = 1 << 18
 _LOOKED_AT: Final = 4096
-"""A NUL within so many bytes makes a file binary."""
+"""A NUL within so many first bytes makes a file binary."""
 
 
 class TextRead(Excerpt):
@@ -50,13 +50,13 @@ class TextRead(Excerpt):
 
 
 class LineRange(Struct, frozen=True, kw_only=True):
-    """Which lines are wanted, and how.
+    """The requested lines, and their format.
 
     Attributes:
         start_line: The first, from 1.
         end_line: The last; None for the end.
-        max_bytes: No more of UTF-8 come back than so many bytes.
-        line_numbers: Whether each is to have its number before it, with a tab between.
+        max_bytes: The most bytes of UTF-8 to return.
+        line_numbers: Whether each line starts with its number and a tab.
     """
 
     start_line: int = 1
@@ -79,7 +79,7 @@ def read_lines(tree: Tree, path: str, lines: LineRange, *, file_bytes: int = MAX
 
 
 def select_lines(path: str, text: bytes, lines: LineRange) -> TextRead:
-    """The same lines of a text that is at hand.
+    """The same lines of a given text.
 
     Raises:
         WorkspaceError: UNSUPPORTED_ENCODING.
@@ -91,10 +91,10 @@ def select_lines(path: str, text: bytes, lines: LineRange) -> TextRead:
 
 
 def find_end(start_line: int, end_line: int | None, max_lines: int | None) -> int | None:
-    """The last line that is wanted, by its number or by how many there are to be.
+    """The last requested line, from its number or from the number of lines.
 
     Raises:
-        WorkspaceError: INVALID_ARGUMENT where the two say different things.
+        WorkspaceError: INVALID_ARGUMENT if the two contradict each other.
     """
     if max_lines is None:
         return end_line
@@ -116,7 +116,7 @@ class _Scan(Struct):
     newlines: int = 0
     last: int = 0x0A
     window: bytearray = field(default_factory=bytearray)
-    """From the start line on; one byte more than may come back, which says that there is more."""
+    """Text from the start line on, with one byte more than may be returned, which tells that there is more."""
 
     @property
     def total_lines(self) -> int:
@@ -126,7 +126,7 @@ class _Scan(Struct):
         self.digest.update(piece)
         found = piece.count(b"\n")
         room = self.max_bytes + 1 - len(self.window)
-        before = self.start_line - 1 - self.newlines  # newlines of this piece that come before the start line
+        before = self.start_line - 1 - self.newlines  # newlines of this piece before the start line
         if room > 0 and before <= found:
             begin = after_newline(piece, before) if before > 0 else 0
             self.window += piece[begin : begin + room]
@@ -153,7 +153,7 @@ def after_newline(text: bytes | bytearray, number: int) -> int:
 
 def _scan_all(opened: Opened, scan: _Scan, file_bytes: int) -> None:
     _demand_size(opened.path, opened.status.st_size, file_bytes)
-    # The usual small file comes with one call; its end is then known from a second one, which finds nothing.
+    # A usual small file is read by one call; a second one finds its end.
     piece = os.read(opened.descriptor, min(_PIECE, opened.status.st_size + 1))
     if b"\0" in piece[:_LOOKED_AT]:
         raise WorkspaceError(
@@ -161,7 +161,7 @@ def _scan_all(opened: Opened, scan: _Scan, file_bytes: int) -> None:
         )
     while piece:
         scan.take(piece)
-        _demand_size(opened.path, scan.total_bytes, file_bytes)  # somebody may write faster than this reads
+        _demand_size(opened.path, scan.total_bytes, file_bytes)  # another process may write faster than this reads
         piece = os.read(opened.descriptor, _PIECE)
 
 
@@ -176,7 +176,7 @@ def _demand_size(path: str, size: int, most: int) -> None:
 
 
 def _cut(scan: _Scan, wanted: int) -> tuple[bytes, bool]:
-    """Whole lines of what was kept, or the beginning of the first; and whether more were wanted."""
+    """Whole lines of the kept text, or the beginning of the first; and whether more were requested."""
     window = scan.window
     found = window.count(b"\n")
     if found == wanted:  # of a whole file
@@ -238,7 +238,7 @@ def _number_lines(content: str, first: int) -> str:
 
 
 def whole_characters(data: bytes) -> int:
-    """How many of the bytes are whole characters of UTF-8: what is cut at the end may get its rest later."""
+    """How many of the bytes are complete characters of UTF-8: the rest of the last one may come later."""
     tail = data[-_LONGEST_CHARACTER:]
     return len(data) - len(tail) + utf_8_decode(tail, "replace", False)[1]  # noqa: FBT003 - its only form
 

@@ -1,8 +1,7 @@
-r"""How paths are written on the wire: relative to the root, ``/`` between their parts, "." for the root.
+r"""The spelling of paths on the wire: relative to the root, ``/`` between their parts, "." for the root.
 
-A name may hold any bytes. One that is UTF-8 is itself; every byte that is not is written ``\x`` and two hexadecimal
-digits, and a backslash that would read as the beginning of that is ``\x5c``. So each name has one spelling, and all are
-valid Unicode.
+A name may hold any bytes. UTF-8 stays as it is; every other byte is written ``\x`` and two hexadecimal digits, and a
+backslash that would look like such an escape is ``\x5c``. So each name has one spelling, and all are valid Unicode.
 """
 
 import os
@@ -14,13 +13,13 @@ from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.tool_types import demand_unicode
 
 MAX_PATH_BYTES: Final = 4096
-"""Of a path that is asked for: PATH_MAX. What is done for each of its parts, or for a message, is bounded by that."""
+"""Of a requested path: PATH_MAX. This bounds all work for its parts, or for a message."""
 
 MAX_NAME_BYTES: Final = 255
 """Of each of its parts: NAME_MAX."""
 
 _SHOWN: Final = 200
-"""Characters of a path in a message; ``details`` have all of it."""
+"""How many characters of a path a message shows; ``details`` have the whole path."""
 
 _ABSOLUTE: Final = late_pattern(r"/|[A-Za-z]:[\\/]")
 _ESCAPE: Final = late_pattern(r"\\x(5c|[89a-f][0-9a-f])")
@@ -36,7 +35,7 @@ def spell_path(name: bytes) -> str:
 
 
 def raw(path: str) -> bytes:
-    """The bytes that a spelling stands for. Bytes below 0x80 can't be escaped, but the backslash: no ``/`` is hidden.
+    """The bytes of a spelling. Of the bytes below 0x80 only the backslash can be escaped: no ``/`` is hidden.
 
     Raises:
         UnicodeEncodeError: It holds half of a surrogate pair.
@@ -48,7 +47,7 @@ def raw(path: str) -> bytes:
 
 
 def parent_of(path: str) -> str:
-    """The path of the directory in which something lies."""
+    """The path of the parent directory."""
     return path.rpartition("/")[0] or "."
 
 
@@ -58,13 +57,13 @@ def native_name(path: str) -> str:
 
 
 def shorten(text: str, most: int = _SHOWN) -> str:
-    """A text, by default a path, as far as a message shows it."""
+    """A text, by default a path, shortened for a message."""
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-@lru_cache(256)  # one call asks it of the same few paths again and again
+@lru_cache(256)  # one call checks the same few paths again and again
 def check_path(path: str) -> str:
-    """The one spelling of a path that was asked for: no empty part, no ".". It need not exist.
+    """The canonical spelling of a requested path: no empty part, no ".". It need not exist.
 
     Raises:
         WorkspaceError: INVALID_ARGUMENT, ABSOLUTE_PATH_DENIED, PATH_OUTSIDE_WORKSPACE.

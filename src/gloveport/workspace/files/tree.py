@@ -1,10 +1,10 @@
 """Opens paths of the workspace: a guest's path becomes a descriptor, here and nowhere else.
 
-The tree is hostile: a program in the sandbox renames directories, plants links, FIFOs and names of any bytes while
-its paths are resolved. So nothing is checked and then opened. The kernel resolves each path beneath a descriptor of the
-root (openat2), and what it opened is what counts from there on. One invariant more: a descriptor that is handed out was
-opened by the very path that comes with it, with no link on the way. A link is followed by asking what it leads to and
-opening that. An absolute link is refused wherever it leads: in a sandbox it leads elsewhere.
+The tree is hostile: a program in the sandbox renames directories, plants links, FIFOs and names of any bytes while its
+paths are resolved. So nothing is checked and then opened. The kernel resolves each path beneath a descriptor of the
+root (openat2), and from then on only the opened file counts. One more invariant: a returned descriptor was opened by
+exactly the path that comes with it, with no link on the way. A link is followed by reading its target path and opening
+that. An absolute link is refused wherever it leads: in a sandbox it leads elsewhere.
 """
 
 import errno
@@ -34,7 +34,7 @@ _LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NAME: Final = os.O_PATH | os.O_CLOEXEC
 
 _TRIES: Final = 128
-"""How often a path is resolved anew because the tree changed meanwhile."""
+"""How often a path is resolved again because the tree changed meanwhile."""
 
 _REFUSALS: Final = {
     errno.ENOENT: ("NOT_FOUND", "does not exist"),
@@ -47,12 +47,12 @@ _REFUSALS: Final = {
 
 
 class Opened(Struct, frozen=True):
-    """What was opened.
+    """An opened file or directory.
 
     Attributes:
         descriptor: Closed when the context ends.
-        path: Where it lies: links followed, relative to the root, in its one spelling.
-        status: Of what was opened, not of what has the name now.
+        path: Its path: links followed, relative to the root, in canonical spelling.
+        status: The status of the opened file, not of the file that has the name now.
     """
 
     descriptor: int
@@ -61,14 +61,14 @@ class Opened(Struct, frozen=True):
 
 
 class WriteLocation(Struct, frozen=True):
-    """Where a file may be written. To be safe, write beneath ``parent`` only, a part at a time, and follow no link.
+    """A place where a file may be written. Only write beneath ``parent``, one component at a time, and follow no link.
 
     Attributes:
-        parent: Of the nearest directory that exists; closed when the context ends.
+        parent: Descriptor of the nearest existing directory; closed when the context ends.
         missing: Names of directories to make in it, the outermost first.
-        name: Of the file. This and ``missing`` are as functions of ``os`` take them, and nothing to show.
-        path: Where that is: links followed, relative to the root, in its one spelling.
-        status: Of the regular file that is there now; None where nothing is.
+        name: Name of the file. It and ``missing`` are for functions of ``os``, not for display.
+        path: The file's path: links followed, relative to the root, in canonical spelling.
+        status: Status of the regular file that is there now; None if there is none.
     """
 
     parent: int
@@ -82,9 +82,9 @@ class Tree(Struct, frozen=True):
     """A workspace, held by a descriptor of its root: it stays this directory, whatever is renamed. Any thread may ask.
 
     Attributes:
-        root: Where it was when it was opened.
+        root: Its path when it was opened.
         exempt: Names and paths that may be written though they are protected.
-        seen_at: Where commands see it.
+        seen_at: Its path inside sandboxes.
     """
 
     root: Path
@@ -108,20 +108,18 @@ class Tree(Struct, frozen=True):
             yield tree
 
     def give_access(self) -> None:
-        """Let its owner look into the root, which a command may have ended for all commands after it."""
+        """Give the root's owner access to it: a command may have removed that for all later commands."""
         with suppress(OSError):
             descriptors.let_owner_in(self._descriptor)
 
     def within_one_mount(self) -> "Tree":
-        """This tree without what is mounted below its root, for those who can't wait for another file system.
-
-        What lies there is refused as if it lay outside: as PATH_OUTSIDE_WORKSPACE or SYMLINK_ESCAPE. It is to be used
-        no longer than this one.
+        """This tree without the mounts below its root, for callers that must not wait for another file system. Paths in
+        mounts are refused as outside: PATH_OUTSIDE_WORKSPACE or SYMLINK_ESCAPE. Do not use it longer than this one.
         """
         return replace(self, _resolve=self._resolve | NO_XDEV)
 
     def make_relative(self, path: str) -> str:
-        """A path as it was asked for, relative to the root where it is absolute and begins with that."""
+        """A requested path; an absolute one that begins with the root becomes relative to it."""
         if path.startswith("/"):
             for root in (spell_path(bytes(self.root)), self.seen_at):
                 if root and f"{path}/".startswith(f"{root}/"):
@@ -130,7 +128,7 @@ class Tree(Struct, frozen=True):
 
     @contextmanager
     def open_file(self, path: str) -> Iterator[Opened]:
-        """Open a regular file for reading. Nothing that is asked of its descriptor waits for anybody.
+        """Open a regular file for reading. No operation on its descriptor blocks on another process.
 
         Raises:
             WorkspaceError: NOT_FOUND, NOT_A_DIRECTORY, IS_DIRECTORY, NOT_A_FILE, SYMLINK_ESCAPE,
@@ -198,7 +196,7 @@ class Tree(Struct, frozen=True):
             yield Opened(descriptor, path, os.fstat(descriptor))
 
     def _nearest(self, asked: str) -> tuple[int, str, list[str]]:
-        """The nearest directory above ``asked`` that exists: its descriptor, its path, and what is missing below it."""
+        """The nearest existing directory above ``asked``: its descriptor, its path, and the missing names below it."""
         above = parent_of(asked)
         missing: list[str] = []
         while True:
@@ -211,13 +209,13 @@ class Tree(Struct, frozen=True):
             above = parent_of(above)
 
     def _open(self, asked: str, flags: int) -> tuple[int, str]:
-        """Open what ``asked`` leads to; and its path, by which it was opened without any link."""
+        """Open the target of ``asked``; returns also its path, by which it was opened without any link."""
         path = asked
         for _ in range(_TRIES):
             try:
                 return self._openat2(path, flags, NO_SYMLINKS), path
             except OSError as error:
-                # A link on the way; a lease; or what a link led to a moment ago lies elsewhere by now.
+                # A link on the way; a lease; or the target of a link has been moved meanwhile.
                 moved = error.errno == errno.ENOENT and path is not asked
                 if error.errno not in {errno.ELOOP, errno.EAGAIN} and not moved:
                     raise
@@ -268,7 +266,7 @@ class Tree(Struct, frozen=True):
         return WorkspaceError(code, f"{shorten(path)} {text}", details={"path": path})
 
     def _is_link(self, path: str) -> bool:
-        """Whether the last part is a link. Words of an error hang on it, nothing else."""
+        """Whether the last component is a link. Only an error's text depends on this."""
         with suppress(OSError), closing(self._openat2(path, _NAME | os.O_NOFOLLOW)) as descriptor:
             return stat.S_ISLNK(os.fstat(descriptor).st_mode)
         return False
@@ -292,7 +290,7 @@ def _demand_regular(status: os.stat_result, path: str) -> None:
 
 
 def _open_root(root: Path) -> int:
-    """Open a workspace as sandboxes have it: those that root starts see and may write no mount that lies below it."""
+    """Open a workspace as sandboxes see it: sandboxes that root starts do not see mounts below it."""
     try:
         descriptor = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:

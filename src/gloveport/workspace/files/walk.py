@@ -1,8 +1,8 @@
 """Walks the directories below one, upper levels first, within bounds.
 
-Each directory is opened by its path, and left out when that is a link by now; so a walk follows no link and stays
-inside. What is found is described while its directory is open. Nothing is kept but the directories still to be read.
-Names, their length and the time are bounded: a program in the sandbox can make millions, each four kilobytes long.
+Each directory is opened by its path, and skipped if that has become a link; so a walk follows no link and stays inside.
+Entries are described while their directory is open. Only the directories still to be read are kept. Names, their length
+and the time are bounded: a program in the sandbox can make millions, each four kilobytes long.
 """
 
 import os
@@ -26,12 +26,12 @@ _KINDS: Final[dict[int, Kind]] = {stat.S_IFDIR: "directory", stat.S_IFREG: "file
 
 
 class WalkBounds(Struct, frozen=True):
-    """What one walk may cost.
+    """The bounds of one walk.
 
     Attributes:
-        names: How many are looked at.
-        memory: How many bytes the paths that are found may take, though not all of them are kept at a time.
-        seconds: How long it takes.
+        names: How many names are looked at.
+        memory: How many bytes the found paths may take in all, though not all are kept at a time.
+        seconds: How long it may take.
         rules: How many bytes of .gitignore files count.
     """
 
@@ -45,17 +45,17 @@ USUAL: Final = WalkBounds()
 
 
 class WalkEntry(Struct, frozen=True):
-    """Something below the directory: not followed, if it is a link.
+    """A file or directory below the start: a link is not followed.
 
     Attributes:
-        path: Relative to the root, in its one spelling.
+        path: Relative to the root, in canonical spelling.
         kind: What it is.
         size: In bytes.
         modified: In nanoseconds since 1970.
         hidden: Whether its name begins with a dot.
         left_out: Whether a rule leaves it out.
-        ignored: Whether one leaves out it, or a directory above it.
-        target: What a link holds, in the spelling of names; empty for what is none.
+        ignored: Whether a rule leaves out it, or a directory above it.
+        target: A link's target, in the spelling of names; empty if it is no link.
     """
 
     path: str
@@ -73,7 +73,7 @@ class _Directory(Struct, frozen=True):
     depth: int
     ignored: bool
     ignores: tuple[Ignore, ...]
-    """Of the directories above, the nearest first."""
+    """Rules of the directories above, the nearest first."""
 
 
 class Walk(Struct, kw_only=True):
@@ -81,9 +81,8 @@ class Walk(Struct, kw_only=True):
 
     Attributes:
         tree: The workspace.
-        hidden: Whether what is hidden is walked through too. Where the walk starts is hidden or ignored at will: who
-            names a directory wants to see it.
-        ignored: Whether what a .gitignore leaves out is.
+        hidden: Whether hidden files are included. The start itself may be hidden or ignored: the caller has named it.
+        ignored: Whether files that a .gitignore leaves out are included.
         depth: How many levels; 1 is what lies in the directory itself.
         bounds: What it may cost.
         cut: Why the walk ended early; None where it did not.
@@ -106,7 +105,7 @@ class Walk(Struct, kw_only=True):
     _waiting: deque[_Directory] = field(default_factory=deque)
 
     def below(self, start: Opened) -> Iterator[WalkEntry]:
-        """Everything below a directory, in no order but that upper levels come first."""
+        """All entries below a directory, upper levels first, otherwise unordered."""
         self._until = time.monotonic() + self.bounds.seconds
         self._waiting.append(self._first(start.path))
         while self._waiting and self.cut is None:
@@ -116,7 +115,7 @@ class Walk(Struct, kw_only=True):
                     if opened.path == directory.path:
                         yield from self._inside(opened, directory)
             except WorkspaceError as error:
-                self.unreadable += error.code not in {"NOT_FOUND", "NOT_A_DIRECTORY"}  # else it is gone
+                self.unreadable += error.code not in {"NOT_FOUND", "NOT_A_DIRECTORY"}  # these mean that it is gone
             except OSError:
                 self.unreadable += 1
 
@@ -142,7 +141,7 @@ class Walk(Struct, kw_only=True):
 
     def _inside(self, opened: Opened, directory: _Directory) -> Iterator[WalkEntry]:
         ignores = directory.ignores
-        with suppress(FileNotFoundError):  # asked first, because a refusal costs more than an answer
+        with suppress(FileNotFoundError):  # checked first: a failing open costs more
             os.stat(".gitignore", dir_fd=opened.descriptor, follow_symlinks=False)
             ignores = self._with_rules_of(directory.path, ignores)
         here = replace(directory, ignores=ignores)
@@ -170,7 +169,7 @@ class Walk(Struct, kw_only=True):
 
 
 def _describe_entry(entry: "os.DirEntry[str]", descriptor: int, here: _Directory) -> WalkEntry | None:
-    """What an entry of an open directory is; None where it is gone."""
+    """Describe an entry of an open directory; None if it is gone."""
     name = os.fsencode(entry.name)
     path = name if here.path == "." else raw(here.path) + b"/" + name
     try:

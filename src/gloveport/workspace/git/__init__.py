@@ -1,9 +1,9 @@
-"""What git says of the workspace: its state, differences, history and who wrote which line.
+"""Git tools of the workspace: state, differences, history and who wrote which line.
 
 A checkout is hostile: ``.git/config`` and ``.gitattributes`` name programs for git to start. Three walls stand in their
-way. ``command.py`` switches off by name what git would start. It also lets git start nothing at all, whatever key or
-attribute names it, those of tomorrow too. And git runs in a sandbox that reads the workspace, writes to nothing of the
-host and has no network.
+way. ``invocation.py`` switches off by name the programs that git would start. It also prevents git from starting any
+program, whatever key or attribute names it, future ones included. And git runs in a sandbox that reads the workspace,
+writes nothing on the host and has no network.
 """
 
 from gloveport.workspace.git.blame import git_blame

@@ -12,13 +12,13 @@ from gloveport.workspace.tool_types import Line, NextAction, Text, next_action
 
 _BYTES: Final = 4 << 20
 _MOST_TEXT: Final = 4096
-"""Characters of one line that come back; more is cut, with a mark."""
+"""The most characters of one line in an answer; longer lines are cut, with a mark."""
 
 _TOO_SHORT: Final = re.compile(r"has only (\d+) lines?$")
 
 
 class BlameLine(TypedDict):
-    """One line, from 1; ``author_time`` in seconds since 1970. A commit of zeros is none yet."""
+    """One line, counted from 1; ``author_time`` in seconds since 1970. A commit of zeros means: not committed yet."""
 
     commit: str
     original_line: int
@@ -110,7 +110,7 @@ async def _run_blame(
 
 
 def _lines(output: bytes) -> list[BlameLine]:
-    """The whole lines of an output that may be cut. What it tells of a commit comes with its first line alone."""
+    """The complete lines of an output that may be cut. A commit's facts come only with its first line."""
     lines: list[BlameLine] = []
     commits: dict[str, dict[str, str]] = {}
     number, original, line = "", 0, 0

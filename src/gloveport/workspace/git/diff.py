@@ -1,7 +1,6 @@
 """The tool ``git_diff``: differences between the last commit, the index and the files, untracked ones too.
 
-An untracked file is not git's to compare. It is read here, through the boundary of the workspace, and written as the
-patch that adds it.
+Git does not compare untracked files. They are read here, through ``Tree``, and shown as patches that add them.
 """
 
 import os
@@ -23,11 +22,11 @@ from gloveport.workspace.tool_types import Bytes, ContextLines, Excerpt, Globs, 
 
 _MOST_UNTRACKED: Final = 100
 _UNTRACKED_BYTES: Final = 32 << 10
-"""Of their patches, where no path is named: what a tool has left there is seldom asked for."""
+"""The most bytes of their patches if no path is named: files that a tool has left there are seldom wanted."""
 
 _LIST_BYTES: Final = 1 << 19
 _LOOKED_AT: Final = 8000
-"""A NUL within so many bytes makes a file binary, for git as well."""
+"""A NUL within so many first bytes makes a file binary, as for git."""
 
 
 class Diff(Excerpt, GitAnswer):
@@ -98,7 +97,7 @@ async def git_diff(  # noqa: PLR0913 - they are the tool's
 
 
 async def _all(asked: Mapping[str, Callable[[], Awaitable[GitOutput]]]) -> dict[str, GitOutput]:
-    """Wait for all of them at once. The first error is raised as it is, when all have ended."""
+    """Run all of them concurrently. The first error is raised unchanged, when all have ended."""
     results: dict[str, GitOutput] = {}
     errors: list[WorkspaceError] = []
 
@@ -117,9 +116,9 @@ async def _all(asked: Mapping[str, Callable[[], Awaitable[GitOutput]]]) -> dict[
 
 
 def _diff_untracked(tree: Tree, listed: GitOutput, room: int, share: int) -> tuple[bytes, bool]:
-    """Patches that add the files that were listed, and whether they are all.
+    """Patches that add the listed files, and whether these are all.
 
-    A little more than there is room for, since that is cut; and whole ones alone where the share is smaller.
+    A little more than there is room for, since the text is cut later; only whole patches if the share is smaller.
     """
     names = listed.stdout.split(b"\0")[:-1]
     found: list[bytes] = []
@@ -130,9 +129,9 @@ def _diff_untracked(tree: Tree, listed: GitOutput, room: int, share: int) -> tup
         try:
             with tree.open_file(spell_path(name)) as opened:
                 patch = _addition(name, opened, min(room, share) + 1)
-        except (WorkspaceError, OSError):  # gone by now; a repository of its own; a FIFO; a link to outside
+        except (WorkspaceError, OSError):  # it is gone, a separate repository, a FIFO or a link to outside
             continue
-        if share < room and len(patch) > share:  # a smaller one may still have a place
+        if share < room and len(patch) > share:  # a smaller one may still fit
             left_out = True
             continue
         found.append(patch)

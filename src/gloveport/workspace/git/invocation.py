@@ -1,8 +1,8 @@
-"""Runs git: its command line, its environment, and what its failures mean.
+"""Runs git: its command line, its environment, and the meaning of its failures.
 
-Filters (clean, process) are not run either. A file under one is compared as it is, so it may show as changed when it is
-not; git's complaint comes back as a warning. A filter that the repository calls required would make git give up: then
-it is asked again, with that filter optional.
+Filters (clean, process) are not run either. A file with a filter is compared without it, so it may show as changed when
+it is not; git's complaint is returned as a warning. A filter that the repository calls required makes git fail: then
+git is run again, with that filter optional.
 """
 
 import errno
@@ -20,7 +20,7 @@ from gloveport.workspace.program import ProgramOutput, RunProgram
 SECONDS: Final = 10.0
 
 _SETTINGS: Final = (
-    # What git would start. An empty command is none.
+    # Programs that git would start. An empty command means none.
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
     "core.pager=cat",
@@ -31,21 +31,21 @@ _SETTINGS: Final = (
     "filter.lfs.process=",
     "filter.lfs.required=false",
     "protocol.allow=never",
-    # What would change the shape or the truth of an answer: an index may hold an untracked cache that lies.
+    # Settings that would change the format or the truth of an answer: an index may hold a false untracked cache.
     "color.ui=false",
     "core.quotePath=false",
     "core.untrackedCache=false",
     "status.renameLimit=400",
-    # Memory of one file: what is larger counts as binary.
+    # Memory for one file: larger files count as binary.
     "core.bigFileThreshold=16m",
-    # Threads are processes to the kernel, and there shall be none.
+    # Threads count as processes, of which git may start none.
     "core.preloadIndex=false",
     "index.threads=1",
 )
 
 _COMMAND: Final = (
     *("git", "--no-pager", "--no-optional-locks", "--literal-pathspecs"),
-    # Named, so that git searches no directory above, heeds no core.worktree, and does not mind whose the files are.
+    # Named explicitly, so that git searches no parent directory, ignores core.worktree, and does not check owners.
     *("--git-dir=.git", "--work-tree=."),
     *(word for setting in _SETTINGS for word in ("-c", setting)),
 )
@@ -66,7 +66,7 @@ DIFFERENCES: Final = (
     *("--src-prefix=a/", "--dst-prefix=b/", "--submodule=short", "--ignore-submodules=dirty"),
     *("--find-renames", "-l400", "-O/dev/null"),
 )
-"""Options of each command that may show differences."""
+"""Options of every command that may show differences."""
 
 _SAYS_NO_REPOSITORY: Final = (b"fatal: not a git repository", b"warning: Not a git repository")
 _NO_INDEX: Final = b"usage: git diff --no-index "
@@ -81,19 +81,19 @@ _NOT_THERE: Final = 127
 
 
 class GitAnswer(TypedDict):
-    """What the answers of all tools of git have, as it is on the wire."""
+    """The common fields of all git tools' answers, as on the wire."""
 
     is_repo: bool
     warnings: list[str]
 
 
 class GitOutput(Struct, frozen=True, kw_only=True):
-    """What git had to say.
+    """The output of git.
 
     Attributes:
-        stdout: All of it, or its beginning; nothing where there is no repository.
+        stdout: All of it, or its beginning; empty if there is no repository.
         truncated: Whether there was more.
-        answer: Whether there is a repository, and what git complained of, though it did what was asked.
+        answer: Whether there is a repository, and git's complaints despite its success.
     """
 
     stdout: bytes
@@ -106,7 +106,7 @@ _NOTHING: Final = GitOutput(stdout=b"", truncated=False, answer=_NO_REPOSITORY)
 
 
 async def run_git(run: RunProgram, *arguments: str, most_bytes: int) -> GitOutput:
-    """Run git at the root of the workspace, and take at most so many bytes of what it says.
+    """Run git at the root of the workspace, and read at most so many bytes of its output.
 
     Raises:
         WorkspaceError: GIT_ERROR; or as ``run``.
@@ -114,7 +114,7 @@ async def run_git(run: RunProgram, *arguments: str, most_bytes: int) -> GitOutpu
     optional: list[str] = []
     while True:
         variables = {**_VARIABLES, **_optional(optional)}
-        # It needs no other program for what it is asked here.
+        # None of these commands needs another program.
         ran = await run((*_COMMAND, *arguments), variables=variables, seconds=SECONDS, most_bytes=most_bytes)
         required = _REQUIRED.search(ran.stderr)
         if ran.exit_code == 0 or ran.truncated or required is None or len(optional) == _MOST_REQUIRED:
@@ -123,7 +123,7 @@ async def run_git(run: RunProgram, *arguments: str, most_bytes: int) -> GitOutpu
 
 
 def check_revision(name: str) -> str:
-    """The name of a revision, which git takes for nothing else.
+    """Check a revision's name, so that git takes it for nothing else.
 
     Raises:
         WorkspaceError: INVALID_ARGUMENT.
@@ -141,7 +141,7 @@ def check_revision(name: str) -> str:
 def pathspec(paths: Iterable[str]) -> tuple[str, ...]:
     """Arguments that limit git to these paths and what lies below them; none where one of them is the root.
 
-    They are names as git has them: a link is not followed, and what is deleted may be asked for.
+    They are names as in git: links are not followed, and deleted files may be named.
 
     Raises:
         WorkspaceError: INVALID_ARGUMENT, also for a name that is not UTF-8; or as ``check_path``.

@@ -11,7 +11,7 @@ from gloveport.workspace.tool_types import NextAction, Text, next_action
 _BYTES: Final = 4 << 20
 _FIELDS: Final = ("%H", "%h", "%an", "%ae", "%aI", "%s")
 _MOST_TEXT: Final = 1000
-"""Characters of one field; a commit may have a subject of megabytes."""
+"""The most characters of one field: a commit may have a subject of megabytes."""
 
 
 class Commit(TypedDict):
@@ -82,7 +82,7 @@ async def git_log(
 
 
 def _commits(output: bytes) -> list[Commit]:
-    """The whole commits of an output that may be cut."""
+    """The complete commits of an output that may be cut."""
     fields = [field.decode(errors="replace")[:_MOST_TEXT] for field in output.split(b"\0")[:-1]]
     commits: list[Commit] = []
     for at in range(0, len(fields) - len(_FIELDS) + 1, len(_FIELDS)):

@@ -1,4 +1,4 @@
-"""Reads patches as git writes them: which files they are about, and how much of one comes back."""
+"""Parses git's patches: finds their files, and cuts them to size."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from gloveport.workspace.files.spelling import spell_path
 from gloveport.workspace.tool_types import Excerpt
 
 MAX_BYTES: Final = 262_144
-"""Of a patch that comes back, where no other number is asked for."""
+"""The most bytes of a returned patch, by default."""
 
 _SECTION: Final = re.compile(rb"^(?:diff --(git|cc|combined) |\* Unmerged path )(.*)$", re.MULTILINE)
 _BODY: Final = re.compile(rb"^@@", re.MULTILINE)
@@ -31,8 +31,8 @@ class File(TypedDict):
 
 
 def find_files(patch: bytes) -> list[File]:
-    """The files that a patch is about, each once. No line of a file's content begins as what is looked for here."""
-    patch = patch[: patch.rfind(b"\n") + 1]  # a name that was cut would be another file's
+    """The files of a patch, each once. No line of a file's content begins like the headers searched for here."""
+    patch = patch[: patch.rfind(b"\n") + 1]  # a truncated name would be another file's
     found: dict[str, File] = {}
     starts = list(_SECTION.finditer(patch))
     ends = [start.start() for start in starts[1:]] + [len(patch)]
@@ -44,9 +44,9 @@ def find_files(patch: bytes) -> list[File]:
 
 
 def cut_text(text: bytes, max_bytes: int) -> tuple[str, Excerpt]:
-    """The text, or its beginning: whole lines of it if there are any, and whole characters.
+    """The text, or its beginning: whole lines if there are any, and whole characters.
 
-    What is not UTF-8 comes back as replacement characters. ``max_bytes`` counts after that.
+    Invalid UTF-8 becomes replacement characters. ``max_bytes`` counts after that.
     """
     whole = text.decode(errors="replace").encode()
     head, is_cut = whole[:max_bytes], len(whole) > max_bytes
@@ -63,7 +63,7 @@ def cut_text(text: bytes, max_bytes: int) -> tuple[str, Excerpt]:
 
 
 def quote_name(name: bytes) -> bytes:
-    """A name as patches have it: in quotes where it holds what would end it."""
+    """A name as in patches: quoted if it has characters that would end it."""
     if not re.search(rb'[\x00-\x1f\x7f"\\]', name):
         return name
     return b'"' + re.sub(rb'[\x00-\x1f\x7f"\\]', lambda sign: b"\\%03o" % sign[0][0], name) + b'"'

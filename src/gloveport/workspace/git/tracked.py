@@ -1,4 +1,4 @@
-"""Finds files that git keeps although their names or a .gitignore say that tools make them: somebody wrote those."""
+"""Finds files that git tracks although their names or a .gitignore mark them as made by tools: people wrote these."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -17,13 +17,12 @@ _MOST_KEPT: Final = 8
 _State: TypeAlias = tuple[tuple[int, int, int, int] | None, ...]
 
 _known: "OrderedDict[_State, Sequence[bytes]]" = OrderedDict()
-"""By what git was asked about, since to ask it takes longer than to search."""
+"""Cached results, by the state of the index and the root's .gitignore: asking git takes longer than searching."""
 
 
 async def find_hidden_files(tree: Tree, run: RunProgram) -> Sequence[bytes]:
-    """Names of tracked files that are hidden, ignored, or lie in what is, some thousands of them.
-
-    Nothing where git can't tell. What a .gitignore below the root says counts as of the last change of the index.
+    """Names of tracked files that are hidden, ignored, or lie in such directories, at most some thousands. Empty if git
+    can't tell. Rules of a .gitignore below the root are those of the last change of the index.
     """
     state = tuple(_identify(tree, path) for path in (".git/index", ".gitignore"))
     if state[0] is None:
@@ -44,7 +43,7 @@ async def find_hidden_files(tree: Tree, run: RunProgram) -> Sequence[bytes]:
 
 
 def _identify(tree: Tree, path: str) -> tuple[int, int, int, int] | None:
-    """What changes whenever a file does; None where there is none."""
+    """A value that changes whenever a file does; None if there is no file."""
     with suppress(WorkspaceError), tree.open_file(path) as opened:
         status = opened.status
         return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size

@@ -1,4 +1,4 @@
-"""Identifies and measures pictures by their headers: which kind a file is, and how large it says it is.
+"""Identifies and measures pictures by their headers: their kind, and the size that they claim.
 
 Nothing is decoded here: see ``image_header``.
 """
@@ -14,11 +14,11 @@ from gloveport.workspace.files.descriptors import read_all
 from gloveport.workspace.files.tree import Tree
 
 MAX_SOURCE_BYTES: Final = 32 << 20
-"""A larger file is not even read in order to be made smaller."""
+"""A larger file is not read at all, not even to make it smaller."""
 
 
 class PictureBounds(NamedTuple):
-    """What a picture that comes back may have: bytes, and pixels in each direction."""
+    """The bounds of a returned picture: bytes, and pixels in each direction."""
 
     max_bytes: int
     max_width: int
@@ -29,9 +29,9 @@ class Picture(Struct, frozen=True):
     """A picture as its file has it.
 
     Attributes:
-        path: Where it lies, links followed.
+        path: Its path, links followed.
         data: The whole file.
-        mime_type: By its first bytes; names prove nothing.
+        mime_type: Its kind by its first bytes; names prove nothing.
         width: In pixels, as the header says.
         height: In pixels, as the header says.
     """
@@ -61,7 +61,7 @@ def read_image(tree: Tree, path: str) -> Picture:
             if find_kind(os.pread(opened.descriptor, MAGIC_BYTES, 0)) is None:
                 raise _no_picture(opened.path)
             data = read_all(opened.descriptor, MAX_SOURCE_BYTES)
-    if data is None:  # also where somebody writes to it meanwhile
+    if data is None:  # also if another process writes to it meanwhile
         raise WorkspaceError(
             "OUTPUT_TOO_LARGE",
             f"{opened.path} has more than {MAX_SOURCE_BYTES} bytes",

@@ -20,7 +20,7 @@ _NO_PILLOW: Final = 3
 
 
 class Original(TypedDict):
-    """What the file has."""
+    """The picture as in the file."""
 
     bytes: int
     width: int
@@ -29,7 +29,7 @@ class Original(TypedDict):
 
 
 class Viewed(TypedDict):
-    """The answer of ``view_image``; the picture itself goes beside it."""
+    """The answer of ``view_image``; the picture itself is returned beside it."""
 
     path: str
     mime_type: str
@@ -74,7 +74,7 @@ async def view_image(
 
 
 async def _smaller(run: RunProgram, picture: Picture, bounds: PictureBounds) -> Picture:
-    """What the sandbox has made of it. A decoder that was taken over writes what it likes: it is looked at anew."""
+    """The smaller picture from the sandbox. A decoder that was taken over writes anything, so it is checked anew."""
     argv = (*_RESIZE, *map(str, bounds))
     ran = await run(argv, stdin=picture.data, seconds=_SECONDS, most_bytes=bounds.max_bytes)
     if ran.exit_code == _NO_PILLOW:

@@ -1,4 +1,4 @@
-"""Changes to files of the workspace: understood, staged in memory, then written all or not at all.
+"""Changes to files of the workspace: parsed, staged in memory, then all written or none.
 
 changes     what is asked besides patches: changes of lines by number, one text in place of another
 file_swap   one file takes another's place, with mode, owner and attributes

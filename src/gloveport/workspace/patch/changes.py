@@ -1,7 +1,7 @@
 """Values of ``apply_changes`` and ``edit_file``: changes of lines by number, one text in place of another. Pure.
 
-A change names lines by number, all of them as the file was read. Its content is whole lines: "" is none, "x" and a line
-break are two.
+A change names lines by number, all as they were when the file was read. Its content is whole lines: "" is no line, "x"
+and a line break are two.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ class Edit(BaseModel):
 
 
 class Change(BaseModel):
-    """One change of one file; which fields an action takes, ``check_changes`` tells."""
+    """One change of one file; ``check_changes`` says which fields each action takes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -60,7 +60,7 @@ _FIELDS: Final[Mapping[Action | Op, tuple[AbstractSet[str], AbstractSet[str]]]] 
     "insert_after": ({"line", "content"}, set()),
     "insert_before": ({"line", "content"}, set()),
 }
-"""What each needs, and what it takes besides."""
+"""The required and the optional fields of each action."""
 _DELETE: Final[Mapping[type[BaseModel], tuple[AbstractSet[str], AbstractSet[str]]]] = {
     Change: (set(), {"revision"}),
     Edit: ({"start_line"}, {"end_line"}),
@@ -88,7 +88,7 @@ class Replacement(BaseModel):
 
 
 def check_changes(changes: Sequence[Change]) -> None:
-    """See that each change, and each edit, has what its action needs and nothing else.
+    """Check that each change, and each edit, has the fields that its action needs, and no others.
 
     Raises:
         WorkspaceError: INVALID_ARGUMENT; PATCH_FAILED where there is nothing to do.
@@ -117,7 +117,7 @@ def _check_fields(where: str, word: Action | Op, given: Change | Edit) -> None:
 
 
 def find_splices(edits: Sequence[Edit], total: int, path: str) -> tuple[Splice, ...]:
-    """What edits, which are checked, do to a file of ``total`` lines; in the order of its lines.
+    """The splices that these (checked) edits make in a file of ``total`` lines, in the order of its lines.
 
     Raises:
         WorkspaceError: INVALID_ARGUMENT where a line is behind the end, PATCH_HUNKS_OVERLAP.

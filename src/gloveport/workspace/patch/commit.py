@@ -1,13 +1,14 @@
-"""Writes all files of a change, or none: also where the process is killed, the power fails, or a program interferes.
+"""Writes all files of a change, or none: even if the process is killed, the power fails, or a program interferes.
 
-Order: the journal names what will be done; directories and new contents are made, hidden; all files are seen to be what
-the change was made for; each is swapped; the directories are on the disk; the journal says "committed"; what is hidden
-goes. Until the word is written everything is taken back, by the same code after a crash as after a conflict.
+Order: the journal names the steps; directories and new contents are made under hidden names; all files are checked to
+be those that the change was made for; each is swapped; the directories are synced to the disk; the journal says
+"committed"; the hidden files are removed. Until that word is written everything is taken back, after a crash by the
+same code as after a conflict.
 
-For a kill no write need be on the disk: what was written stays. The waits for the disk are for a power cut, and are in
-the order that it takes: contents and the journal before names, names before the word, the word before what is hidden
-goes. A change of a single name waits for its content alone. When the power fails soon after, it may be taken back as a
-whole although it was acknowledged, or a hidden file may be left; never is there a part of it.
+A kill loses no completed write. The syncs are for a power cut, and in the order that this needs: contents and the
+journal before names, names before the word, the word before the hidden files go. A change of a single name only syncs
+its content. If the power fails soon after, it may be undone as a whole although it was acknowledged, or a hidden file
+may be left; it is never half done.
 """
 
 import os
@@ -28,18 +29,18 @@ from gloveport.workspace.patch.journal import BEGUN, COMMITTED, DONE, TAKEN_BACK
 from gloveport.workspace.patch.staging import StagedFile, conflict
 
 HIDDEN: Final = ".gloveport-"
-"""How hidden names begin."""
+"""Prefix of hidden names."""
 
 MAX_MADE: Final = 200
-"""Directories that one change makes. Each takes a descriptor until it is written; a path has room for 2,000."""
+"""The most directories that one change makes. Each takes a descriptor until the end; one path could name 2,000."""
 
 
 class Recovery(Struct, frozen=True):
-    """What was found of a commit that was interrupted.
+    """The recovery of an interrupted commit.
 
     Attributes:
-        outcome: Whether there was none, the old files are back, or the new ones stay.
-        left: Files that somebody changed after the crash, so that they were left as they are.
+        outcome: Whether none was interrupted, the old files are back, or the new ones stay.
+        left: Files that somebody changed after the crash, which were therefore not touched.
     """
 
     outcome: Literal["nothing", "old", "new"]
@@ -47,22 +48,22 @@ class Recovery(Struct, frozen=True):
 
 
 def last_undoable(last: LastCommit | None) -> int:
-    """Number of the last change that can be taken back; 0 where there is none. Once ``recover`` was called."""
+    """Number of the last change that can be undone; 0 if there is none. Call it after ``recover``."""
     return 0 if last is None else last[1].undo[last[0] in {COMMITTED, DONE}]
 
 
 def is_interrupted(last: LastCommit | None) -> TypeGuard[LastCommit]:
-    """Whether ``recover`` has something to do."""
+    """Whether ``recover`` has work to do."""
     return last is not None and last[0] in {BEGUN, COMMITTED}
 
 
 def plan_commit(targets: Sequence[StagedFile], undo: tuple[int, int], emptied: Sequence[str] = ()) -> CommitRecord:
-    """What there is to do.
+    """Plan the steps of a commit.
 
     Args:
-        targets: Those without a change need nothing.
-        undo: Number of the last change that can be taken back, before and afterwards.
-        emptied: Directories to remove afterwards if nothing is in them, the innermost first.
+        targets: The files; unchanged ones need no step.
+        undo: Number of the last change that can be undone, before and afterwards.
+        emptied: Directories to remove afterwards if they are empty, the innermost first.
 
     Raises:
         WorkspaceError: PATCH_FAILED where a name would be a file and a directory, or directories are too many.
@@ -83,16 +84,16 @@ def plan_commit(targets: Sequence[StagedFile], undo: tuple[int, int], emptied: S
 
 @contextmanager
 def commit(tree: Tree, journal: Journal, targets: Sequence[StagedFile], record: CommitRecord) -> Iterator[list[str]]:
-    """Do it, after ``recover`` has put the tree in order. On leaving, what is hidden goes.
+    """Carry out a commit, after ``recover`` has put the tree in order. On leaving, hidden files are removed.
 
     Args:
-        tree: Of the targets.
-        journal: Locked.
-        targets: Those without a change are only seen to be what they were.
-        record: What was planned for them.
+        tree: The tree of the targets.
+        journal: The locked journal.
+        targets: The files; unchanged ones are only checked.
+        record: The planned steps.
 
     Yields:
-        Warnings: what could not be kept of files.
+        Warnings: attributes of files that could not be kept.
 
     Raises:
         WorkspaceError: PATCH_CONFLICT where somebody else changed a file meanwhile, PATCH_FAILED where the file system
@@ -116,12 +117,12 @@ def commit(tree: Tree, journal: Journal, targets: Sequence[StagedFile], record: 
         try:
             yield warnings
         finally:
-            with suppress(OSError):  # what refuses to go is tried again before the next change
+            with suppress(OSError):  # files that can't be removed are tried again before the next change
                 _clear(record, directories.descriptors, journal)
 
 
 def recover(tree: Tree, journal: Journal) -> Recovery:
-    """Bring a commit that was interrupted to its beginning or its end.
+    """Roll an interrupted commit back or complete it.
 
     Raises:
         WorkspaceError: PATCH_ROLLBACK_FAILED.
@@ -141,7 +142,7 @@ def recover(tree: Tree, journal: Journal) -> Recovery:
 
 
 class _Directories(Struct):
-    """Descriptors of the directories of a commit, by path."""
+    """Descriptors of a commit's directories, by path."""
 
     stack: ExitStack
     descriptors: dict[str, int]
@@ -151,7 +152,7 @@ class _Directories(Struct):
         return self.descriptors[parent_of(path)]
 
     def make(self, path: str) -> None:
-        """Make one in one that is known."""
+        """Make a directory in a known one."""
         name, parent = native_name(path), self[path]
         try:
             os.mkdir(name, 0o755, dir_fd=parent)
@@ -178,9 +179,7 @@ def _write(record: CommitRecord, targets: Sequence[StagedFile], directories: _Di
             warnings += (f"{step.path}: {what} could not be kept" for what in lost)
     for target in targets:
         place, status = target.place, target.before.status if target.before else None
-        exists = (
-            parent_of(place.path) in directories.descriptors
-        )  # a name that stays unused may lie where nothing is made
+        exists = parent_of(place.path) in directories.descriptors  # an unchanged file's directory may not exist
         if exists and not file_swap.is_unchanged(directories[place.path], place.name, status):
             raise Changed(place.path)
     for target, step in changing:
@@ -194,13 +193,13 @@ def _write(record: CommitRecord, targets: Sequence[StagedFile], directories: _Di
 def _take_back(
     record: CommitRecord, directories: Mapping[str, int], made: Sequence[str], journal: Journal
 ) -> tuple[str, ...]:
-    """Everything as it was; the files that are not, because somebody else wrote them."""
+    """Roll everything back; returns files that stay because somebody else wrote them."""
     left = []
     try:
         for step in reversed(record.steps):
             directory = directories.get(parent_of(step.path))
             if directory is None:
-                moved = parent_of(step.path) not in record.made  # else it was not made yet
+                moved = parent_of(step.path) not in record.made  # else its directory was not made yet
             else:
                 moved = not file_swap.take_back(directory, native_name(step.path), step)
             if moved:
@@ -218,7 +217,7 @@ def _take_back(
 
 
 def _clear(record: CommitRecord, directories: Mapping[str, int], journal: Journal) -> None:
-    """The change is there; what is hidden goes."""
+    """The change is committed: remove the hidden files."""
     for step in record.steps:
         if (directory := directories.get(parent_of(step.path))) is not None:
             file_swap.clear(directory, step)
@@ -229,12 +228,12 @@ def _clear(record: CommitRecord, directories: Mapping[str, int], journal: Journa
 def _remove_empty(paths: Sequence[str], directories: Mapping[str, int]) -> None:
     for path in paths:
         if (parent := directories.get(parent_of(path))) is not None:
-            with suppress(OSError):  # something is in it, or it is gone
+            with suppress(OSError):  # it is not empty, or gone
                 os.rmdir(native_name(path), dir_fd=parent)
 
 
 def _open_known(tree: Tree, paths: Iterable[str], stack: ExitStack) -> dict[str, int]:
-    """Descriptors of those directories that are still the very ones: by their paths, with no link on the way."""
+    """Descriptors of these directories, if they still lie at their paths, with no link on the way."""
     known: dict[str, int] = {}
     for directory in {*paths}:
         path = f"{directory}/{_hidden_name()}".removeprefix("./")

@@ -1,16 +1,17 @@
-"""Replaces one file, by descriptor of its directory: the new one is made ready, swapped in, taken back or cleared away.
+"""Replaces one file, by a descriptor of its directory: prepares the new one, swaps it in, takes it back or clears up.
 
-The new content lies beside its place under a name that nobody can guess. A name that changes is exchanged with it, so
-that a reader finds the old file or the new one at each moment; what was there is then the hidden one, and is looked at:
-was it not what the change was made for, the exchange is taken back. A new name is a second link to the hidden file, so
-that it never replaces another's; a name that goes is moved to the hidden one.
+The new content lies beside its place under a name that nobody can guess. A changing name is exchanged with it, so that
+a reader finds the old file or the new one at each moment; the old file is then the hidden one, and is checked: if it is
+not the file that the change was made for, the exchange is taken back. A new name is a second link to the hidden file,
+so that it never replaces another file; a deleted file is renamed to the hidden name.
 
-Both are one system call on most file systems. Network file systems know neither; there, hard links do the same in
-several steps, at none of which a name that is to stay is absent. ``_settle`` ends what was interrupted between them.
-``take_back`` and ``clear`` ask the files how far it came. They may be interrupted and run again at each point.
+Both are one system call on most file systems. Network file systems have neither; there, hard links do the same in
+several steps, during which a remaining name is never absent. ``_settle`` completes or undoes interrupted steps.
+``take_back`` and ``clear`` find out from the files how far the swap came. They may be interrupted at any point, and run
+again.
 
-What a file has besides its content is kept: mode, owner, extended attributes, ACLs. Never kept are the marks that give
-a program more rights than who runs it has: they were given to the old content.
+A file's mode, owner, extended attributes and ACLs are kept. Marks that give a program more rights than its user (such
+as set-user-id) are never kept: they were given to the old content.
 """
 
 import errno
@@ -31,18 +32,18 @@ from gloveport.patch_text.text import revision
 from gloveport.workspace.files.descriptors import READ, read_all, write_all
 
 MAX_BYTES: Final = 16 << 20
-"""What a file may hold to be changed. What is more is somebody else's."""
+"""The largest file that can be changed."""
 
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NOTHING_THERE: Final = {errno.ENOENT, errno.ENAMETOOLONG}
 _THIRD: Final = "-"
-"""What is behind the hidden name while two are exchanged by links."""
+"""Suffix of a third name, for an exchange of two names by links."""
 
 _identity: Final = attrgetter("st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
 PERMISSIONS: Final = 0o777
 _FRESH: Final = 0o644
 _OF_THE_CONTENT: Final = frozenset({"security.capability", "security.ima", "security.evm"})
-"""Rights that a program has, and signatures of what a file held."""
+"""Attributes that belong to the content: rights of a program, and signatures."""
 
 _Bytes: TypeAlias = Annotated[
     bytes,
@@ -52,12 +53,12 @@ _Bytes: TypeAlias = Annotated[
 
 
 class Attributes(BaseModel):
-    """What a file is given when it is written.
+    """The attributes that a written file gets.
 
     Attributes:
         mode: Permissions.
-        owner: User and group; None: whoever writes it.
-        extended: All extended attributes; None: those that its directory gives it.
+        owner: User and group; None: the writer's.
+        extended: All extended attributes; None: the directory's defaults.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -68,25 +69,25 @@ class Attributes(BaseModel):
 
     @classmethod
     def of(cls, descriptor: int, status: os.stat_result) -> "Attributes":
-        """Those of an open file."""
+        """The attributes of an open file."""
         extended: dict[str, bytes] = {}
-        with suppress(OSError):  # the file system has none
+        with suppress(OSError):  # the file system has no attributes
             for name in os.listxattr(descriptor):
-                with suppress(OSError):  # gone meanwhile, or not for us to read
+                with suppress(OSError):  # gone meanwhile, or unreadable for us
                     extended[name] = os.getxattr(descriptor, name)
         owner = (status.st_uid, status.st_gid)
         return cls(mode=stat.S_IMODE(status.st_mode), owner=owner, extended=extended)
 
     @classmethod
     def fresh(cls, directory: int) -> "Attributes":
-        """Of a new file: root, who works for others, gives it to the owner of its directory."""
+        """Attributes of a new file: root, working for others, gives it to its directory's owner."""
         if os.geteuid() != 0:
             return cls()
         status = os.fstat(directory)
         return cls(owner=(status.st_uid, status.st_gid))
 
     def give(self, descriptor: int) -> list[str]:
-        """Give it to an open file. Nobody else may read the file before: its permissions come last.
+        """Apply them to an open file. Permissions come last, so that nobody else can read the file before.
 
         Returns:
             What could not be kept, in words.
@@ -115,7 +116,7 @@ class Attributes(BaseModel):
         except OSError:
             inherited = []
         for name in {*inherited} - wanted.keys():
-            with suppress(OSError):  # security.*, which the system gives by its own rules
+            with suppress(OSError):  # security.*, which the system sets by its own rules
                 os.removexattr(descriptor, name)
         for name in wanted.keys() - _OF_THE_CONTENT:
             try:
@@ -128,14 +129,14 @@ class Attributes(BaseModel):
 
 
 class FileStep(BaseModel):
-    """What happens to one name.
+    """The change of one name.
 
     Attributes:
-        path: Of the file, as ``Tree`` spells it.
-        hidden: The name beside it under which content waits, old or new.
-        before: Revision of what is there; None where nothing is.
-        after: Revision of what will be there; None where nothing will.
-        inode: Of what is there.
+        path: Path of the file, as ``Tree`` spells it.
+        hidden: The hidden name beside it, of the new or old content.
+        before: Revision of the present file; None if there is none.
+        after: Revision of the new file; None if it is deleted.
+        inode: Inode of the present file.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -149,13 +150,13 @@ class FileStep(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Changed(Exception):  # noqa: N818 - a fact about a file, told on as PATCH_CONFLICT
-    """Somebody else changed what a step was made for."""
+    """Somebody else has changed the file of a step."""
 
     path: str
 
 
 def prepare(directory: int, step: FileStep, content: bytes, attributes: Attributes) -> list[str]:
-    """Write the new content under the hidden name, on the disk.
+    """Write the new content under the hidden name, and sync it.
 
     Returns:
         What of the attributes could not be kept, in words.
@@ -174,7 +175,7 @@ def swap(directory: int, name: str, step: FileStep) -> None:
     """Put the new file in its place.
 
     Raises:
-        Changed: What is, or was, there is not what it was; ``take_back`` puts that right.
+        Changed: Another file is, or was, there; ``take_back`` restores it.
         OSError: The file system refuses.
     """
     try:
@@ -193,10 +194,10 @@ def swap(directory: int, name: str, step: FileStep) -> None:
 
 
 def take_back(directory: int, name: str, step: FileStep) -> bool:
-    """Let the name mean what it meant before the step, if nobody changed it since; and clear away.
+    """Restore the name's file from before the step, if nobody has changed it since; and clear up.
 
     Returns:
-        Whether it does. If not, what somebody else put there stays.
+        Whether it was restored. If not, somebody else's file stays.
 
     Raises:
         OSError: The file system refuses.
@@ -227,14 +228,14 @@ def take_back(directory: int, name: str, step: FileStep) -> bool:
 
 
 def clear(directory: int, step: FileStep) -> None:
-    """Remove what lies under the hidden name."""
+    """Remove the file under the hidden name."""
     _settle(directory, step.hidden)
-    with suppress(FileNotFoundError, IsADirectoryError):  # a directory is not from us
+    with suppress(FileNotFoundError, IsADirectoryError):  # we never make a directory there
         os.unlink(step.hidden, dir_fd=directory)
 
 
 def is_unchanged(directory: int, name: str, before: os.stat_result | None) -> bool:
-    """Whether a name still means the very file, as far as its status tells."""
+    """Whether a name still belongs to the very same file, by its status."""
     now = _status(directory, name)
     if now is None or before is None:
         return now is before
@@ -251,7 +252,7 @@ def _status(directory: int, name: str) -> os.stat_result | None:
 
 
 def _revision(directory: int, name: str) -> str | None:
-    """Of a regular file of bounded size that we may read; None of all else."""
+    """The revision of a readable regular file of bounded size; else None."""
     found = _status(directory, name)
     if found is None or not stat.S_ISREG(found.st_mode):
         return None
@@ -260,14 +261,14 @@ def _revision(directory: int, name: str) -> str | None:
     except OSError as error:
         if error.errno not in {*_NOTHING_THERE, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENXIO}:
             raise
-        return None  # it became something else meanwhile
+        return None  # it was replaced meanwhile
     with closing(descriptor):
         content = read_all(descriptor, MAX_BYTES) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
     return None if content is None else revision(content)
 
 
 def _exchange(directory: int, hidden: str, name: str) -> None:
-    """Let two names mean each other's file; at no moment ``name`` is absent. FileNotFoundError where one is."""
+    """Exchange the files of two names; ``name`` is never absent. FileNotFoundError if either is missing."""
     if not rename(directory, hidden, name, EXCHANGE):
         _link(directory, name, hidden + _THIRD)
         os.rename(hidden, name, src_dir_fd=directory, dst_dir_fd=directory)
@@ -275,18 +276,18 @@ def _exchange(directory: int, hidden: str, name: str) -> None:
 
 
 def _settle(directory: int, hidden: str) -> None:
-    """End an exchange that was interrupted: afterwards it has happened, or has not."""
+    """Complete or undo an interrupted exchange."""
     try:
         _link(directory, hidden + _THIRD, hidden)
     except FileNotFoundError:
         return
-    except FileExistsError:  # it has not: what was to come is still hidden
+    except FileExistsError:  # it has not happened: the new file is still hidden
         pass
     os.unlink(hidden + _THIRD, dir_fd=directory)
 
 
 def _move(directory: int, source: str, name: str) -> None:
-    """Give a file another name. FileExistsError where that is taken, FileNotFoundError where the file is not there."""
+    """Rename a file. FileExistsError if the new name is taken, FileNotFoundError if the file is missing."""
     if not rename(directory, source, name, NOREPLACE):
         _link(directory, source, name)
         os.unlink(source, dir_fd=directory)

@@ -1,9 +1,9 @@
 """The write-ahead journal of a workspace, in a directory of the server's own: no kill ends a change halfway.
 
 One file holds one record: what the last commit was about to do, written before it began. The letter in front of it
-tells how far it came. That letter turning to ``COMMITTED`` is the moment of the commit: before it everything is taken
-back, after it cleared away. A record that is torn was never acted upon. The file is never replaced, so a lock on it
-keeps other processes, and other threads, out; it is overwritten, which the disk takes in less time than a new one.
+tells how far it came. The change of that letter to ``COMMITTED`` is the moment of the commit: before it everything is
+rolled back, after it cleared up. A torn record was never acted upon. The file is never replaced, so a lock on it
+excludes other processes and threads; it is overwritten, which is faster on the disk than a new file.
 """
 
 import fcntl
@@ -29,12 +29,12 @@ BEGUN, COMMITTED, TAKEN_BACK, DONE = b"b", b"c", b"t", b"d"
 
 
 def seal(text: bytes) -> bytes:
-    """A text without line breaks as a line with its checksum: what a kill or a power cut has torn is seen to be."""
+    """A text without line breaks as a line with its checksum, which reveals a line torn by a kill or a power cut."""
     return b"%s %s\n" % (sha256(text).hexdigest().encode(), text)
 
 
 def unseal(content: bytes) -> bytes | None:
-    """The text of the first line, if it is whole."""
+    """The text of the first line, if it is complete."""
     line, ending, _ = content.partition(b"\n")
     digest, _, text = line.partition(b" ")
     return text if ending and digest == sha256(text).hexdigest().encode() else None
@@ -44,10 +44,10 @@ class CommitRecord(BaseModel):
     """One commit.
 
     Attributes:
-        steps: What happens to each name.
-        made: Directories that are made for it, the outermost first.
-        emptied: Directories that go after it if nothing is in them, the innermost first.
-        undo: Number of the last change that can be taken back: before, and afterwards.
+        steps: The change of each name.
+        made: Directories that it makes, the outermost first.
+        emptied: Directories that are removed after it if empty, the innermost first.
+        undo: Number of the last change that can be undone: before, and afterwards.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -59,20 +59,20 @@ class CommitRecord(BaseModel):
 
     @property
     def simple(self) -> bool:
-        """Whether a single name changes: then the file system alone does it whole or not at all."""
+        """Whether a single name changes: then the file system makes it atomic."""
         return len(self.steps) == 1 and not self.made and not self.emptied
 
 
 LastCommit: TypeAlias = tuple[State, CommitRecord]
-"""How far the last commit came, and what it was."""
+"""The state of the last commit, and its record."""
 
 
 class Journal(Struct, frozen=True):
     """The journal of one workspace, locked.
 
     Attributes:
-        directory: Where it lies; entries for undo lie there too.
-        file: Of the journal itself.
+        directory: Its directory, which also has the undo entries.
+        file: The open file of the journal itself.
     """
 
     directory: int
@@ -81,10 +81,10 @@ class Journal(Struct, frozen=True):
     @classmethod
     @contextmanager
     def lock(cls, path: Path, *, waits: bool = True) -> Iterator["Journal"]:
-        """Wait until nobody else writes. Make the directory where it is not there.
+        """Lock the journal against other writers. Makes the directory if it is missing.
 
         Raises:
-            BlockingIOError: Somebody does, and it ``waits`` for nobody.
+            BlockingIOError: Somebody else writes, and ``waits`` is false.
             WorkspaceError: RUNTIME_DIR_UNWRITABLE where it can't be made, or is not ours alone.
         """
         try:
@@ -101,16 +101,16 @@ class Journal(Struct, frozen=True):
             os.close(directory)
 
     def last(self) -> LastCommit | None:
-        """The last commit; None where there was none, or it never began."""
+        """The last commit; None if there was none, or it never began."""
         content = os.pread(self.file, os.fstat(self.file).st_size, 0)
         text = unseal(content[1:])
         return None if text is None else (content[:1], CommitRecord.model_validate_json(text))
 
     def begin(self, record: CommitRecord) -> None:
-        """Write down, and have on the disk, what is about to be done.
+        """Write the planned commit, and sync it to the disk.
 
-        With a single name the disk may learn it later, or never: a power cut then may leave a hidden file, which
-        nobody removes, and a journal that is older than the tree (``undo.find_latest``).
+        With a single name it need not be synced: a power cut may then leave a hidden file, which nobody removes, and a
+        journal that is older than the tree (``undo.find_latest``).
         """
         content = memoryview(BEGUN + seal(record.model_dump_json().encode()))
         written = 0
@@ -120,18 +120,16 @@ class Journal(Struct, frozen=True):
             os.fdatasync(self.file)
 
     def commit(self, record: CommitRecord) -> None:
-        """Write down that all names are changed.
-
-        What is hidden must not be gone from the disk before this is there, and names must be changed there before it.
-        With a single name there is nothing to be torn. But a power cut may take back as a whole a change that was
-        acknowledged already, as long as the disk has not learnt of it: a matter of seconds.
+        """Write that all names are changed. On the disk the names must change before this, and the hidden files go
+        after it. With a single name nothing can be torn. But a power cut within seconds may undo an acknowledged change
+        as a whole, as long as it is not on the disk.
         """
         os.pwrite(self.file, COMMITTED, 0)
         if not record.simple:
             os.fdatasync(self.file)
 
     def end(self, state: State) -> None:
-        """Write down that nothing is left to do. The disk may learn that later: to do it again changes nothing."""
+        """Write that nothing is left to do. No sync is needed: repeating the clean-up changes nothing."""
         os.pwrite(self.file, state, 0)
 
 
@@ -145,7 +143,7 @@ def _open(path: Path) -> tuple[int, int]:
         _demand_ours(directory, path)
         file = os.open("journal", _FILE, 0o600, dir_fd=directory)
         if not os.fstat(file).st_size:
-            os.fsync(directory)  # its name is on the disk before anything rests on it
+            os.fsync(directory)  # its name must be on the disk before we rely on it
     except BaseException:
         os.close(directory)
         raise
