@@ -1,4 +1,4 @@
-"""The interface by which tools that only read run a program, in a sandbox that can write to nothing of the host."""
+"""The interface by which read-only tools run a program, in a sandbox that can write nothing on the host."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -7,14 +7,14 @@ from msgspec import Struct
 
 
 class ProgramOutput(Struct, frozen=True, kw_only=True):
-    """What came of one program.
+    """The result of one program.
 
     Attributes:
-        exit_code: 128 + the signal where one has ended it; None where a limit has.
-        stdout: Its first bytes, as many as were asked for.
+        exit_code: 128 + the signal if one killed it; None if a limit did.
+        stdout: Its first bytes, as many as requested.
         stderr: Likewise, at most 64 KiB.
-        truncated: Whether it had more to say on its standard output. It was ended then.
-        timed_out: Whether it was ended because its time was over.
+        truncated: Whether it wrote more to standard output; it was ended for that.
+        timed_out: Whether it was ended by its time limit.
     """
 
     exit_code: int | None
@@ -39,11 +39,11 @@ class RunProgram(Protocol):
         """Run it.
 
         Args:
-            argv: Its path, or its name where it is found along the PATH of sandboxes, and its arguments.
-            variables: Environment besides the clean one. HOME is no place to find anything in.
-            stdin: What it reads.
-            seconds: It is ended after so long.
-            most_bytes: It is ended when it has said more.
+            argv: Its path, or its name in the sandboxes' PATH, and its arguments.
+            variables: Variables besides the clean environment. HOME has no files.
+            stdin: Its standard input.
+            seconds: Its time limit.
+            most_bytes: The most output: it is ended if it writes more.
 
         Raises:
             WorkspaceError: SANDBOX_UNAVAILABLE.

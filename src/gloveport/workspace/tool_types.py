@@ -14,7 +14,7 @@ Globs: TypeAlias = Annotated[list[str] | None, Constraints(max_length=100)]
 
 
 class Excerpt(TypedDict):
-    """How much came back, and what bound it where that is not all."""
+    """How much was returned, and which bound cut it, if any."""
 
     truncated: bool
     truncated_by: str | None
@@ -23,21 +23,21 @@ class Excerpt(TypedDict):
 
 
 NextAction: TypeAlias = dict[str, JsonValue]
-"""The call of a tool that helps, or that goes on where an answer ended: ``tool`` and ``arguments``."""
+"""A tool call that helps, or that continues where an answer ended: ``tool`` and ``arguments``."""
 
 
 def next_action(tool: str, **arguments: JsonValue) -> NextAction:
-    """The call of a tool with these arguments; None is one that is left out."""
+    """A tool call with these arguments; None values are left out."""
     return {"tool": tool, "arguments": {name: value for name, value in arguments.items() if value is not None}}
 
 
 def join_arguments(several: list[str] | None, one: str | None) -> tuple[str, ...]:
-    """All values of an argument that clients may give as a list, under another name as a single one, or as both."""
+    """All values of an argument that clients may give as a list, as a single value under another name, or as both."""
     return (*(several or ()), *((one,) if one else ()))
 
 
 def demand_unicode(text: str, what: str) -> None:
-    """Refuse what can't be written as UTF-8: half of a surrogate pair. ``what`` names the text.
+    """Refuse text that can't be encoded as UTF-8: half of a surrogate pair. ``what`` names the text.
 
     Raises:
         WorkspaceError: INVALID_ARGUMENT.

@@ -1,7 +1,7 @@
 """Stages the operations of a patch, the changes of ``apply_changes``, and one text in place of another.
 
-A text that is replaced is found as it stands in the file, wherever in its lines. Lines that hold nothing of it stay as
-they were, byte for byte. Its line breaks are those of the file.
+A text to replace is found exactly, anywhere in the file's lines. Other lines stay unchanged, byte for byte. The new
+text gets the file's line breaks.
 """
 
 from bisect import bisect_left, bisect_right
@@ -37,10 +37,10 @@ _CANDIDATES: Final = 8
 
 @translate_patch_errors()
 def stage_patch(staging: Staging, operations: Sequence[Operation]) -> None:
-    """Stage the operations of a patch, in their order.
+    """Stage the operations of a patch in order.
 
     Raises:
-        WorkspaceError: PATCH_FAILED where two are about the same file; and all that reading and matching raise.
+        WorkspaceError: PATCH_FAILED if two change the same file; and all that reading and matching raise.
     """
     first: dict[str, int] = {}
     for number, operation in enumerate(operations):
@@ -67,10 +67,10 @@ def stage_patch(staging: Staging, operations: Sequence[Operation]) -> None:
 
 @translate_patch_errors()
 def stage_changes(staging: Staging, changes: Sequence[Change]) -> None:
-    """Stage changes, which are checked, in their order.
+    """Stage these (checked) changes in order.
 
     Raises:
-        WorkspaceError: INVALID_ARGUMENT where two name the same file; PATCH_FAILED where a file is that must not be;
+        WorkspaceError: INVALID_ARGUMENT where two name the same file; PATCH_FAILED if a file exists that must not;
             REVISION_REQUIRED, REVISION_MISMATCH; and all that reading and splicing raise.
     """
     first: dict[str, int] = {}
@@ -96,7 +96,7 @@ def stage_replacement(staging: Staging, asked: Replacement) -> None:
         WorkspaceError: REVISION_REQUIRED, REVISION_MISMATCH; and all that reading and replacing raise.
     """
     target, content = staging.existing(asked.path)
-    if asked.replace_all or asked.revision is not None:  # a text that stands there once was seen there
+    if asked.replace_all or asked.revision is not None:  # a text that occurs once was seen by the caller
         demand_revision(target, asked.revision, "replace_all")
     done = replace_text(FileText.decode(content, target.path), asked, target.path)
     _put(staging, target, "edit", done.text.apply(done.splices), ranges(done.splices))
@@ -189,7 +189,7 @@ def _carry(
     counts: tuple[int, int],
     grade: Grade | None = None,
 ) -> None:
-    """Let another name have a content, with what the file has besides."""
+    """Move a content to another name, with the file's attributes."""
     changed = difference(destination.before.content if destination.before else b"", new)
     attributes = target.kept
     if operation == "move" and target is not destination:
@@ -199,12 +199,12 @@ def _carry(
 
 
 class Replaced(Struct, frozen=True):
-    """What a replacement comes to.
+    """The result of a replacement.
 
     Attributes:
-        text: The file as it was, but that its last line may have an ending now, or none any more.
+        text: The original text, except that its last line may have gained or lost its ending.
         splices: In order, not overlapping.
-        count: Places at which the text stood.
+        count: How often the text occurred.
     """
 
     text: FileText
@@ -231,7 +231,7 @@ def replace_text(text: FileText, asked: Replacement, path: str) -> Replaced:
     if count > 1 and not asked.replace_all:
         few = islice(_find(whole, old), _CANDIDATES)
         raise _ambiguous(lines, [bisect_right(offsets, start) - 1 for start in few], count, path)
-    if count > MAX_PLACES or len(whole) + count * (len(new) - len(old)) > MAX_BYTES:  # before it is made
+    if count > MAX_PLACES or len(whole) + count * (len(new) - len(old)) > MAX_BYTES:  # checked before the text is built
         raise WorkspaceError(
             "PATCH_FAILED",
             f"{path} would be larger than {MAX_BYTES >> 20} MiB, or changed in more than {MAX_PLACES} places",
@@ -257,13 +257,13 @@ def _find(whole: str, old: str) -> Iterator[int]:
 
 
 def _span(whole: str, offsets: Sequence[int], starts: deque[int], change: tuple[int, str]) -> tuple[int, int, str]:
-    """The lines that hold the next places, up to the first end of a line that stays one; and what they become.
+    """The lines with the next places, up to the first line end that remains one; and their new text.
 
     Args:
         whole: The file.
-        offsets: Where each line begins, and where the file ends.
-        starts: The places that are left; those of the span are taken out.
-        change: How many characters a place has, and what comes there.
+        offsets: Offset of each line, and of the file's end.
+        starts: The remaining places; those of the span are removed.
+        change: The length of the old text, and the new text.
     """
     length, new = change
     first = bisect_right(offsets, starts[0]) - 1

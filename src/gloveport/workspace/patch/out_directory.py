@@ -1,10 +1,10 @@
 """Puts files that programs have left into a directory of the workspace.
 
-The programs are dead, or wait for their next call, and what comes from them are bytes and names that may be shown. The
-tree is hostile all the same: commands rename directories and plant links in it meanwhile. So each place is found by
-``Tree.locate``, which refuses what is protected; one to which a link leads is refused as well, wherever that lies. A
-file is written whole beneath a name of ours and then takes its place. It belongs to whom the directory belongs to, and
-nobody may execute it.
+The programs are dead, or wait for their next call; only bytes and printable names come from them. The tree is hostile
+all the same: commands may rename directories and plant links in it meanwhile. So each place is found by
+``Tree.locate``, which refuses protected paths; a path through a link is refused too, wherever it leads. A file is
+written completely under a name of ours, and then takes its place. It belongs to the directory's owner, and is not
+executable.
 """
 
 import os
@@ -29,19 +29,19 @@ from gloveport.workspace.patch.commit import HIDDEN
 from gloveport.workspace.patch.file_swap import Attributes
 
 _MOST_ENTRIES: Final = 10_000
-"""Looked at to know how much lies in the directory."""
+"""The most entries that are measured in the directory."""
 
 _CHUNK_BYTES: Final = 1 << 20
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class OutDirectory(Struct, kw_only=True):
-    """The directory.
+    """The workspace's directory for files that programs leave.
 
     Attributes:
-        view: The mount by which programs see the workspace: who does not see it puts nothing here.
-        path: Of the directory, below the workspace. It need not be there.
-        most_bytes: What may lie in it.
+        view: The mount by which programs see the workspace: files of other programs are not put here.
+        path: Path of the directory, below the workspace. It need not exist.
+        most_bytes: The most bytes in it.
     """
 
     tree: Tree
@@ -52,10 +52,10 @@ class OutDirectory(Struct, kw_only=True):
     _is_closed: bool = False
 
     def put(self, bundle: Bundle) -> Sequence[str]:
-        """Put all files of a bundle there, in the place of those that have their names. May be called in any thread.
+        """Put all files of a bundle there, replacing files of the same names. May be called in any thread.
 
         Returns:
-            The paths of those that were not, and why.
+            The paths of files that could not be put there, and why.
         """
         with self._lock:
             if self._is_closed:
@@ -71,17 +71,17 @@ class OutDirectory(Struct, kw_only=True):
                     left -= self._put(path, _read_pieces(bundle, number), artifact.bytes, left)
                 except WorkspaceError as error:
                     failed.append(f"{path}: {error.args[0]}")
-                except (OSError, ValueError) as error:  # ValueError: it is kept no more
+                except (OSError, ValueError) as error:  # ValueError: the bundle is no longer kept
                     failed.append(f"{path}: {getattr(error, 'strerror', None) or 'it is gone'}")
             return failed
 
     def close(self) -> None:
-        """Put nothing there any more; the tree may be closed then."""
+        """Put nothing there any more; the tree may then be closed."""
         with self._lock:
             self._is_closed = True
 
     def _put(self, path: str, pieces: Iterator[bytes], size: int, left: int) -> int:
-        """Write one file; how many bytes more lie there then. Raises WorkspaceError, OSError."""
+        """Write one file; returns by how many bytes the directory has grown. Raises WorkspaceError, OSError."""
         asked = check_path(path)
         with self.tree.locate(asked) as place, ExitStack() as stack:
             if place.path != asked:
@@ -103,7 +103,7 @@ class OutDirectory(Struct, kw_only=True):
             return more
 
     def _measure(self) -> int:
-        """Bytes that lie in it. Raises WorkspaceError, OSError where nobody can say."""
+        """The bytes in the directory. Raises WorkspaceError, OSError if they can't be measured."""
         size, left, pending = 0, _MOST_ENTRIES, [self.path]
         while pending:
             try:
@@ -111,7 +111,7 @@ class OutDirectory(Struct, kw_only=True):
                     names = [entry.name for entry in islice(entries, left + 1)]
                     left -= len(names)
                     for name in names:
-                        with suppress(FileNotFoundError):  # it was removed just now
+                        with suppress(FileNotFoundError):  # it has just been removed
                             status = os.stat(name, dir_fd=opened.descriptor, follow_symlinks=False)
                             size += status.st_size if stat.S_ISREG(status.st_mode) else 0
                             if stat.S_ISDIR(status.st_mode):

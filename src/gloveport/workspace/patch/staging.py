@@ -1,6 +1,6 @@
-"""Stages files in memory as they would be after a change, and collects what is told of them: nothing is written here.
+"""Stages files in memory as they would be after a change, and collects the report about them: nothing is written here.
 
-Each name is read once, by descriptor, and what later operations see of it is what earlier ones made of it.
+Each name is read once, by descriptor, and later operations see the result of earlier ones.
 """
 
 import os
@@ -20,10 +20,10 @@ from gloveport.workspace.patch.file_swap import MAX_BYTES, PERMISSIONS, Attribut
 from gloveport.workspace.tool_types import next_action
 
 MAX_TOTAL_BYTES: Final = 64 << 20
-"""Of all old and new contents of one change."""
+"""The most bytes of all old and new contents of one change."""
 
 MAX_FILES: Final = 200
-"""Each holds a descriptor open until the change is written."""
+"""The most files of one change: each holds a descriptor open until the change is written."""
 
 _LETTERS: Final = {
     "add": "A",
@@ -39,7 +39,7 @@ _LETTERS: Final = {
 
 
 class OriginalFile(Struct, frozen=True):
-    """A file as it was read: all of it, its revision, its status when it was opened, and what it had besides."""
+    """A file as it was read: its content, its revision, its status when it was opened, and its attributes."""
 
     content: bytes
     revision: str
@@ -48,14 +48,14 @@ class OriginalFile(Struct, frozen=True):
 
 
 class StagedFile(Struct):
-    """One name, what it means, and what it shall mean.
+    """One name, with its present file and its new content.
 
     Attributes:
-        place: Held open.
-        before: None where nothing is.
-        content: None where nothing shall be.
-        revision: Of that.
-        attributes: Of what shall be there; None: those of what is, or of a new file.
+        place: Its location, held open.
+        before: The present file; None if there is none.
+        content: The new content; None if there shall be no file.
+        revision: Revision of the new content.
+        attributes: Attributes of the new file; None: those of the present one, or the defaults.
     """
 
     place: WriteLocation
@@ -66,25 +66,25 @@ class StagedFile(Struct):
 
     @property
     def path(self) -> str:
-        """Where it lies."""
+        """Its path."""
         return self.place.path
 
     @property
     def kept(self) -> Attributes | None:
-        """What the content has besides; None of a new file."""
+        """The attributes that go with the content; None for a new file."""
         return self.attributes or (self.before.attributes if self.before else None)
 
     @property
     def changes(self) -> bool:
-        """Whether there is anything to do."""
+        """Whether anything changes."""
         return self.revision != (self.before.revision if self.before else None)
 
 
 class ChangeReport(Struct):
-    """What a change did, or would do: the answer, in the fields that clients know. Grows with each operation."""
+    """The report of what a change did, or would do, in the fields that clients know. Grows with each operation."""
 
     files: dict[str, dict[str, JsonValue]] = field(default_factory=dict)
-    """By path. What is told of a file last is what stands."""
+    """By path. The last report about a file counts."""
     summary: list[str] = field(default_factory=list)
     additions: int = 0
     removals: int = 0
@@ -100,7 +100,7 @@ class ChangeReport(Struct):
         source: str | None = None,
         grade: Grade | None = None,
     ) -> None:
-        """What was done with a file, which holds that now, and where that comes from; how many lines come and go."""
+        """Report an operation on a file: its new content, its source, and how many lines are added and removed."""
         path = target.path
         facts = self._describe(operation, path, target.content, changed)
         if target.revision is not None:
@@ -125,7 +125,7 @@ class ChangeReport(Struct):
         return self.files[path]
 
     def answer(self, *, dry_run: bool, already_applied: bool) -> dict[str, JsonValue]:
-        """The wire's fields."""
+        """The answer's fields on the wire."""
         return {
             "dry_run": dry_run,
             "clean": True,
@@ -143,11 +143,11 @@ class Staging(Struct):
     """The files of one change.
 
     Attributes:
-        tree: Where they lie.
-        stack: Closes their places.
+        tree: The workspace of the files.
+        stack: Closes their locations.
         targets: By path.
-        report: What is told of them.
-        most_bytes: Of all of them, before and after.
+        report: The report about them.
+        most_bytes: The most bytes of all files, before and after.
     """
 
     tree: Tree
@@ -156,15 +156,15 @@ class Staging(Struct):
     report: ChangeReport = field(default_factory=ChangeReport)
     most_bytes: int = MAX_TOTAL_BYTES
     _by_given_name: dict[str, StagedFile] = field(default_factory=dict)
-    """The name may lead through a link."""
+    """Files by the given name, which may lead through a link."""
 
     _bytes: int = field(default=0)
 
     def target(self, path: str) -> StagedFile:
-        """The file of a name, found and read when it is asked for first.
+        """The file of a name, found and read on first use.
 
         Raises:
-            WorkspaceError: As ``Tree.locate`` and ``Tree.open_file``; PATCH_FAILED for what is too large or too much.
+            WorkspaceError: As ``Tree.locate`` and ``Tree.open_file``; PATCH_FAILED if it is too large, or all are.
         """
         if path not in self._by_given_name:
             self._by_given_name[path] = self._find(path)
@@ -172,7 +172,7 @@ class Staging(Struct):
 
     @property
     def places(self) -> Mapping[str, str]:
-        """Where each file lies that was asked for, by the name that it was asked for by."""
+        """The path of each requested file, by its requested name."""
         return {name: target.path for name, target in self._by_given_name.items()}
 
     def _find(self, path: str) -> StagedFile:
@@ -191,7 +191,7 @@ class Staging(Struct):
             return target
 
     def existing(self, path: str) -> tuple[StagedFile, bytes]:
-        """A file that is there, and its content.
+        """An existing file, and its content.
 
         Raises:
             WorkspaceError: NOT_FOUND; or as ``target``.
@@ -202,10 +202,10 @@ class Staging(Struct):
         return target, target.content
 
     def put(self, target: StagedFile, content: bytes | None, attributes: Attributes | None = None) -> None:
-        """Let a name have a content, or none.
+        """Give a name a new content, or none.
 
         Raises:
-            WorkspaceError: PATCH_FAILED for what is too large.
+            WorkspaceError: PATCH_FAILED if it is too large.
         """
         if content is not None:
             self._weigh(target.path, len(content))
@@ -213,13 +213,13 @@ class Staging(Struct):
         target.revision = None if content is None else revision(content)
 
     def finish(self) -> list[StagedFile]:
-        """All files, and warnings about what replacing some of them entails."""
+        """All files, and warnings about side effects of replacing some."""
         for target in self.targets.values():
             if not target.changes or target.content is None:
                 continue
             path = target.path
             if target.before and target.before.status.st_nlink > 1:
-                # Written in place, a kill would leave half a file, and readers would see one.
+                # Writing in place could leave half a file after a kill, and readers would see one.
                 self.report.warnings.append(
                     f"{path} has other names (hard links), which keep the old content: it is replaced, not overwritten"
                 )
@@ -232,14 +232,14 @@ class Staging(Struct):
             with self.tree.open_file(path) as opened:
                 self._weigh(path, opened.status.st_size)
                 content = read_all(opened.descriptor, MAX_BYTES)
-                if content is None:  # it grows while it is read
+                if content is None:  # it grows while we read it
                     raise conflict(path)
                 return OriginalFile(
                     content, revision(content), opened.status, Attributes.of(opened.descriptor, opened.status)
                 )
         except WorkspaceError as error:
             if error.code in {"NOT_FOUND", "SYMLINK_ESCAPE", "PATH_OUTSIDE_WORKSPACE"}:
-                raise conflict(path) from error  # it was there a moment ago
+                raise conflict(path) from error  # it existed a moment ago
             raise
 
     def _weigh(self, path: str, size: int) -> None:
@@ -255,7 +255,7 @@ class Staging(Struct):
 
 
 def conflict(path: str) -> WorkspaceError:
-    """Somebody else changes a file at this moment."""
+    """The error if somebody else is changing a file at this moment."""
     return WorkspaceError(
         "PATCH_CONFLICT",
         f"{path} was changed by somebody else at this moment; nothing was written",
@@ -265,7 +265,7 @@ def conflict(path: str) -> WorkspaceError:
 
 
 def demand_revision(target: StagedFile, given: str | None, where: str) -> None:
-    """See that a change was made for the file as it is.
+    """Check that a change was made for the present revision of a file.
 
     Raises:
         WorkspaceError: REVISION_REQUIRED, REVISION_MISMATCH.
@@ -282,7 +282,7 @@ def demand_revision(target: StagedFile, given: str | None, where: str) -> None:
 
 
 def mismatch(target: StagedFile, expected: str | None) -> WorkspaceError:
-    """A file is not what a change was made for."""
+    """The error if a file has another revision than a change was made for."""
     path = target.path
     details: dict[str, JsonValue] = {"path": path, "expected_revision": expected}
     if target.content is None:

@@ -1,10 +1,10 @@
-"""Keeps what the last changes replaced, to take them back: a file each in the directory of the journal, bounded.
+"""Keeps the files that the last changes replaced, for undo: one entry file for each change in the journal's directory,
+bounded.
 
-An entry is one line, and the old contents behind it. Which entry is the last is told by the journal, so that it becomes
-one at the very moment of its commit. Files are overwritten in turn. They are not forced to the disk: after a power cut
-an entry may be torn; then its checksums do not fit, and it is none. Or the journal is older than the entries, for that
-of a change of one name is not forced to the disk either; so an entry goes as soon as its change is no more
-(``find_latest``).
+An entry is one line, followed by the old contents. The journal tells which entry is the last, so that an entry becomes
+valid at the very moment of its commit. Files are overwritten in turn. They are not synced: after a power cut an entry
+may be torn; then its checksums do not match, and it is invalid. Or the journal is older than the entries, since it is
+not synced either for a change of one name; so an entry is removed as soon as its change is undone (``find_latest``).
 """
 
 import os
@@ -29,20 +29,20 @@ UndoOperation: TypeAlias = Literal["create", "edit", "delete"]
 
 ENTRIES: Final = 16
 LARGE: Final = 1 << 20
-"""An entry of more bytes stays alone: it takes the place of all the others. It has at most what one change may have."""
+"""A larger entry replaces all others. It is at most as large as one change may be."""
 
 _EMPTY: Final = os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class SavedFile(BaseModel):
-    """What one file was before a change.
+    """One file as it was before a change.
 
     Attributes:
-        path: Of the file.
-        after: Revision that the change gave it; None where it went.
-        before: Revision that it had; None where it was not.
-        size: Of the old content, in bytes.
+        path: Path of the file.
+        after: Its revision after the change; None if it was deleted.
+        before: Its revision before; None if it did not exist.
+        size: Size of the old content in bytes.
         attributes: Of the old file.
     """
 
@@ -62,10 +62,10 @@ class _EntryHead(BaseModel):
 
 
 class UndoEntry(Struct, frozen=True):
-    """One change that can be taken back.
+    """One change that can be undone.
 
     Attributes:
-        files: What each file was, with its old content.
+        files: Each old file, with its content.
         made: Directories that were made for it, the outermost first.
     """
 
@@ -74,7 +74,7 @@ class UndoEntry(Struct, frozen=True):
 
 
 def save_entry(directory: int, number: int, targets: Sequence[StagedFile], made: Sequence[str]) -> None:
-    """Keep what is about to be replaced, in place of what was kept ``ENTRIES`` changes ago.
+    """Save the files that are about to be replaced, over the entry of ``ENTRIES`` changes ago.
 
     Raises:
         OSError: There is no space.
@@ -84,7 +84,7 @@ def save_entry(directory: int, number: int, targets: Sequence[StagedFile], made:
 
 
 def adopt_revisions(directory: int, number: int, revisions: Mapping[str, str]) -> None:
-    """Take other revisions, by path, for those that a change gave its files: what has run on them belongs to it.
+    """Replace the revisions, by path, that a change gave its files: changes by its hooks belong to it.
 
     Raises:
         OSError: There is no space.
@@ -111,13 +111,13 @@ def _write(directory: int, head: _EntryHead, contents: Sequence[bytes]) -> None:
 
 
 def forget_entry(directory: int, number: int) -> None:
-    """What was kept under a number can't be taken back: it was, or it has not happened."""
+    """Remove an entry: its change was undone, or has not happened."""
     with suppress(FileNotFoundError):
         os.close(os.open(_file_name(number), _EMPTY, dir_fd=directory))
 
 
 def forget_entries_beyond(directory: int, number: int) -> None:
-    """The same of all that is kept under larger numbers."""
+    """Remove all entries with larger numbers."""
     for slot in range(ENTRIES):
         with suppress(FileNotFoundError), _open_entry(directory, slot) as file:
             head = _read_head(file)
@@ -126,7 +126,7 @@ def forget_entries_beyond(directory: int, number: int) -> None:
 
 
 def load_entry(directory: int, number: int) -> UndoEntry | None:
-    """What was kept under a number, if it is still there and whole."""
+    """The entry of a number, if it still exists and is whole."""
     try:
         opened = _open_entry(directory, number)
     except FileNotFoundError:
@@ -146,7 +146,7 @@ def _open_entry(directory: int, number: int) -> BinaryIO:
 
 
 def _read_head(file: BinaryIO) -> _EntryHead | None:
-    """The first line of an entry; None where it is torn."""
+    """The first line of an entry; None if it is torn."""
     text = unseal(file.readline())
     return None if text is None else _EntryHead.model_validate_json(text)
 
@@ -167,11 +167,11 @@ def _describe(target: StagedFile) -> SavedFile:
 
 
 def find_latest(tree: Tree, journal: Journal) -> int:
-    """Number of the last change that can be taken back; 0 where there is none. Once ``recover`` was called.
+    """Number of the last change that can be undone; 0 if there is none. Call it after ``recover``.
 
-    The journal tells it. But after a power cut that may be older than the tree: of changes of one name nothing but the
-    content is forced to the disk. So a change that comes after that of the journal is the last one where all that was
-    kept of it is there and its files are as it left them. Else an older change would be taken back beneath it.
+    The journal tells it. But after a power cut the journal may be older than the tree: a change of one name only syncs
+    the content. So a change after the journal's is the last one if its entry is whole and its files are as it left
+    them. Else an older change would be undone beneath it.
     """
     told = last = last_undoable(journal.last())
     for number in range(told + 1, told + 1 + ENTRIES):
@@ -184,7 +184,7 @@ def find_latest(tree: Tree, journal: Journal) -> int:
 
 
 def catch_up(tree: Tree, journal: Journal) -> None:
-    """Let the journal, and what is kept, know the last change as ``find_latest`` does. Once ``recover`` was called."""
+    """Bring the journal and the entries up to the change of ``find_latest``. Call it after ``recover``."""
     last = find_latest(tree, journal)
     forget_entries_beyond(journal.directory, last)
     if last != last_undoable(journal.last()):
@@ -193,17 +193,17 @@ def catch_up(tree: Tree, journal: Journal) -> None:
 
 
 def undo_operation(kept: SavedFile) -> UndoOperation:
-    """What taking a change back does to one of its files."""
+    """What undoing a change does to one of its files."""
     if kept.after is None:
         return "create"
     return "delete" if kept.before is None else "edit"
 
 
 def restore_file(staging: Staging, kept: SavedFile, content: bytes | None) -> None:
-    """Let a file be what it was before a change.
+    """Stage a file as it was before a change.
 
     Raises:
-        WorkspaceError: REVISION_MISMATCH where it was changed since; or as ``Staging.target``.
+        WorkspaceError: REVISION_MISMATCH if it was changed since; or as ``Staging.target``.
     """
     target = staging.target(kept.path)
     now = target.content

@@ -1,7 +1,7 @@
-"""Writes to one workspace: patches, changes by line or by text, and taking the last of them back.
+"""Writes to one workspace: applies patches and changes by line or by text, and undoes the last one.
 
-Each call waits for the others, also of other processes with the same state directory, brings an interrupted one to its
-end, stages in memory, and commits.
+Each call waits for others, also those of other processes with the same state directory, recovers an interrupted one,
+stages in memory, and commits.
 """
 
 import threading
@@ -33,11 +33,11 @@ MAX_KEYS: Final = 64
 
 
 class WriteOptions(BaseModel):
-    """How a change is to be made.
+    """Options of a change.
 
     Attributes:
-        dry_run: Only see whether it can be.
-        idempotency_key: Of the request; one that is sent twice is done once.
+        dry_run: Only check whether it is possible.
+        idempotency_key: Key of the request: a request that is sent twice is carried out once.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -50,13 +50,13 @@ USUAL: Final = WriteOptions()
 
 
 class WriteResult(Struct, frozen=True):
-    """What was done.
+    """The result of a change.
 
     Attributes:
-        answer: In the fields of the wire.
-        written: Paths of files that have another content now, or are new.
-        number: Under which it can be taken back; 0 where nothing was changed, or something taken back.
-        deleted: Paths of files that are gone now.
+        answer: The answer's fields on the wire.
+        written: Paths of files that are changed or new.
+        number: Its number for undo; 0 if nothing was changed, or this was an undo.
+        deleted: Paths of deleted files.
     """
 
     answer: dict[str, JsonValue]
@@ -66,24 +66,24 @@ class WriteResult(Struct, frozen=True):
 
 
 class Writer(Struct, frozen=True):
-    """The one who writes to a workspace. Any thread may call.
+    """The writer of a workspace. Any thread may call it.
 
     Attributes:
         tree: The workspace.
-        journal: A directory outside of it, for this workspace alone; made when it is needed.
+        journal: A directory outside of it, only for this workspace; made when needed.
     """
 
     tree: Tree
     journal: Path
     _keys: OrderedDict[tuple[str, str], tuple[str, WriteResult]] = field(default_factory=OrderedDict)
-    """Those used last of each tool, with a digest of the request's other arguments, and what became of it."""
+    """The latest keys of each tool, with a digest of the request's other arguments, and the result."""
     _keys_lock: threading.Lock = field(default_factory=threading.Lock)
 
     def apply_patch(self, patch: str, options: WriteOptions = USUAL) -> WriteResult:
         """Apply a patch in the V4A dialect, all or nothing.
 
         Raises:
-            WorkspaceError: What is wrong with it, or why it does not fit.
+            WorkspaceError: Why it is invalid, or does not apply.
         """
         demand_unicode(patch, "the patch")
 
@@ -98,26 +98,26 @@ class Writer(Struct, frozen=True):
     def stage_at_once(
         self, operations: Sequence[Operation], most_bytes: int
     ) -> Iterator[tuple[Mapping[str, str], Callable[[], WriteResult]]]:
-        """Where each path of a patch that fits lies, and what applies it. It waits for nobody, and nobody else writes
-        until this is left.
+        """The location of each path of a patch that applies, and a function that applies it. It never blocks, and
+        nobody else writes within the context.
 
         Raises:
-            BlockingIOError: Somebody else writes at this moment, or was interrupted.
-            WorkspaceError: It does not fit; it is about more bytes, before and after, than ``most_bytes``; or about
-                what lies in another mount than the root.
+            BlockingIOError: Somebody else is writing, or was interrupted.
+            WorkspaceError: It does not apply; it has more bytes, before and after, than ``most_bytes``; or it concerns
+                another mount than the root's.
         """
         with Journal.lock(self.journal, waits=False) as journal, ExitStack() as stack:
-            if is_interrupted(last := journal.last()):  # that may have been in another mount
+            if is_interrupted(last := journal.last()):  # the interrupted commit may concern another mount
                 raise BlockingIOError
             staging = Staging(self.tree.within_one_mount(), stack, most_bytes=most_bytes)
             stage_patch(staging, operations)
             yield staging.places, lambda: self._commit(journal, last_undoable(last), staging, USUAL, stack)
 
     def apply_changes(self, changes: Sequence[Change], options: WriteOptions = USUAL) -> WriteResult:
-        """Make changes that name lines by number, all or nothing.
+        """Apply changes that name lines by number, all or none.
 
         Raises:
-            WorkspaceError: What is wrong with them, or why they do not fit.
+            WorkspaceError: Why they are invalid, or do not apply.
         """
 
         def stage(staging: Staging) -> None:
@@ -132,7 +132,7 @@ class Writer(Struct, frozen=True):
         """Replace a text in a file.
 
         Raises:
-            WorkspaceError: What is wrong with it, or why it does not fit.
+            WorkspaceError: Why it is invalid, or does not apply.
         """
         plain: dict[str, JsonValue] = {name: getattr(asked, name) for name in Replacement.model_fields}
         demand_unicode(dumps(plain, ensure_ascii=False), "a text")
@@ -140,10 +140,10 @@ class Writer(Struct, frozen=True):
         return self._once("edit_file", arguments, options, lambda staging: stage_replacement(staging, asked))
 
     def undo(self) -> WriteResult:
-        """Take the last change back that was not taken back yet, if its files are as it left them.
+        """Undo the last change that is not undone yet, if its files are as it left them.
 
         Raises:
-            WorkspaceError: NOT_FOUND where there is none, REVISION_MISMATCH where a file was changed since.
+            WorkspaceError: NOT_FOUND if there is none, REVISION_MISMATCH if a file was changed since.
         """
         with Journal.lock(self.journal) as journal, ExitStack() as stack:
             recover(self.tree, journal)
@@ -161,7 +161,8 @@ class Writer(Struct, frozen=True):
             return _outcome(staging, USUAL)
 
     def describe_undo(self) -> list[tuple[UndoOperation, str]]:
-        """What ``undo`` would do now to which path, if these files are as the change left them; [] where there is none.
+        """What ``undo`` would now do to which path, if these files are as the change left them; [] if there is no
+        change.
 
         Raises:
             WorkspaceError: PATCH_ROLLBACK_FAILED, RUNTIME_DIR_UNWRITABLE.
@@ -172,19 +173,18 @@ class Writer(Struct, frozen=True):
         return [(undo.undo_operation(kept), kept.path) for kept, _ in entry.files] if entry else []
 
     def adopt(self, number: int, revisions: Mapping[str, str]) -> None:
-        """Let what hooks have made of a change's files, their revisions by path, be part of it: undo takes it back too.
+        """Make the hooks' edits of a change's files, by their new revisions, part of it: undo reverts them too.
 
         Raises:
-            OSError: There is no space. Then it can't be taken back.
+            OSError: There is no space. The change then can't be undone.
         """
         with Journal.lock(self.journal) as journal:
             if last_undoable(journal.last()) == number:
                 undo.adopt_revisions(journal.directory, number, revisions)
 
     def recover(self) -> Recovery:
-        """Bring what was interrupted by a crash to its beginning or its end. Each change does so first.
-
-        To be called when a server starts: it is here that a journal which a power cut has left behind catches up.
+        """Roll back or complete a change that a crash has interrupted. Each change does so first. Call it when a server
+        starts: here a journal that is outdated after a power cut catches up.
 
         Raises:
             WorkspaceError: PATCH_ROLLBACK_FAILED, RUNTIME_DIR_UNWRITABLE.
@@ -197,12 +197,14 @@ class Writer(Struct, frozen=True):
     def _once(
         self, tool: str, arguments: dict[str, JsonValue], options: WriteOptions, stage: Callable[[Staging], None]
     ) -> WriteResult:
-        """Write. Callers with the same key wait for each other: the first that succeeds leaves them its answer."""
+        """Write a change once. Callers with the same key wait for each other, and get the answer of the first that
+        succeeds.
+        """
         key = options.idempotency_key
         if key is None:
             return self._write(options, stage)
         mark = sha256(dumps(arguments, sort_keys=True).encode()).hexdigest()
-        with self._keys_lock:  # one for all keys: writing takes turns anyway
+        with self._keys_lock:  # one lock for all keys: writes take turns anyway
             if (tool, key) not in self._keys:
                 result = self._write(options, stage)
                 if not options.dry_run:

@@ -1,9 +1,9 @@
-"""Keeps what commands have written to their copy of a git configuration: key by key, and only what does no harm.
+"""Takes over changes that commands make in their copy of a git configuration: key by key, and only harmless ones.
 
-The copy is the command's own: nothing in it reaches the owner's git. What differs in it from what the command was given
-is read here, as its hostile author may have left it, and decided (``git_config_keys``). What is permitted is written by
-our own hand, in place: a file that is replaced would lose the mounts that keep it from other commands. So it is made
-longer, or padded with empty lines, in one write, before it is cut: it is never half a configuration.
+The copy belongs to the command: nothing in it reaches the owner's git. Its differences from the given text are read
+here, as hostile text, and decided on (``git_config_keys``). We write permitted changes ourselves, in place: a replaced
+file would lose the mounts that protect it from other commands. So it is extended, or padded with empty lines, in one
+write, before it is truncated: it is never half a configuration.
 """
 
 import contextlib
@@ -39,14 +39,14 @@ _REFUSED: Final = (
 
 
 class ConfigCopy(Struct, eq=False, kw_only=True):
-    """A copy that a sandbox has of the configuration of a repository.
+    """A sandbox's copy of the configuration of a repository.
 
     Attributes:
-        number: Which of them it is, there.
-        path: Of the configuration, in the workspace.
-        given: What the sandbox was given.
-        seen: What the copy held when it was last looked at.
-        agreed: What of it the configuration itself says as well since then.
+        number: Number of the copy in the sandbox.
+        path: Path of the configuration in the workspace.
+        given: The text that the sandbox was given.
+        seen: The text of the copy at the last look.
+        agreed: Its values that the configuration itself also has since then.
     """
 
     number: int
@@ -57,16 +57,16 @@ class ConfigCopy(Struct, eq=False, kw_only=True):
 
     @property
     def expected_values(self) -> Values:
-        """What the configuration itself says, as far as the sandbox can know. Raises ValueError."""
+        """The configuration's values, as far as the sandbox can know. Raises ValueError."""
         return _without_empty({**config_text.read_values(config_text.decode(self.given)), **self.agreed})
 
 
 class Saved(Struct, kw_only=True):
-    """What came of it.
+    """The result of taking changes over.
 
     Attributes:
-        words: What was written and what was not, for people.
-        marks: Of each file that was written its mark afterwards, and the one before.
+        words: What was written and what not, for people.
+        marks: New mark and old mark of each written file.
     """
 
     words: list[str] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Saved(Struct, kw_only=True):
 
 
 def copies_in(kept: Sequence[Kept], target: str) -> list[ConfigCopy]:
-    """The copies of a sandbox in which this is kept, with the workspace mounted at ``target``."""
+    """The copies in a sandbox with these protected paths, with the workspace mounted at ``target``."""
     copied = [(path, text.encode("latin-1")) for path, _, *texts in kept for text in texts]
     return [
         ConfigCopy(number=number, path=os.fsencode(path.removeprefix(f"{target}/")), given=text, seen=text)
@@ -83,11 +83,11 @@ def copies_in(kept: Sequence[Kept], target: str) -> list[ConfigCopy]:
 
 
 def read_changed(private: int, copies: Sequence[ConfigCopy]) -> list[tuple[ConfigCopy, bytes]]:
-    """Those that hold something else than when they were last looked at, and what.
+    """The copies that have changed since the last look, with their text.
 
     Args:
-        private: Descriptor of the directory in which they lie.
-        copies: Of this sandbox.
+        private: Descriptor of their directory.
+        copies: The copies of this sandbox.
     """
     changed = []
     for copy in copies:
@@ -99,12 +99,12 @@ def read_changed(private: int, copies: Sequence[ConfigCopy]) -> list[tuple[Confi
 
 
 def save(tree: Tree, found: ProtectedPaths, changed: Sequence[tuple[ConfigCopy, bytes]]) -> Saved:
-    """Write what is permitted of these to the configurations themselves. A thread's work.
+    """Write the permitted changes to the configurations themselves. Call it in a thread.
 
     Args:
         tree: The workspace.
-        found: What is protected in it by now.
-        changed: What ``read_changed`` has read.
+        found: The present protected paths.
+        changed: The result of ``read_changed``.
     """
     saved = Saved()
     with tree.open_directory(".") as root:
@@ -162,7 +162,7 @@ def _save(root: int, found: ProtectedPaths, copy: ConfigCopy, text: bytes, saved
 
 
 def _overwrite(descriptor: int, old: bytes, new: bytes) -> None:
-    """Let a file say something else, and be the same file. Raises ValueError where that is too much."""
+    """Replace the text of a file in place. Raises ValueError if that is too long."""
     if len(new) > git_directory.MOST_COPIED_BYTES:
         raise ValueError("there would be too much in it")
     os.pwrite(descriptor, new + b"\n" * (len(old) - len(new)), 0)
@@ -172,7 +172,7 @@ def _overwrite(descriptor: int, old: bytes, new: bytes) -> None:
 
 @contextlib.contextmanager
 def _lock(git: int, name: bytes) -> Iterator[None]:
-    """Hold git's own lock of a configuration.
+    """Take git's own lock of a configuration.
 
     Raises:
         OSError: Somebody else has it.
@@ -187,7 +187,7 @@ def _lock(git: int, name: bytes) -> Iterator[None]:
 
 
 def _read_submodules(root: int, found: ProtectedPaths, git: bytes, there: Values) -> dict[str, set[str]]:
-    """What the owner's ``.gitmodules`` of a repository stands for; nothing where a command has made it."""
+    """The values of the owner's ``.gitmodules`` of a repository; empty if a command has made it."""
     checkout, _, name = git.rpartition(b"/")
     path = checkout + b"/.gitmodules" if checkout else b".gitmodules"
     if name != b".git" or path not in found.read_only or path in found.made:
@@ -205,7 +205,7 @@ def _read_submodules(root: int, found: ProtectedPaths, git: bytes, there: Values
 
 
 def _read(directory: int, path: bytes) -> bytes:
-    """A file of the sandbox, as it is left; empty where it is none, or too long to be a configuration."""
+    """A file of the sandbox; empty if it is no regular file, or too long for a configuration."""
     with contextlib.suppress(OSError), FileIO(open_beneath(directory, path, _READ)) as file:
         if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             return read_all(file.fileno(), _MOST_BYTES) or b""

@@ -1,6 +1,7 @@
-"""Reads and edits the text of a git configuration: as strictly as git writes it, so that no two readers differ.
+"""Reads and edits the text of a git configuration: only the strict syntax that git writes, so that no two readers
+differ.
 
-What is not read plainly is an error: a carriage return, a NUL, a section with two kinds of subsection.
+Anything ambiguous is an error: a carriage return, a NUL, a section with two kinds of subsection.
 """
 
 import re
@@ -12,7 +13,7 @@ from msgspec import Struct, field
 from gloveport.late_pattern import late_pattern
 from gloveport.policy.decisions.git_config_keys import ConfigKey
 
-# What has a choice or a repetition in it is never repeated possessively: Python 3.11.2, Debian's, matches it wrongly.
+# No possessive repetition of groups with an alternative or a repetition: Python 3.11.2 of Debian matches them wrongly.
 _HEADER: Final = late_pattern(r'\[([A-Za-z0-9-]+)(?:\.([A-Za-z0-9.-]+)|[ \t]+"([^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*)")?\]')
 _ENTRY: Final = late_pattern(
     r"([A-Za-z][A-Za-z0-9-]*+)[ \t]*+"
@@ -23,35 +24,35 @@ _PIECE: Final = late_pattern(r'\\(.|\n)|"|[^"\\]+')
 _ESCAPES: Final = {"n": "\n", "t": "\t", "b": "\b", "\n": ""}
 
 Values: TypeAlias = Mapping[ConfigKey, tuple[str | None, ...]]
-"""Of each key its values, in their order; None is a key that stands alone, which means true."""
+"""The values of each key, in order; None is a key without a value, which means true."""
 
 
 class _Block(Struct, kw_only=True):
-    """A section, from its header on."""
+    """A section, starting with its header."""
 
     name: tuple[str, str | None]
     start: int
     body: int
-    """Where the line after its header begins, or its first entry."""
+    """Offset of the line after its header, or of its first entry."""
     entries: list[tuple[ConfigKey, str | None, int, int]] = field(default_factory=list)
-    """Key, value, and where the lines begin and end."""
+    """Key, value, and the offsets where its lines begin and end."""
 
 
 def decode(text: bytes) -> str:
-    """The text of a file, whatever bytes it has; ``encode`` takes it back."""
+    """Decode a file of any bytes; ``encode`` reverses it."""
     return text.decode(errors="surrogateescape")
 
 
 def encode(text: str) -> bytes:
-    """The bytes of a text that ``decode`` has made."""
+    """The bytes of a decoded text."""
     return text.encode(errors="surrogateescape")
 
 
 def read_values(text: str) -> Values:
-    """What a configuration says.
+    """The values of a configuration.
 
     Raises:
-        ValueError: It is not read plainly.
+        ValueError: It is ambiguous.
     """
     values: dict[ConfigKey, tuple[str | None, ...]] = {}
     for block in _blocks(text):
@@ -61,10 +62,10 @@ def read_values(text: str) -> Values:
 
 
 def set_values(text: str, changes: Mapping[ConfigKey, Sequence[str | None]]) -> str:
-    """The text with these keys set; one that has no values is removed, and a section that is empty then.
+    """The text with these keys set; a key without values is removed, and so is a section that becomes empty.
 
     Raises:
-        ValueError: It is not read plainly, or what would have to be changed stands in the line of its section.
+        ValueError: It is ambiguous, or an entry to change stands in the line of its section's header.
     """
     expected = {**read_values(text), **{key: tuple(values) for key, values in changes.items()}}
     for key, values in changes.items():
@@ -116,7 +117,7 @@ def _blocks(text: str) -> list[_Block]:
                 raise ValueError("it has a section that is not read plainly")
             section, dotted, quoted = header.groups()
             name = section.lower(), re.sub(r"\\(.)", r"\1", quoted) if quoted is not None else dotted and dotted.lower()
-            start = text.rfind("\n", 0, position) + 1  # blanks before it go with it
+            start = text.rfind("\n", 0, position) + 1  # with the blanks before it
             if text[start:position].strip(" \t"):
                 raise ValueError("it has two sections in one line")
             line = text.find("\n", header.end()) + 1 or len(text)
@@ -135,13 +136,13 @@ def _blocks(text: str) -> list[_Block]:
 
 
 def _skip(text: str, position: int) -> int:
-    """The next place that is neither blank nor in a comment."""
+    """The next offset that is neither blank nor in a comment."""
     blank = _BLANK.match(text, position)
     return blank.end() if blank else position
 
 
 def _unquote(raw: str) -> str:
-    """A value without quotes and escapes, and without the blanks at its end that stand in no quotes."""
+    """A value without quotes, escapes, and unquoted trailing blanks."""
     read, kept, quoted = "", 0, False
     for piece in _PIECE.finditer(raw):
         if piece[0] == '"':
@@ -158,5 +159,5 @@ def _unquote(raw: str) -> str:
 
 
 def _quote(value: str) -> str:
-    """A value that holds neither quotes nor backslashes nor ends of lines, as git writes it."""
+    """A value without quotes, backslashes and line ends, as git writes it."""
     return f'"{value}"' if value != value.strip() or {"#", ";"} & {*value} else value

@@ -1,4 +1,4 @@
-"""Opens directories below a descriptor through no link, and tells a file from another in its place."""
+"""Opens directories below a descriptor through no link, and marks files, so that a replaced one is noticed."""
 
 import contextlib
 import os
@@ -12,12 +12,12 @@ from gloveport.workspace.files.descriptors import LIST
 _LOOK: Final = stat.S_IRUSR | stat.S_IXUSR
 
 Mark: TypeAlias = tuple[int, int, int, int, int]
-"""Device and inode of a file, its size, when it was changed last, which nobody can forge, and how many names it has."""
+"""Device, inode and size of a file, its change time, which nobody can forge, and its number of links."""
 
 
 @contextlib.contextmanager
 def descend(above: int | None, path: bytes) -> Iterator[int | None]:
-    """A directory below, through no link, that its owner can look into; None where there is none."""
+    """Open a directory below, through no link, that its owner can access; None if there is none."""
     descriptor = found = None
     try:
         with contextlib.suppress(OSError):
@@ -31,16 +31,16 @@ def descend(above: int | None, path: bytes) -> Iterator[int | None]:
 
 
 def is_open(status: os.stat_result) -> bool:
-    """Whether the owner of a directory can look into it: what has to be mounted in it is looked for as the owner."""
+    """Whether the owner of a directory can access it: mount targets in it are resolved as the owner."""
     return status.st_mode & _LOOK == _LOOK
 
 
 def mark_of(status: os.stat_result) -> Mark:
-    """The mark of a file, or of a directory, whose number of names counts what lies in it."""
+    """The mark of a file, or of a directory, whose number of links counts its subdirectories."""
     names = 1 if stat.S_ISDIR(status.st_mode) else status.st_nlink
     return status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns, names
 
 
 def join_path(above: bytes, name: bytes) -> bytes:
-    """The path of what lies in a directory; that of the root is empty."""
+    """The path of a name in a directory; the root's path is empty."""
     return above + b"/" + name if above else name

@@ -1,5 +1,5 @@
-"""What in a git directory makes git run something, or read its configuration from elsewhere. By descriptors, of places
-that a program of the sandbox may change at the same time: nothing is followed, nothing is believed.
+"""Finds the parts of a git directory that make git run programs, or read its configuration from elsewhere. Works on
+descriptors of directories that a sandboxed program may change concurrently: no link is followed, nothing is believed.
 """
 
 import contextlib
@@ -17,10 +17,10 @@ from gloveport.policy.decisions.protected_names import GIT_DIRECTORIES, GIT_FILE
 from gloveport.workspace.files.descriptors import LIST, READ
 
 PARTS: Final = tuple(sorted(map(os.fsencode, {*GIT_FILES, *GIT_DIRECTORIES, "commondir"})))
-"""Paths below a git directory, or below that of a worktree, which alone has a ``commondir``."""
+"""Paths below a git directory, or below a worktree's, which alone has a ``commondir``."""
 
 MOST_COPIED_BYTES: Final = 1 << 14
-"""Of a configuration of which commands get a copy, and of what they may make of it."""
+"""The largest configuration of which commands get a copy, and the largest changed copy."""
 
 _MOST_BYTES: Final = 1 << 18
 _MOST_NAMED: Final = 64
@@ -33,13 +33,13 @@ _PROGRAMS: Final = frozenset(
 
 
 def is_git(directory: int) -> bool:
-    """Whether git would take it for a git directory, whatever its name."""
+    """Whether git would accept it as a git directory, whatever its name."""
     return all(_is_there(directory, name) for name in (b"HEAD", b"objects", b"refs"))
 
 
 def complete(git: int) -> bool:
-    """Give a git directory the empty parts that could be made otherwise, with its owner. Tell whether something was
-    removed by which git would have taken its configuration from elsewhere: no git puts it there.
+    """Create missing parts of a git directory, empty and with its owner, so that no command can. Tell whether an entry
+    was removed that would have redirected git's configuration: git itself never makes one.
     """
     status = os.fstat(git)
     with contextlib.suppress(OSError):
@@ -58,7 +58,7 @@ def complete(git: int) -> bool:
 
 
 def text(directory: int, name: bytes) -> bytes:
-    """What a file says, as far as that is not too long; nothing where it is none."""
+    """The text of a file, if it is not too long; empty if it is no file."""
     with contextlib.suppress(OSError), FileIO(os.open(name, READ, dir_fd=directory)) as file:
         if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             return file.read(_MOST_BYTES) or b""
@@ -66,13 +66,13 @@ def text(directory: int, name: bytes) -> bytes:
 
 
 def values(configuration: bytes, key: bytes) -> list[bytes]:
-    """All values of a key, whatever its section. Rather too many than too few."""
+    """All values of a key in any section: rather too many than too few."""
     joined = configuration.replace(b"\\\n", b"")
     return [_unquote(value) for name, value in _LINE.findall(joined) if name.lower() == key][:_MOST_NAMED]
 
 
 def programs(configuration: bytes) -> list[bytes]:
-    """Words of the values that git runs which may be paths of files."""
+    """Words in the values that git executes which may be paths of files."""
     joined = configuration.replace(b"\\\n", b"")
     commands = [value for name, value in _LINE.findall(joined) if name.lower() in _PROGRAMS][:_MOST_NAMED]
     words = [word for command in commands for word in _words(os.fsdecode(_unquote(command)).lstrip("!"))]
@@ -85,7 +85,7 @@ def names(directory: int | None) -> Iterator[bytes]:
 
 
 def links(directory: int | None) -> Iterator[bytes]:
-    """Those of them that are symbolic links."""
+    """The names that are symbolic links."""
     return (os.fsencode(entry.name) for entry in _entries(directory) if entry.is_symlink())
 
 
@@ -100,7 +100,7 @@ def _unquote(value: bytes) -> bytes:
 
 
 def _words(text: str, *, quotes: str = "'\"", comments: str = "") -> list[bytes]:
-    """Its words, by default as a shell would read them."""
+    """Its words, by default as in a shell."""
     reader = shlex.shlex(text, posix=True)
     reader.whitespace_split, reader.quotes, reader.commenters = True, quotes, comments
     try:
@@ -119,7 +119,7 @@ def _is_there(directory: int, name: bytes) -> bool:
 
 
 def _give(made: int, owner: os.stat_result) -> None:
-    """Give what was made just now to an owner, unless somebody has put something of others in its place."""
+    """Give a new file to an owner, unless another user's file has taken its place."""
     if os.fstat(made).st_uid == os.geteuid():
         os.fchown(made, owner.st_uid, owner.st_gid)
     os.close(made)

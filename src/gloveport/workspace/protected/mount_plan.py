@@ -1,8 +1,8 @@
-"""Chooses which protected paths are mounted where there are more than there can be mounts. Pure.
+"""Chooses which protected paths are mounted if there are more than possible mounts. Pure.
 
-What was there before any command is always kept: where it is too much, as part of a directory that is read-only as a
-whole. What commands have made comes after that, as far as there is room, and makes no directory read-only: a command
-could lock the next one out of all of the workspace by it.
+Paths that existed before any command are always protected: if there are too many, by directories that are read-only as
+a whole. Paths that commands have made come after these, as far as there is room, and make no directory read-only: else
+a command could lock the next one out of the whole workspace.
 """
 
 from collections import Counter
@@ -13,17 +13,17 @@ from typing import Final
 from msgspec import Struct
 
 MOST_MOUNTS: Final = 2048
-"""Of one sandbox: they take it 40 ms. The kernel makes mounts one after the other, for all of the host."""
+"""The most mounts of one sandbox: they take 40 ms. The kernel makes mounts one after the other, for the whole host."""
 
 
 class Mounts(Struct, frozen=True, kw_only=True):
-    """What is mounted, each over itself, by its path below the root.
+    """The mounts, each of a path over itself, by its path below the root.
 
     Attributes:
-        read_only: What can't be written.
-        pinned: What can't be moved.
-        whole: Directories of ``read_only`` that are there for more than can be mounted in them.
-        loose: What is not kept.
+        read_only: Paths that can't be written.
+        pinned: Paths that can't be moved.
+        whole: Directories of ``read_only`` that stand for more paths in them than can be mounted.
+        loose: Paths that are not protected.
     """
 
     read_only: AbstractSet[bytes]
@@ -33,7 +33,9 @@ class Mounts(Struct, frozen=True, kw_only=True):
 
 
 def plan_mounts(owned: AbstractSet[bytes], made: AbstractSet[bytes], pinned: AbstractSet[bytes], most: int) -> Mounts:
-    """At ``most`` so many mounts: of what is the owner's, of what commands have made, of directories to be pinned."""
+    """Choose at ``most`` so many mounts: of the owner's paths, of paths that commands have made, of directories to
+    pin.
+    """
     if len(owned) + len(made) + len(pinned) <= most:
         return Mounts(read_only=owned | made, pinned=pinned - owned - made)
     read_only, whole = _gather_paths(owned, most)
@@ -56,18 +58,18 @@ def plan_mounts(owned: AbstractSet[bytes], made: AbstractSet[bytes], pinned: Abs
 
 
 def rank(path: bytes) -> tuple[bool, int, bytes]:
-    """Its place among others where there is no room for all: as it is usually written first, and near the root."""
+    """Sort key if there is no room for all paths: usual spellings and paths near the root first."""
     name = path.rpartition(b"/")[2]
     return name != name.lower(), path.count(b"/"), path
 
 
 def with_ancestors(paths: Iterable[bytes]) -> set[bytes]:
-    """These paths, and those of all directories above them but the root."""
+    """These paths, and all directories above them except the root."""
     return {one for path in paths for one in (path, *_above(path)) if one or not path}
 
 
 def _gather_paths(owned: AbstractSet[bytes], most: int) -> tuple[set[bytes], set[bytes]]:
-    """These paths or directories above them, as deep ones as possible, so that there are few enough of them."""
+    """These paths or directories above them, as deep as possible, so that they are few enough."""
     read_only, whole = set(owned), set[bytes]()
     mounted = with_ancestors(read_only)
     for level in range(max(map(_depth, mounted), default=0) - 1, -1, -1):

@@ -1,16 +1,16 @@
 """The protected paths of a workspace, which commands must not write: found anew before each command.
 
 ``protected_names`` (``policy``) has their names, and the fork server mounts them read-only (``guest/walls.py``). A
-mount can be moved or removed as little as it can be written; so all directories above one, up to the workspace, are
-pinned by mounts too. What is not there can't be kept. So a repository that lacks a directory of hooks or a
-configuration is given an empty one, which means the same. Afterwards it is told what has come into being meanwhile.
+mount point can't be moved or removed; so all directories above it, up to the workspace, are pinned by mounts too. A
+path that does not exist can't be protected. So a repository without a hooks directory or a configuration gets an empty
+one, which means the same. Afterwards, protected paths that have appeared meanwhile are reported.
 
-A git directory is one by what is in it: also where it has another name, or a ``.git`` that is a file leads to it. What
-was known once is looked for again, however much a command puts in the way of the search.
+A git directory is recognized by its contents: even under another name, or if a ``.git`` file leads to it. Known paths
+are looked for again, however many names a command puts in the way of the search.
 
-Mounts are not for nothing, and a command can make a protected name ten thousand times. What a command has made was
-never the owner's: it is kept as far as there is room (``mount_plan``), and beyond that its changes are told. So nothing
-that it leaves behind stops the next one, or takes the room of what was there before.
+Mounts have a cost, and a command can make a protected name ten thousand times. Paths that a command has made were never
+the owner's: they are protected as far as there is room (``mount_plan``), and beyond that their changes are reported. So
+no leftover of a command stops the next one, or takes the room of older paths.
 """
 
 import os
@@ -35,19 +35,19 @@ _MOST_WORDS: Final = 24
 
 @dataclass(frozen=True, kw_only=True)
 class ProtectedPaths:
-    """What is to be kept.
+    """The protected paths at one moment.
 
     Attributes:
-        read_only: What is protected, by its path relative to the root; as bytes, for they may be no text. Whoever
-            writes to it, or puts another in its place, changes what is told of it here.
-        closed: Directories that nobody can look into, so that all of them is kept.
-        pinned: Paths of the directories above, and of the git directories themselves.
+        read_only: Marks of protected paths, by path relative to the root, as bytes, since paths may be no text. A write
+            to such a file, or its replacement, changes its mark.
+        closed: Directories that nobody can access, which are protected as a whole.
+        pinned: Paths of the directories above them, and of the git directories themselves.
         links: Paths that should be protected, but are symbolic links, which can't be.
-        made: Of all these what commands have made.
+        made: Those of all these that commands have made.
         repositories: Paths of git directories.
-        configs: What the configuration of a repository says, where commands are shown a copy of it.
-        removed: What was removed on the way, how often: git would have taken its configuration from elsewhere for it.
-        partial: Whether the workspace is too large to look at all of it.
+        configs: Text of a repository's configuration, if commands get a copy of it.
+        removed: Entries that were removed, with their counts: they would have redirected git's configuration.
+        partial: Whether the workspace is too large to search it completely.
     """
 
     read_only: Mapping[bytes, Mark]
@@ -57,31 +57,31 @@ class ProtectedPaths:
     made: Mapping[bytes, Mark]
     repositories: AbstractSet[bytes]
     removed: Mapping[bytes, int] = field(compare=False)
-    configs: Mapping[bytes, bytes] = field(default_factory=dict, compare=False)  # as its mark says, which is compared
+    configs: Mapping[bytes, bytes] = field(default_factory=dict, compare=False)  # its mark is compared instead
     partial: bool = field(compare=False)
 
     @cached_property
     def mounts(self) -> mount_plan.Mounts:
-        """What is mounted of it."""
+        """The mounts that protect these paths."""
         read_only = self.read_only.keys() | self.closed.keys()
         made = read_only & self.made.keys()
         return mount_plan.plan_mounts(read_only - made, made, self.pinned, mount_plan.MOST_MOUNTS)
 
     def kept_paths(self, target: str) -> tuple[Kept, ...]:
-        """For the fork server, with the workspace mounted at ``target``."""
+        """The paths for the fork server, with the workspace mounted at ``target``."""
         mounts = self.mounts
         places: list[tuple[bytes, Kept]] = [
             *((path, (_below(target, path), "pinned")) for path in mounts.pinned),
             *((path, (_below(target, path), "read-only")) for path in mounts.read_only if path not in self.configs),
             *((path, (_below(target, path), "copied", text)) for path, text in self._copies(mounts)),
         ]
-        return tuple(place for _, place in sorted(places))  # what lies above another comes first
+        return tuple(place for _, place in sorted(places))  # parents first
 
     def _copies(self, mounts: mount_plan.Mounts) -> Iterator[tuple[bytes, str]]:
         return ((path, text.decode("latin-1")) for path, text in self.configs.items() if path in mounts.read_only)
 
     def with_marks(self, older: Mapping[Mark, Mark]) -> "ProtectedPaths":
-        """The same, where of each mark that is in ``older`` the one is taken that it stands for there."""
+        """The same, with marks that are keys of ``older`` replaced by the older marks."""
 
         def renew(marks: Mapping[bytes, Mark]) -> dict[bytes, Mark]:
             return {path: older.get(mark, mark) for path, mark in marks.items()}
@@ -89,13 +89,13 @@ class ProtectedPaths:
         return replace(self, read_only=renew(self.read_only), made=renew(self.made))
 
     def without_made(self) -> "ProtectedPaths":
-        """The same without what commands have made: one that still runs may move it about all the time."""
+        """The same without paths that commands have made: a running command may move these all the time."""
         read_only = {path: mark for path, mark in self.read_only.items() if path not in self.made}
         pinned = mount_plan.with_ancestors(read_only.keys() | self.closed.keys()) - read_only.keys()
         return replace(self, read_only=read_only, pinned=pinned, made={})
 
     def warnings(self) -> list[str]:
-        """What of it can't be kept, or only with more than itself: in words."""
+        """Warnings, in words, about paths that can't be protected, or only together with others."""
         words = [f"{_quote_path(path)} is a link, and can't be kept from commands" for path in sorted(self.links)]
         words += [
             f"{_quote_path(path)} is kept from commands as a whole: it holds more that is protected "
@@ -126,22 +126,22 @@ NOTHING: Final = ProtectedPaths(
     removed={},
     partial=False,
 )
-"""For a start."""
+"""No protected paths: the initial value."""
 
 
 def find_protected(tree: Tree, known: ProtectedPaths, commands: int = 0) -> ProtectedPaths:
-    """Look through the workspace. A thread's work: it takes about a millisecond for a hundred directories.
+    """Search the workspace. Call it in a thread: it takes about a millisecond for a hundred directories.
 
     Args:
         tree: The workspace.
-        known: What was found before. It is found again, if it is there.
-        commands: How many may have written to it since then.
+        known: The paths found before, which are found again if they still exist.
+        commands: How many commands may have written to the workspace since then.
     """
 
     def is_made(path: bytes, mark: Mark) -> bool:
         """Whether commands have made this, and nobody else has changed it since."""
         if path in known.made:
-            return commands > 0 or known.made[path][1:] == mark[1:]  # the device may have another number by now
+            return commands > 0 or known.made[path][1:] == mark[1:]  # the device's number may have changed
         return commands > 0 and not (path in known.read_only or path in known.links or path in known.closed)
 
     tree.give_access()
@@ -175,7 +175,7 @@ def find_protected(tree: Tree, known: ProtectedPaths, commands: int = 0) -> Prot
 
 
 def differences(before: ProtectedPaths, after: ProtectedPaths) -> list[str]:
-    """What has come to be otherwise meanwhile by which a program of the owner could run something: in words."""
+    """Changes meanwhile by which a program of the owner could run something, in words."""
     look = "whoever opens the workspace should look at it first"
     changed, new, named_twice = [], [], []
     for path, mark in sorted(after.read_only.items(), key=lambda item: mount_plan.rank(item[0])):
@@ -214,13 +214,13 @@ def differences(before: ProtectedPaths, after: ProtectedPaths) -> list[str]:
 
 
 def _first(words: list[str]) -> list[str]:
-    """As many as anybody reads, and how many more there are."""
+    """The first ones, and the number of further ones."""
     more = len(words) - _MOST_WORDS
     return words if more <= 0 else [*words[:_MOST_WORDS], f"and {more} more like these"]
 
 
 def _quote_path(path: bytes) -> str:
-    """A path, as far as a message shows it, and nothing of it unseen."""
+    """A path, shortened for a message, without invisible characters."""
     return shorten(printable(spell_path(path)) or "the workspace")
 
 

@@ -1,8 +1,8 @@
-"""Searches a workspace for protected paths, while commands may change what is searched: nothing is followed.
+"""Searches a workspace for protected paths, while commands may change it: no link is followed.
 
-Nor may they make it long, or turn it against the owner. So it goes from the root downwards, reads a bounded number of
-names and bytes, and whatever a command has made itself is found, but not believed: what its text or its link names may
-be any file of the owner's, which commands could write no more.
+Commands must neither delay the search, nor turn it against the owner. So it goes from the root downwards, and reads a
+bounded number of names and bytes. Files that a command has made are found, but their contents are not believed: the
+text or link may name any file of the owner's, which commands then could no longer write.
 """
 
 import contextlib
@@ -32,22 +32,22 @@ _UNINTERESTING: Final = frozenset(
     {".cache", ".mypy_cache", ".nox", ".pytest_cache", ".ruff_cache", ".tox", ".venv", "__pycache__", "build", "dist"}
     | {"node_modules", "site-packages", "target", "venv", "vendor"}
 )
-"""Directories in which nobody opens a shell or an editor."""
+"""Directories in which nobody opens a shell or an editor, so they are not searched."""
 
 _MOST_PATH_BYTES: Final = 3840
-"""As long as a path below the workspace can be that the kernel takes with the workspace before it: PATH_MAX."""
+"""The longest path below the workspace, which with the workspace's own path must fit PATH_MAX."""
 
 _NAME: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Search(Struct, kw_only=True):
-    """One search, and what it has found; ``protected_paths.ProtectedPaths`` says what of it means what.
+    """One search and its results; ``protected_paths.ProtectedPaths`` explains the fields.
 
     Attributes:
-        exempt: Names and paths that are not kept.
+        exempt: Names and paths that are not protected.
         root: Descriptor of the workspace.
-        where: Its path.
-        is_made: Tells whether a command has made what lies at a path.
+        where: Path of the workspace.
+        is_made: Tells whether a command has made the file at a path.
     """
 
     exempt: AbstractSet[str]
@@ -61,27 +61,27 @@ class Search(Struct, kw_only=True):
     repositories: set[bytes] = field(default_factory=set)
     removed: set[bytes] = field(default_factory=set)
     configs: dict[bytes, bytes] = field(default_factory=dict)
-    """What those of repositories say of which commands get copies."""
+    """Texts of repositories' configurations of which commands get copies."""
 
     checkouts: set[bytes] = field(default_factory=set)
-    """Working trees that were looked at, since one may name another, and itself."""
+    """Working trees that were searched, since one may name another, or itself."""
 
     closed: dict[bytes, Mark] = field(default_factory=dict)
-    """Directories that nobody can look into."""
+    """Directories that nobody can access."""
 
     left: int = _MOST_DIRECTORIES
     names_left: int = _MOST_NAMES
     text_left: int = _MOST_TEXT_BYTES
     is_cut: bool = False
-    """Whether a directory had more names than it has looked at."""
+    """Whether a directory had more names than were looked at."""
 
     @property
     def partial(self) -> bool:
-        """Whether there was more than it has looked at."""
+        """Whether the search was incomplete."""
         return self.is_cut or self.left <= 0 or self.text_left <= 0
 
     def look(self) -> None:
-        """Look at the workspace: at what is near its root first, whatever lies deeper. Nothing is followed."""
+        """Search the workspace, the upper levels first. No link is followed."""
         queue = deque([(b"", 0)])
         while queue and self.left > 0:
             path, depth = queue.popleft()
@@ -97,7 +97,7 @@ class Search(Struct, kw_only=True):
                     queue.extend((join_path(path, name), depth + 1) for name in below)
 
     def _look_into(self, directory: int, path: bytes) -> list[bytes]:
-        """Protect what a directory holds; return the names of those below it that are worth a look."""
+        """Protect the entries of a directory; returns the subdirectories to search."""
         kinds = kinds_in(os.fsdecode(path.rpartition(b"/")[2]))
         below: list[bytes] = []
         left = most = min(_MOST_NAMES_OF_ONE, self.names_left)
@@ -113,17 +113,19 @@ class Search(Struct, kw_only=True):
                 if name not in _UNINTERESTING and entry.is_dir(follow_symlinks=False):
                     below.append(os.fsencode(name))
         self.names_left -= most - left
-        if left <= 0:  # what a command puts in the way of the names that count is no way around them
+        if left <= 0:  # a command can't hide protected names behind many others
             self.is_cut = True
             for name in SPELLINGS:
                 self._protect(directory, path, os.fsencode(name), kind_of(name) or "file")
         return below
 
     def protect_git(self, git: int, path: bytes) -> None:
-        """The parts of a git directory by which git runs something, and of those of its submodules and worktrees."""
+        """Protect the parts of a git directory that make git run programs, and those of its submodules and
+        worktrees.
+        """
         if path in self.repositories:
             return
-        if self._is_of_worktree(path):  # it leads to its repository by its commondir, and shall
+        if self._is_of_worktree(path):  # its commondir leads to its repository, as it shall
             self._protect_parts(git, path)
             return
         if git_directory.is_git(git):
@@ -164,21 +166,21 @@ class Search(Struct, kw_only=True):
             self._protect_targets(join_path(path, b"hooks"))
 
     def _copy_config(self, git: int, path: bytes, text: bytes) -> None:
-        """Let commands have a copy of a configuration, as far as it is small, and there are few."""
+        """Give commands a copy of a configuration, if it is small, and there are few."""
         size = self.read_only[path][2] if path in self.read_only else git_directory.MOST_COPIED_BYTES + 1
         if size <= git_directory.MOST_COPIED_BYTES and len(self.configs) < _MOST_CONFIGS:
-            text = text or git_directory.text(git, b"config")  # one that a command has made is not believed, but shown
+            text = text or git_directory.text(git, b"config")  # a command's own is only copied
             if len(text) == size:
                 self.configs[path] = text
 
     def protect_there(self, path: bytes, *kinds: int) -> None:
-        """Keep what lies there, where that is a file, or of these kinds."""
+        """Protect a path, if it is a file, or of these kinds."""
         status = self._status(path)
         if status is not None and stat.S_IFMT(status.st_mode) in (kinds or (stat.S_IFREG, stat.S_IFDIR)):
             self._record(path, status)
 
     def protect_closed(self, path: bytes) -> None:
-        """Keep a directory that nobody can look into as a whole, where it has been so before any command."""
+        """Protect an inaccessible directory as a whole, if it was inaccessible before any command."""
         status = self._status(path)
         if status is None or not stat.S_ISDIR(status.st_mode) or is_open(status):
             return
@@ -190,7 +192,7 @@ class Search(Struct, kw_only=True):
             self._pin(path.rpartition(b"/")[0])
 
     def _status(self, path: bytes) -> os.stat_result | None:
-        """Of what lies there, not followed; None where nothing does, and of the root."""
+        """The status of a path, without following a link; None if it is missing, and for the root."""
         above, _, name = path.rpartition(b"/")
         with descend(self.root, above) as directory, contextlib.suppress(OSError):
             if directory is not None and name:
@@ -198,7 +200,7 @@ class Search(Struct, kw_only=True):
         return None
 
     def give_access(self, path: bytes) -> None:
-        """Let its owner look into a directory that is pinned: who takes that away would have it kept no more."""
+        """Give its owner access to a pinned directory: by removing that, a command would remove the protection."""
         with contextlib.suppress(OSError):
             if not is_open(os.stat(path, dir_fd=self.root, follow_symlinks=False)):
                 with closing(open_beneath(self.root, path, _NAME)) as directory:
@@ -206,7 +208,7 @@ class Search(Struct, kw_only=True):
                         let_owner_in(directory)
 
     def _protect(self, descriptor: int, above: bytes, raw: bytes, kind: Kind) -> bool:
-        """Protect what has a name of this kind. False where that is a directory like any other."""
+        """Protect an entry with a name of this kind. False if it is an ordinary directory."""
         path = join_path(above, raw)
         if self._is_exempt(path):
             return True
@@ -233,7 +235,7 @@ class Search(Struct, kw_only=True):
         return True
 
     def _text(self, directory: int, above: bytes, name: bytes) -> bytes:
-        """What a file says, unless a command has made it, or too much was read before."""
+        """The text of a file, unless a command has made it, or too much was read before."""
         if self.text_left <= 0 or join_path(above, name) in self.made:
             return b""
         text = git_directory.text(directory, name)
@@ -241,7 +243,7 @@ class Search(Struct, kw_only=True):
         return text
 
     def _protect_modules(self, modules: int | None, path: bytes, depth: int) -> None:
-        """The git directories of submodules, whose names may be paths."""
+        """Protect the git directories of submodules, whose names may be paths."""
         for name in git_directory.names(modules):
             with descend(modules, name) as child:
                 self.left -= 1
@@ -253,7 +255,9 @@ class Search(Struct, kw_only=True):
                     self._protect_modules(child, join_path(path, name), depth - 1)
 
     def _protect_named(self, directory: bytes, checkout: bytes, configuration: bytes, depth: int) -> None:
-        """What a configuration names in the workspace: what git runs, hooks, more configuration, a working tree."""
+        """Protect the paths in the workspace that a configuration names: programs, hooks, further configuration, a
+        working tree.
+        """
         for word in git_directory.programs(configuration):
             self._protect_path(self._inside(checkout, word), stat.S_IFREG)
         for word in git_directory.values(configuration, b"hookspath"):
@@ -278,7 +282,7 @@ class Search(Struct, kw_only=True):
                     self._protect(directory, path, b".git", "git")
 
     def _protect_elsewhere(self, above: bytes, file: bytes) -> None:
-        """The git directory that a ``.git`` which is a file leads to."""
+        """Protect the git directory that a ``.git`` file leads to."""
         path = self._inside(above, file.removeprefix(b"gitdir:").strip())
         if path is not None and path not in self.repositories:
             with descend(self.root, path) as git:
@@ -286,7 +290,7 @@ class Search(Struct, kw_only=True):
                     self.protect_git(git, path)
 
     def _record_link(self, descriptor: int, above: bytes, name: bytes, status: os.stat_result) -> None:
-        """A link can't be kept, but what it leads to, unless a command has made it."""
+        """A link can't be protected, but its target is, unless a command has made the link."""
         path = join_path(above, name)
         self.links.add(path)
         if self.is_made(path, mark_of(status)):
@@ -313,12 +317,12 @@ class Search(Struct, kw_only=True):
         return not {os.fsdecode(path), os.fsdecode(path.rpartition(b"/")[2])}.isdisjoint(self.exempt)
 
     def _inside(self, above: bytes, word: bytes) -> bytes | None:
-        """Where in the workspace a path leads, by its text alone; None where that is outside."""
+        """The path in the workspace that a text means, by the text alone; None if it is outside."""
         whole = normpath(join(self.where, above, expanduser(word)))
         return whole[len(self.where) + 1 :] if whole.startswith(self.where + b"/") and b"\0" not in whole else None
 
     def _record(self, path: bytes, status: os.stat_result) -> None:
-        if len(path) >= _MOST_PATH_BYTES:  # no path of git's or a shell's leads there
+        if len(path) >= _MOST_PATH_BYTES:  # neither git nor a shell can use such a path
             return
         self.read_only[path] = mark = mark_of(status)
         if self.is_made(path, mark):

@@ -1,7 +1,7 @@
-"""Saves the protected paths of a workspace for the next server: what it would not find, and whose it is.
+"""Saves the protected paths of a workspace for the next server: paths that it might not find, and who made them.
 
-A command may put so much in the way of the search that not all is found by one that begins anew. And what commands have
-made must not be taken for the owner's. Where there is nothing to read, all that is found is the owner's.
+A command may put so many names in the way of the search that a new search does not find all paths. And paths that
+commands have made must not be taken for the owner's. Without a saved state, all found paths count as the owner's.
 """
 
 from collections.abc import Set as AbstractSet
@@ -23,7 +23,7 @@ _NAME: Final = "protected.json"
 
 
 class _State(Value):
-    """Paths as ``spell_path`` spells them; what commands have made with its marks."""
+    """Paths as ``spell_path`` spells them; those that commands have made with their marks."""
 
     read_only: tuple[str, ...]
     repositories: tuple[str, ...]
@@ -31,7 +31,7 @@ class _State(Value):
 
 
 def load(state: Path) -> ProtectedPaths:
-    """What was saved in a directory of ours, as far as a search needs to know it."""
+    """The saved state in a directory of ours, as far as a search needs it."""
     try:
         saved = read_json(_State, (state / _NAME).read_bytes())
     except (OSError, ValueError):
@@ -51,7 +51,7 @@ def load(state: Path) -> ProtectedPaths:
 
 
 def find_first(tree: Tree, state: Path) -> ProtectedPaths:
-    """What is protected, for one that begins anew, and saved where that is another than was saved. A thread's work.
+    """The protected paths for a starting server; saved if they differ from the saved ones. Call it in a thread.
 
     Raises:
         ConfigError: It can't be written.
@@ -64,7 +64,7 @@ def find_first(tree: Tree, state: Path) -> ProtectedPaths:
 
 
 def save(state: Path, found: ProtectedPaths) -> None:
-    """Save it in place of what was saved before.
+    """Save the protected paths in place of the former ones.
 
     Raises:
         ConfigError: It can't be written.
@@ -87,7 +87,7 @@ def save(state: Path, found: ProtectedPaths) -> None:
 
 
 def is_same(one: ProtectedPaths, other: ProtectedPaths) -> bool:
-    """Whether the same would be saved of both."""
+    """Whether both would be saved alike."""
     paths = one.read_only.keys() == other.read_only.keys()
     return paths and (one.repositories, one.made) == (other.repositories, other.made)
 

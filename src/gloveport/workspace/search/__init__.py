@@ -1,5 +1,5 @@
-"""Text search in the workspace. What matches is decided in a sandbox, by ripgrep or by our own program for hosts
-without it: an expression that explodes stops nobody but that process, and it for seconds only.
+"""Text search in the workspace. Matching runs in a sandbox, by ripgrep or by our own program on hosts without it: a
+regular expression with catastrophic backtracking blocks only that process, and only for seconds.
 """
 
 from gloveport.workspace.search.answer import search_text

@@ -33,7 +33,7 @@ MAX_QUERY: Final = 10_000
 _MOST_TRACKED: Final = 1000
 _FEW_TRACKED: Final = 16
 _TRACKED_BYTES: Final = 1 << 16
-"""Of the names of those: they are arguments."""
+"""The most bytes of their names, which are passed as arguments."""
 
 _SUMMARY: Final = b'"type":"summary"'
 _REFUSED: Final = 2
@@ -50,9 +50,9 @@ _CUT: Final = {
 class Matches(Excerpt):
     """The answer of ``search_text``, as it is on the wire.
 
-    ``total_matches`` counts lines that match, and is the least number of them where it is not exact. ``truncated_by``
-    is results, bytes, time, or engine (it ran out of memory, say). ``output_lines`` counts lines of the context too.
-    ``files`` are there in the place of matches where files alone were asked for; ``next_offset`` where there is more.
+    ``total_matches`` counts matching lines, and is a lower bound where it is not exact. ``truncated_by`` is results,
+    bytes, time, or engine (it ran out of memory, say). ``output_lines`` counts context lines too. ``files`` replace the
+    matches if only files were requested; ``next_offset`` is set if there are more.
     """
 
     query: str
@@ -119,18 +119,18 @@ async def search_text(  # noqa: PLR0913 - they are the tool's
     leaves_out = _except(leaves_out, kept)
     wanted = Wanted(leaves_out, context_lines, offset, max_results, max_preview_bytes)
     choose = partial(_files_answer if files_only else _lines_answer, query, engine, ran, wanted, ending)
-    # What was found may be megabytes, and the index reads files; for less, to change threads would take longer.
+    # The findings may be megabytes, and the index reads files; for less, a change of threads would take longer.
     is_short = leaves_out is None and len(ran.stdout) <= _SHORT_BYTES
     return choose() if is_short else await anyio.to_thread.run_sync(choose)
 
 
 async def _find_tracked(tree: Tree, run: RunProgram, question: SearchQuery) -> list[bytes]:
-    """Files that git keeps, and that the search has left out by their names or a .gitignore."""
+    """Files that git tracks, but the search has left out because of their names or a .gitignore."""
     if question.hidden and question.ignored:
         return []
     if not (candidates := choose_files(question, await find_hidden_files(tree, run))):
         return []
-    if len(candidates) <= _FEW_TRACKED:  # to change threads would take longer
+    if len(candidates) <= _FEW_TRACKED:  # a change of threads would take longer
         return _choose_tracked(tree, question, candidates)
     return await anyio.to_thread.run_sync(_choose_tracked, tree, question, candidates)
 
@@ -142,7 +142,7 @@ def _choose_tracked(tree: Tree, question: SearchQuery, candidates: Sequence[byte
     def is_left_out(path: str) -> bool:
         if not question.hidden and _is_hidden(start, path):
             return True
-        # The names alone say it of most: to read rules takes longer.
+        # For most files the name decides: reading rules takes longer.
         return not question.ignored and (
             not NAMES.isdisjoint(raw(path.removeprefix(start)).split(b"/")) or ignores.leaves_out(path)
         )
@@ -156,7 +156,7 @@ def _choose_tracked(tree: Tree, question: SearchQuery, candidates: Sequence[byte
         if not is_left_out(path) or not _is_utf8(name):
             continue
         with suppress(WorkspaceError), tree.open_file(path) as opened:
-            if raw(opened.path) == name:  # and no link
+            if raw(opened.path) == name:  # and is reached by no link
                 chosen.append(name)
                 size += len(name)
     return chosen
@@ -165,7 +165,7 @@ def _choose_tracked(tree: Tree, question: SearchQuery, candidates: Sequence[byte
 def _is_utf8(name: bytes) -> bool:
     try:
         name.decode()
-    except UnicodeDecodeError:  # it can't be an argument
+    except UnicodeDecodeError:  # it can't be passed as an argument
         return False
     return True
 
@@ -244,11 +244,10 @@ def _demand_sane(query: str, globs: Sequence[str], *, multiline: bool) -> None:
 def _start(
     tree: Tree, asked: str, includes: Sequence[str], *, hidden: bool, ignored: bool
 ) -> tuple[str, Callable[[str], bool] | None]:
-    """Where the search starts, and what leaves out some of its answer; a file that is named comes back in any case.
+    """The start of the search, and a filter for its findings; a named file is always included.
 
-    ripgrep leaves out most of it by itself, and saves the time to search that. But a glob that includes a file, or a
-    kind of files, makes it forget what is hidden and ignored, and before version 14 it forgets rules of directories
-    above its start.
+    ripgrep skips most ignored files by itself, which saves time. But a glob that includes a file, or a kind of files,
+    makes it search hidden and ignored files too, and before version 14 it ignores rules of directories above its start.
     """
     try:
         with tree.open_directory(asked) as opened:
@@ -266,12 +265,12 @@ def _start(
 
 
 def _is_hidden(start: str, path: str) -> bool:
-    """Whether a name in a path, below where the search starts, begins with a dot."""
+    """Whether a name in a path, below the start of the search, begins with a dot."""
     return any(name.startswith(".") for name in path.removeprefix(start).split("/"))
 
 
 def _ending(ran: ProgramOutput) -> str | None:
-    """Why the engine has not searched everything; None if it has.
+    """Why the engine's search is incomplete; None if it is complete.
 
     Raises:
         WorkspaceError: It has not searched at all.

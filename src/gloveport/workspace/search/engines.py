@@ -1,8 +1,8 @@
-"""Runs one of the two programs that search: ripgrep, or our own, which writes what ``rg --json`` writes.
+"""Runs a search program: ripgrep, or our own, with the same output as ``rg --json``.
 
-Both leave out the same: what is hidden, what a .gitignore of the workspace says (of a checkout or not), what is built
-(``gitignore.NAMES``), and links. Files that they are told of besides are searched all the same. ripgrep walks by
-itself. For the other one the walk is done here: it gets names only.
+Both leave out the same: hidden files, files in a .gitignore of the workspace (in a checkout or not), build output
+(``gitignore.NAMES``), and links. Explicitly named files are always searched. ripgrep walks by itself. For our program
+the walk is done here: it gets only names.
 """
 
 import json
@@ -26,18 +26,18 @@ Engine: TypeAlias = Literal["rg", "python"]
 
 SECONDS: Final = 10.0
 BYTES: Final = 8 << 20
-"""Of what the engine tells: it has whole lines in it, however long."""
+"""The most output of the engine, which has whole lines, however long."""
 
 MAX_GLOBS: Final = 100
 MAX_GLOB: Final = 1000
-"""Characters of one glob."""
+"""The most characters of one glob."""
 
 _RIPGREP: Final = (
     # RIPGREP_CONFIG_PATH could name a preprocessor. No option here reads one, nor an archive.
     *("rg", "--no-config", "--json"),
-    # Sorted results are found by one thread, so they are the same every time.
+    # Sorted results come from one thread, so they are the same every time.
     *("--sort=path", "--no-follow", "--one-file-system"),
-    # A file that shrinks while it is mapped would end the search.
+    # A file that shrinks while it is mapped would kill the search.
     "--no-mmap",
     *("--no-require-git", "--no-ignore-dot", "--no-ignore-exclude", "--no-ignore-global", "--crlf"),
     *("--regex-size-limit=32M", "--dfa-size-limit=64M"),
@@ -48,22 +48,22 @@ _BRACES: Final = re.compile(r"\{([^{}]*)\}")
 
 
 class SearchQuery(Struct, frozen=True, kw_only=True):
-    """What to look for, and where.
+    """What to search for, and where.
 
     Attributes:
         expression: What a line must match.
-        regex: Whether that is a regular expression of the engine's, else plain text.
-        case_sensitive: Whether capital letters differ from small ones.
+        regex: Whether that is a regular expression of the engine; else plain text.
+        case_sensitive: Whether case matters.
         path: Where the search starts: a directory, or a file; relative to the root, no link in it.
-        includes: Globs, one of which a file must match, if there are any. As in a .gitignore: without a ``/`` a glob is
-            about the name, else about the path; and ``{a,b}``.
-        names: Globs, one of which the name of a file must match, if there are any. They change nothing about what is
+        includes: Globs, one of which a file must match, if there are any. As in a .gitignore: without a ``/`` a glob
+            matches the name, else the path; ``{a,b}`` works too.
+        names: Globs, one of which the name of a file must match, if there are any. They do not affect which files are
             left out.
         excludes: Globs that neither a file nor a directory above it may match.
         context: Lines before and after a match.
         multiline: Whether a match may go over several lines.
-        hidden: Whether files are searched whose name, or that of a directory above, begins with a dot; git's own never.
-        ignored: Whether those are that a .gitignore leaves out, or that are built.
+        hidden: Whether to search files whose name, or a directory above, begins with a dot; git's own files never are.
+        ignored: Whether to search files that a .gitignore leaves out, and build output.
     """
 
     expression: str
@@ -82,10 +82,10 @@ class SearchQuery(Struct, frozen=True, kw_only=True):
 async def run_engine(
     engine: Engine, tree: Tree, run: RunProgram, question: SearchQuery, further: Sequence[bytes]
 ) -> ProgramOutput:
-    """Search below where the question says, and then these files, whatever would leave them out.
+    """Search below the question's start, and then these files, even if rules leave them out.
 
     Raises:
-        WorkspaceError: INVALID_ARGUMENT for what the engine can't read; or as ``run``.
+        WorkspaceError: INVALID_ARGUMENT if the engine can't parse it; or as ``run``.
     """
     if engine == "rg":
         return await run(_ripgrep(question, further), seconds=SECONDS, most_bytes=BYTES)
@@ -101,7 +101,7 @@ async def run_engine(
 
 
 def choose_files(question: SearchQuery, found: Iterable[bytes]) -> list[bytes]:
-    """Of these files those that the question's globs and its start let be searched, in the order of ripgrep."""
+    """Those of these files that match the question's globs and start, in ripgrep's order."""
     includes, excludes = _compile_globs(question.includes), _compile_globs((*question.excludes, _GIT))
     names = _compile_globs(question.names)
     inside = len(raw(question.path)) + 1 if question.path != "." else 0
@@ -135,17 +135,17 @@ def _ripgrep(question: SearchQuery, further: Sequence[bytes]) -> tuple[str, ...]
         "--case-sensitive" if question.case_sensitive else "--ignore-case",
         f"--context={question.context}",
         *(f"--glob={_escape_glob(glob)}" for glob in question.includes),
-        # The last glob that matches decides. These come last, so that no include undoes them.
+        # The last matching glob decides. These come last, so that no include overrides them.
         *(f"--glob=!{glob}" for glob in (*built, *map(_escape_glob, question.excludes))),
         f"--regexp={question.expression}",
         "--",
-        f"./{start}" if start != "." else "./",  # with the dot it is no option
-        *(f"./{name.decode()}" for name in further),  # what is named is searched, whatever globs and rules say
+        f"./{start}" if start != "." else "./",  # with the dot it can't be an option
+        *(f"./{name.decode()}" for name in further),  # named files are searched despite globs and rules
     )
 
 
 def _escape_glob(glob: str) -> str:
-    """The glob itself, where its first character would turn it round, or make it a comment."""
+    """The glob, with its first character escaped if it would negate the glob or begin a comment."""
     return f"\\{glob}" if glob[0] in "!#" else glob
 
 
@@ -163,14 +163,14 @@ def _candidates(tree: Tree, question: SearchQuery) -> list[bytes]:
 
 
 def _parts(name: bytes, inside: int) -> Iterator[bytes]:
-    """The path, and those of the directories above it up to where the search starts."""
+    """The path, and the directories above it up to the start of the search."""
     while len(name) > inside:
         yield name
         name = name.rpartition(b"/")[0]
 
 
 def _compile_globs(globs: Sequence[str]) -> list[tuple[bool, re.Pattern[str]]]:
-    """For each glob, whether it is about the whole path, and its expression. Names are matched byte by byte."""
+    """For each glob, whether it matches the whole path, and its expression. Names are matched byte by byte."""
     compiled = []
     for glob in _expand_braces(globs):
         native = glob.encode().decode("latin-1")
@@ -179,10 +179,10 @@ def _compile_globs(globs: Sequence[str]) -> list[tuple[bool, re.Pattern[str]]]:
 
 
 def _expand_braces(globs: Iterable[str]) -> list[str]:
-    """Globs without braces.
+    """Expand the braces of globs.
 
     Raises:
-        WorkspaceError: INVALID_ARGUMENT; there would be too many.
+        WorkspaceError: INVALID_ARGUMENT: there would be too many.
     """
     waiting, done = list(globs), []
     while waiting:

@@ -1,4 +1,4 @@
-"""Kinds of files by name, for searches: one table for both engines."""
+"""File types by name, for searches: one table for both engines."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -29,5 +29,5 @@ TYPES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def find_globs(file_type: str) -> tuple[str, ...]:
-    """Globs of names: those of a kind, or of what has the word as its extension."""
+    """Globs for names of a file type, or else for names with this extension."""
     return TYPES.get(file_type, (f"*.{file_type}",))

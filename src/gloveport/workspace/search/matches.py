@@ -1,7 +1,7 @@
-"""Reads an engine's findings: a bounded number of matches, with previews of bounded size.
+"""Parses an engine's findings: a bounded number of matches, with previews of bounded size.
 
-The findings are what ``rg --json`` writes: for each file a ``begin``, then its lines, those that match and those beside
-them, each with its number. Other lines are passed over, and so is a last one that was cut.
+The findings are the output of ``rg --json``: for each file a ``begin``, then its lines, matches and context, each with
+its number. Other lines are skipped, and so is a truncated last one.
 """
 
 import base64
@@ -14,7 +14,7 @@ from pydantic_core import from_json
 from gloveport.workspace.files.spelling import spell_path
 
 MAX_OUTPUT_BYTES: Final = 1 << 21
-"""Of the previews and lines of one answer."""
+"""The most bytes of previews and lines in one answer."""
 
 _BEGIN: Final = b'{"type":"begin"'
 _MATCH: Final = b'{"type":"match"'
@@ -27,7 +27,7 @@ class Match(TypedDict):
     """A line that matches, or the lines that a match goes over.
 
     ``line`` and ``column`` count from 1; a column is a character (a code point) of the line, where the first match in
-    it begins. A preview that is cut holds that place.
+    it begins. A cut preview contains that place.
     """
 
     path: str
@@ -41,14 +41,14 @@ class Match(TypedDict):
 
 
 class FileMatches(TypedDict):
-    """A file in which lines match, and how many."""
+    """A file with matching lines, and their number."""
 
     path: str
     lines: int
 
 
 class Chosen(Struct, frozen=True):
-    """What comes back, and how many lines match, as far as they were told of; lines and bytes of the answer."""
+    """The chosen matches, the number of reported matching lines, and the answer's lines and bytes."""
 
     matches: list[Match]
     total: int
@@ -57,7 +57,7 @@ class Chosen(Struct, frozen=True):
 
 
 class _Row(NamedTuple):
-    """A line of a file; ``place`` are the characters of its first match, where it has one."""
+    """A line of a file; ``place`` is the character range of its first match, if it has one."""
 
     path: str
     number: int
@@ -66,19 +66,19 @@ class _Row(NamedTuple):
 
     @property
     def last(self) -> int:
-        """The number of its last line: a match may go over several."""
+        """The number of its last line: a match may span several."""
         return self.number + self.text.count("\n")
 
 
 class Wanted(Struct, frozen=True):
-    """What is to come back.
+    """What an answer shall contain.
 
     Attributes:
-        leaves_out: Whether a file is left out, by its path; None where all that was searched counts.
+        leaves_out: Whether a file is left out, by its path; None if all searched files count.
         context: Lines before and after a match.
-        offset: Matches, or files, that were told already.
-        max_results: Of those after them.
-        max_preview_bytes: Of one line.
+        offset: How many matches, or files, to skip.
+        max_results: The most matches or files after these.
+        max_preview_bytes: The most bytes of one line.
     """
 
     leaves_out: Callable[[str], bool] | None
@@ -89,7 +89,7 @@ class Wanted(Struct, frozen=True):
 
 
 def count_matches(output: bytes, wanted: Wanted) -> list[FileMatches]:
-    """All files in which lines match, in their order."""
+    """All files with matching lines, in order."""
     found: list[FileMatches] = []
     passes = False
     for record in output.split(b"\n")[:-1]:
@@ -103,7 +103,7 @@ def count_matches(output: bytes, wanted: Wanted) -> list[FileMatches]:
 
 
 def choose_matches(output: bytes, wanted: Wanted) -> Chosen:
-    """The matches that are to come back."""
+    """Choose the matches for the answer."""
     context, max_preview_bytes = wanted.context, wanted.max_preview_bytes
     rows, total = _rows(output, wanted)
     matches: list[Match] = []
@@ -126,7 +126,7 @@ def choose_matches(output: bytes, wanted: Wanted) -> Chosen:
 
 
 def _rows(output: bytes, wanted: Wanted) -> tuple[list[_Row], int]:
-    """The lines that are told of until there are enough, and the number of all that match."""
+    """The reported lines until there are enough, and the number of all matching lines."""
     max_results, context = wanted.offset + wanted.max_results, wanted.context
     rows: list[_Row] = []
     total = after = 0
@@ -160,13 +160,13 @@ def _row(path: str, told: dict[str, Any], *, is_match: bool) -> _Row:
         return _Row(path, told["line_number"], text, None)
     first = next(iter(told["submatches"]), {"start": 0, "end": 0})
     start, end = first["start"], first["end"]
-    if line:  # bytes are no characters
+    if line:  # offsets are in bytes, not characters
         start, end = (len(line[:place].decode(errors="replace")) for place in (start, end))
     return _Row(path, told["line_number"], text, (start, end))
 
 
 def _bytes(told: dict[str, str]) -> bytes:
-    """Text, or Base64 of what is no UTF-8."""
+    """The bytes of a text, or of Base64 for invalid UTF-8."""
     return told["text"].encode() if "text" in told else base64.b64decode(told["bytes"])
 
 
@@ -187,7 +187,7 @@ def _match(rows: Sequence[_Row], at: int, place: tuple[int, int], context: int, 
 
 
 def _beside(rows: Sequence[_Row], at: int, steps: range, max_bytes: int) -> list[str]:
-    """The lines so many steps away, as far as they were told. A line beside a match may match as well."""
+    """The lines so many steps away, if they were reported. A line beside a match may match too."""
     row = rows[at]
     return [
         _preview(other.text, (0, 0), max_bytes)[0]
@@ -197,7 +197,7 @@ def _beside(rows: Sequence[_Row], at: int, steps: range, max_bytes: int) -> list
 
 
 def _preview(text: str, place: tuple[int, int], max_bytes: int) -> tuple[str, bool]:
-    """The line, or the part of it around a place, with marks where it is cut; and whether it is."""
+    """The line, or its part around a place, with marks where it is cut; and whether it is cut."""
     whole = text.encode()
     if len(whole) <= max_bytes:
         return text, False
