@@ -14,7 +14,7 @@ import errno
 import itertools
 import os
 import select
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from io import FileIO
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -37,22 +37,25 @@ class HeldObject(NamedTuple):
     """What descriptors hold.
 
     Attributes:
-        target: How that begins to which the link of such a descriptor leads.
+        is_held_by: By where the link of a descriptor leads, whether it may hold any.
         line: What the kernel writes for each in its ``fdinfo``.
         stays_in_flight: Whether many stay while their descriptor is in flight.
     """
 
-    target: str
+    is_held_by: Callable[[str], bool]
     line: bytes
     stays_in_flight: bool
 
 
-LOCKS: Final = HeldObject("", b"lock:", stays_in_flight=False)
-"""Anything can be locked, a pipe as well. Of the locks of a process none stays in flight, and ``flock`` makes one for
-a file. The filter refuses others.
+_EPOLL = "anon_inode:[eventpoll]"
+
+LOCKS: Final = HeldObject(lambda target: target != _EPOLL, b"lock:", stays_in_flight=False)
+"""Anything can be locked, a pipe as well. But all of epoll is one file with one list of locks, where many take too long
+to make, and the kernel writes down all watches for who reads of them. Of the locks of a process none stays in flight,
+and ``flock`` makes one for a file. The filter refuses others.
 """
 
-WATCHES: Final = HeldObject("anon_inode:[eventpoll]", b"tfd:", stays_in_flight=True)
+WATCHES: Final = HeldObject(lambda target: target == _EPOLL, b"tfd:", stays_in_flight=True)
 
 
 def has_many_locks(roots: Collection[int]) -> bool:
@@ -92,42 +95,37 @@ def hold_more(roots: Collection[int], most: int, kind: HeldObject) -> bool:
     others in flight. But it arrives soon, as a rule: who has some in flight whenever it is looked at hides them.
     """
     for _ in range(_LOOKS_IN_FLIGHT):
-        finding = _Finding.FEW
-        for processes in iterate_generations(roots):
-            finding = max(finding, _look((pid for pid, _ in processes), most, kind))
-            if finding is _Finding.MANY:
-                return True
-        if finding is _Finding.FEW:
-            return False
+        finding = _look(roots, most, kind)
+        if finding is not _Finding.IN_FLIGHT:
+            return finding is _Finding.MANY
     return True
 
 
-class _Finding(enum.IntEnum):
-    FEW = 0
-    IN_FLIGHT = 1
-    MANY = 2
+class _Finding(enum.Enum):
+    FEW = enum.auto()
+    IN_FLIGHT = enum.auto()
+    MANY = enum.auto()
 
 
-def _look(pids: Iterable[int], most: int, kind: HeldObject) -> _Finding:
-    held = looked_at = 0
+def _look(roots: Collection[int], most: int, kind: HeldObject) -> _Finding:
+    looked_at = 0
     finding = _Finding.FEW
-    for thread in _iterate_tables(pids):
-        try:
-            for link in Path(f"/proc/{thread}/fd").iterdir():
-                with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                    target, information = _read_target(link), link.parents[1] / "fdinfo" / link.name
-                    if target.startswith(kind.target):
-                        held += _count_lines(information, most, kind.line)
-                    if target.startswith("socket:") and kind.stays_in_flight and _has_in_flight(information):
-                        finding = _Finding.IN_FLIGHT
-                looked_at += 1
-                if held > most or looked_at > _MOST_DESCRIPTORS:
+    for processes in iterate_generations(roots):
+        held = 0
+        for thread in _iterate_tables(pid for pid, _ in processes):
+            try:
+                for target, information in _iterate_descriptors(thread):
+                    looked_at += 1
+                    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                        if kind.is_held_by(target):
+                            held += _count_lines(information, most, kind.line)
+                        if target.startswith("socket:") and kind.stays_in_flight and _has_in_flight(information):
+                            finding = _Finding.IN_FLIGHT
+                    if held > most or looked_at > _MOST_DESCRIPTORS:
+                        return _Finding.MANY
+            except PermissionError:
+                if not is_ending(thread):
                     return _Finding.MANY
-        except (FileNotFoundError, ProcessLookupError):  # it has ended, and others of its process may go on
-            continue
-        except PermissionError:
-            if not is_ending(thread):
-                return _Finding.MANY
     return finding
 
 
@@ -139,6 +137,14 @@ def _iterate_tables(pids: Iterable[int]) -> Iterator[int]:
             if not any(share_descriptors(thread, other) for other in tables):
                 tables.append(thread)
                 yield thread
+
+
+def _iterate_descriptors(thread: int) -> Iterator[tuple[str, Path]]:
+    """What each descriptor leads to, and its file below ``/proc``. None of a thread that has ended."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for link in Path(f"/proc/{thread}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                yield _read_target(link), link.parents[1] / "fdinfo" / link.name
 
 
 def _read_target(link: Path) -> str:
