@@ -1,4 +1,4 @@
-"""Values of artifacts: files that a program leaves besides its output, among them pictures."""
+"""Values of artifacts: files, such as pictures, that a program leaves besides its output."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""``ByteSize``: a number of bytes, which a person may write with its unit."""
+"""``ByteSize``: a number of bytes, which a person may write with a unit."""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +21,7 @@ _UNITS: Final = {
     for unit, share in (("", 1), ("b", 1), ("bit", 1 / 8))
     if not binary or (letter and unit)
 }
-"""How many bytes each is."""
+"""The bytes in each unit."""
 
 
 class ByteSize(int):
@@ -32,7 +32,7 @@ class ByteSize(int):
         """Read a number of bytes, or a text such as ``64MiB``.
 
         Raises:
-            ValueError: It is none.
+            ValueError: It is neither.
         """
         if isinstance(written, int) and not isinstance(written, bool) and written >= 0:
             return cls(written)
@@ -49,14 +49,14 @@ class ByteSize(int):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: object, _handler: object) -> Any:  # noqa: ANN401 - pydantic's own
-        """Tell pydantic of its own type, which would take a text for the size that it begins with."""
+        """Tell pydantic to use its own ``ByteSize``, but refuse text after the size, which that ignores."""
         same = pydantic.TypeAdapter(pydantic.ByteSize).core_schema
         whole = core_schema.no_info_before_validator_function(_refuse_rest, same)
         return core_schema.no_info_after_validator_function(cls, whole)
 
 
 def _refuse_rest(written: object) -> object:
-    """Raise, in the words of pydantic, where a text has more than a size."""
+    """Raise pydantic's error for a text with more than a size."""
     if isinstance(written, str) and _WRITTEN.fullmatch(written) is None:
         raise pydantic_core.PydanticCustomError("byte_size", "could not parse value and unit from byte string")
     return written

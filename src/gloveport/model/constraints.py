@@ -1,7 +1,7 @@
-"""What the type of a field demands of its values besides the type: metadata of ``Annotated``, for us and for pydantic.
+"""Constraints of fields beyond their types: metadata of ``Annotated``, for us and for pydantic.
 
-pydantic takes a third of a start to import, so it is met only where a client is told of a schema, or of a fault in its
-words. It expands what says of itself that it is grouped metadata, and so gets its own then.
+The import of pydantic takes a third of a start, so it is only used for clients: for schemas, and for faults in its
+words. It expands grouped metadata, by which it gets its own kinds of constraints.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ else:
 
 
 class Shape(NamedTuple):
-    """A type that is neither ``Annotated`` nor optional, and what constrains its values."""
+    """A type without ``Annotated`` and ``None``, and the constraints of its values."""
 
     form: Any
     constraints: tuple[object, ...] = ()
@@ -34,13 +34,13 @@ def shape_of(annotation: Any, constraints: tuple[object, ...] = ()) -> Shape:  #
         return shape_of(inner, (*outer, *constraints))
     if get_origin(annotation) in {Union, UnionType}:
         some = [member for member in get_args(annotation) if member is not NoneType]
-        if len(some) == 1:  # optional: None is what a file can't say
+        if len(some) == 1:  # optional: a file can't have None
             return shape_of(some[0], constraints)._replace(is_optional=True)
     return Shape(annotation, constraints)
 
 
 class Grouped(Struct, frozen=True):
-    """Metadata that tells pydantic what it means."""
+    """Metadata that expands to pydantic's own."""
 
     __is_annotated_types_grouped_metadata__ = True
 
@@ -50,11 +50,11 @@ class Grouped(Struct, frozen=True):
 
 
 class Constraints(Grouped, frozen=True, kw_only=True):
-    """Bounds of a number, of the length of a text or an array; and the pattern of a text.
+    """Bounds of a number, or of the length of a text or an array; and the pattern of a text.
 
     Attributes:
         pattern: From ``^`` to ``$``, which stands for the very end.
-        strict: Whether pydantic, too, takes nothing but the type itself.
+        strict: Whether pydantic, too, takes only the exact type.
     """
 
     gt: float | None = None
@@ -68,7 +68,7 @@ class Constraints(Grouped, frozen=True, kw_only=True):
     strict: bool | None = None
 
     def __post_init__(self) -> None:
-        """Raise ``ValueError`` where a part of a text would do for a pattern."""
+        """Raise ``ValueError`` for a pattern that a part of a text could match."""
         if self.pattern is not None and not (self.pattern.startswith("^") and self.pattern.endswith("$")):
             raise ValueError(self.pattern)
 
@@ -79,7 +79,7 @@ class Constraints(Grouped, frozen=True, kw_only=True):
 
 
 class Parser(Grouped, frozen=True):
-    """Makes the value of what JSON holds in its place; raises ``ValueError`` where that is none."""
+    """Converts a JSON value to the field's type; raises ``ValueError`` for an unsuitable one."""
 
     parse: Callable[[Any], object]
 
@@ -89,7 +89,7 @@ class Parser(Grouped, frozen=True):
 
 
 class Serializer(Grouped, frozen=True):
-    """How a value is dumped, where that is not as it is."""
+    """Converts a value when it is dumped."""
 
     dump: Callable[[Any], Any]
 

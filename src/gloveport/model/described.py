@@ -1,4 +1,4 @@
-"""Says what values of a type look like: an annotation that is shown where one is wrong, and in the reference."""
+"""Describes the values of a type: an annotation that is shown for a wrong value, and in the reference."""
 
 from typing import Annotated, Final, TypeAlias
 
@@ -8,12 +8,12 @@ from gloveport.model.constraints import Constraints
 
 
 class Described(Struct, frozen=True, kw_only=True):
-    """Stands among the metadata of a type: ``Annotated[str, Constraints(...), Described(...)]``.
+    """Metadata of a type: ``Annotated[str, Constraints(...), Described(...)]``.
 
     Attributes:
         expected: Completes "expected ...".
-        hint: How to write it.
-        may_hold_secret: Whether a person may have written a secret itself there: then no message shows the value.
+        hint: How to write a value.
+        may_hold_secret: Whether a person may have put a secret there by mistake: then no message shows the value.
     """
 
     expected: str

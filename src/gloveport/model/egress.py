@@ -88,7 +88,7 @@ def _parse_address(text: object) -> IPv4Address | IPv6Address:
 
 
 def _require_text(value: object) -> str:
-    # To ``ipaddress`` a number is an address too: 1 is 0.0.0.1, and so is true.
+    # ``ipaddress`` takes numbers for addresses, too: 1 is 0.0.0.1, and so is true.
     if not isinstance(value, str):
         raise ValueError("not text")  # noqa: TRY004 - as of all that is read
     return value
@@ -334,7 +334,7 @@ class Egress(EgressSettings):
 
 
 def outline(egress: Egress) -> dict[str, JsonValue]:
-    """What a caller is told of it: where the owner keeps secrets is nothing for a caller."""
+    """The description of egress for a caller, without the places of the owner's secrets."""
     return {"apis": [*sorted(egress.apis)], "yolo": egress.yolo}
 
 

@@ -11,11 +11,11 @@ from gloveport.model.json_value import JsonValue
 from gloveport.model.value import Value
 
 DOOR: Final = ("127.0.0.3", 3128)
-"""Where a program finds the tools: address and port of a sandbox's own loopback. The port is that of the HTTP proxy,
-at another address, since it is the one that no granted name has."""
+"""The door to the tools: address and port on a sandbox's own loopback. The port is that of the HTTP proxy, at another
+address, since no granted name has that port."""
 
 NESTED: Final = "GLOVEPORT_NESTED"
-"""Environment variable by which a server that we start knows who has: it must not be ourselves."""
+"""Environment variable that tells a server that Gloveport has started it: Gloveport itself then refuses to run."""
 
 ServerName: TypeAlias = Annotated[
     str,

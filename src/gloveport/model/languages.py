@@ -1,4 +1,4 @@
-"""The languages of programs, and where a sandbox has what they need."""
+"""The languages of programs, and the directories of a sandbox."""
 
 from typing import Annotated, Literal, TypeAlias, get_args
 
@@ -10,16 +10,16 @@ LANGUAGES: tuple[Language, ...] = get_args(Language)
 Languages: TypeAlias = Annotated[frozenset[Language], Serializer(sorted)]
 
 SCRATCH = "/tmp"  # noqa: S108 - a private tmpfs of the sandbox, not the host's
-"""Home and only large writable directory of a program."""
+"""A program's home, and its only large writable directory."""
 
 OUT = "/out"
-"""Where a program leaves files that are kept when it has ended: a private tmpfs as well."""
+"""Where a program leaves files that are kept after its end: also a private tmpfs."""
 
 OUT_LINKS = ("/mnt/data", "/mnt/user-data/outputs")
-"""Other names of it, which models know."""
+"""Other names of ``OUT``, which models know."""
 
 GUEST = "/opt/gloveport"
-"""Where the files of ``gloveport/guest`` lie inside a sandbox."""
+"""Where the files of ``gloveport/guest`` are inside a sandbox."""
 
 PRIVATE = "/run/gloveport"
-"""Small tmpfs for what an interpreter must write besides the program's scratch."""
+"""A small tmpfs for files that an interpreter must write outside the program's scratch directory."""

@@ -35,10 +35,10 @@ RegistryUrl: TypeAlias = Annotated[str, Constraints(pattern=r"^https?://[^\s\x00
 NpmScope: TypeAlias = Annotated[str, Constraints(pattern=r"^@[a-z0-9~-][a-z0-9._~-]{0,99}$")]
 
 PACKAGES = "/opt/environment"
-"""Where programs see the packages of Python of the environment that they run in."""
+"""Where programs see their environment's Python packages."""
 
 NPM_PACKAGES = "/opt/npm"
-"""Where they see those of npm."""
+"""Where programs see their environment's npm packages."""
 
 
 class Environment(Value):

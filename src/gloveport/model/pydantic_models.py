@@ -1,6 +1,6 @@
-"""Models of pydantic with the fields of our values: for schemas that clients are told of, and faults in its words.
+"""Makes pydantic models of our values: for the schemas that clients get, and for faults in pydantic's words.
 
-Imported when one is needed, since pydantic is.
+Imported only when needed, since it imports pydantic.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _VALUE = "__gloveport_value__"
 
 @cache
 def pydantic_model(kind: type[Value]) -> type[BaseModel]:
-    """The model of a kind of value."""
+    """The model of a class of values."""
     fields: Any = {name: (_translate(field.annotation), _default(field)) for name, field in fields_of(kind).items()}
     model = create_model(
         kind.__name__,
@@ -32,10 +32,10 @@ def pydantic_model(kind: type[Value]) -> type[BaseModel]:
 
 
 def validate(form: Any, data: object) -> Any:  # noqa: ANN401 - a type form, and a value of it
-    """Make a value of a type of what JSON holds, as lax as pydantic is.
+    """Convert JSON data to a value of a type, with pydantic's lax conversions.
 
     Raises:
-        pydantic.ValidationError: It is none.
+        pydantic.ValidationError: The data does not fit the type.
     """
     return _to_value(_adapter_of(form).validate_python(data))
 
@@ -46,7 +46,7 @@ def _adapter_of(form: Any) -> TypeAdapter[Any]:  # noqa: ANN401 - a type form
 
 
 def _to_value(found: Any) -> Any:  # noqa: ANN401 - of any type
-    """The value of what pydantic has made, and so of all that is in it."""
+    """Convert pydantic's models to our values, recursively."""
     match found:
         case BaseModel() if hasattr(type(found), _VALUE):
             return getattr(type(found), _VALUE)(**{name: _to_value(inner) for name, inner in found})
@@ -67,7 +67,7 @@ def _default(field: FieldType) -> Any:  # noqa: ANN401 - of any type
 
 
 def _to_model(value: Any) -> Any:  # noqa: ANN401 - of any type
-    """The default of a field as pydantic has it, so that it can be written into a schema."""
+    """Convert the default of a field to pydantic's models, so that a schema can have it."""
     if isinstance(value, Value):
         given = {name: _to_model(inner) for name, inner in value.items()}
         return pydantic_model(type(value)).model_construct(**given)
@@ -75,7 +75,7 @@ def _to_model(value: Any) -> Any:  # noqa: ANN401 - of any type
 
 
 def _translate(form: Any) -> Any:  # noqa: ANN401 - a type form
-    """The type with the models in place of the values."""
+    """Replace our values in a type with their models."""
     if isinstance(form, type) and issubclass(form, Value):
         return pydantic_model(form)
     origin = get_origin(form)

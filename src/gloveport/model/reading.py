@@ -1,7 +1,6 @@
-"""Reads values from what JSON or TOML holds: strictly, and tells everything that is wrong at once.
+"""Converts JSON or TOML data to values: strictly, and reports all faults at once.
 
-``"5"`` is no number and 1 is not true; an array is good for a tuple or a set. What is a value already
-is taken as it is.
+``"5"`` is no number and 1 is not true; an array can become a tuple or a set. An existing value is kept unchanged.
 """
 
 import builtins
@@ -32,11 +31,11 @@ FaultKind: TypeAlias = Literal["unknown", "missing", "name", "value"]
 
 
 class ReadFault(Struct, frozen=True):
-    """One thing that is wrong.
+    """One fault in the data.
 
     Attributes:
         path: Names of fields and keys, and indexes, that lead to it.
-        kind: A field that there is none of, one that is missing, a name of the wrong shape, or a value of one.
+        kind: An unknown field, a missing one, a name of the wrong shape, or a value of the wrong shape.
         shape: The type that was expected; for an unknown field that of the table.
     """
 
@@ -46,10 +45,10 @@ class ReadFault(Struct, frozen=True):
 
 
 class WrongShapeError(ValueError):
-    """What was read has another shape. Its text says where, and quotes no value.
+    """The data has another shape. The message says where, and quotes no value.
 
     Attributes:
-        faults: What is wrong, a thousand things at most.
+        faults: The faults, a thousand at most.
     """
 
     def __init__(self, faults: Iterable[ReadFault]) -> None:
@@ -58,10 +57,10 @@ class WrongShapeError(ValueError):
 
 
 def read_value(form: type[_T], data: object) -> _T:
-    """Read a value of a type.
+    """Convert data to a value of a type.
 
     Raises:
-        WrongShapeError: It is none.
+        WrongShapeError: The data does not fit the type.
     """
     reader = _ValueReader()
     with contextlib.suppress(_TooManyFaultsError):
@@ -72,10 +71,10 @@ def read_value(form: type[_T], data: object) -> _T:
 
 
 def read_json(form: type[_T], text: bytes | str) -> _T:
-    """Read a value of a type from a text of JSON, as `read_value` does.
+    """Convert a JSON text to a value of a type, as `read_value` does.
 
     Raises:
-        WrongShapeError: It is none, or the text is no JSON.
+        WrongShapeError: The data does not fit the type, or the text is no JSON.
     """
     try:
         data = msgspec.json.decode(text)
@@ -85,10 +84,10 @@ def read_json(form: type[_T], text: bytes | str) -> _T:
 
 
 class CheckedValue(Value):
-    """A value whose fields are checked when it is made: where others have a say in what becomes of them."""
+    """A value whose fields are checked when it is made, since they may come from untrusted sources."""
 
     def __post_init__(self) -> None:
-        """Raise ``WrongShapeError`` where a field is none."""
+        """Raise ``WrongShapeError`` for a field that does not fit its type."""
         reader = _ValueReader()
         with contextlib.suppress(_TooManyFaultsError):
             for name, field in fields_of(type(self)).items():
@@ -102,7 +101,7 @@ class _TooManyFaultsError(Exception):
 
 
 class _ValueReader:
-    """Where there are faults, what it gives is of no use."""
+    """Reads a value and collects faults. If there are any, the value is meaningless."""
 
     def __init__(self) -> None:
         self.faults: list[ReadFault] = []
@@ -120,7 +119,7 @@ class _ValueReader:
             value = self._read_plain(shape, data, path)
         except (ValueError, OverflowError):
             return self._fault(path, "value", shape)
-        # An array whose elements are wrong is not called too short as well.
+        # An array with wrong elements is not also reported as too short.
         if len(self.faults) == known and not all(map(_meets, shape.constraints, repeat(value))):
             self._fault(path, "value", shape)
         return value
@@ -165,7 +164,7 @@ class _ValueReader:
             if isinstance(constraint, Parser):
                 return constraint.parse(data)
             if isinstance(constraint, Constraints) and _is_too_long(constraint, data):
-                raise ValueError("too long")  # before anything is read that is in it
+                raise ValueError("too long")  # before its elements are read
         if form in _PLAIN:
             return _PLAIN[form](data)
         match get_origin(form):
@@ -242,7 +241,7 @@ _PLAIN: Final[Mapping[object, Callable[[object], object]]] = {
     str: _read_str,
     bytes: _read_bytes,
     ByteSize: ByteSize.parse,
-    Any: lambda data: data,  # any JSON, which it was read as
+    Any: lambda data: data,  # any JSON, which the data is already
     object: lambda data: data,
 }
 
@@ -269,5 +268,5 @@ def _meets(constraint: object, value: Any) -> bool:  # noqa: ANN401 - of the typ
 
 @cache
 def _compile(pattern: str) -> re.Pattern[str]:
-    """A pattern from ``^`` to ``$``. To ``re`` that would also be the place before a last line end."""
+    """Compile a pattern from ``^`` to ``$``, which in ``re`` would also match before a final newline."""
     return re.compile(rf"(?:{pattern[1:-1]})\Z")

@@ -1,4 +1,4 @@
-"""What the operator allows programs, and what one execution may do of it."""
+"""Values of the policy: the operator's limits and permissions, and the grant of one execution."""
 
 from typing import Annotated, TypeAlias
 

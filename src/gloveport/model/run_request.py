@@ -1,4 +1,4 @@
-"""What a caller asks for, the actions that come of it, and what is decided of one."""
+"""Values of a caller's request, the action of starting a program, and decisions."""
 
 from collections.abc import Mapping
 from typing import Literal, TypeAlias

@@ -1,4 +1,4 @@
-"""What came of a program."""
+"""Values of a program's result."""
 
 from typing import Annotated, Final, Literal, TypeAlias
 
@@ -73,7 +73,7 @@ class Usage(Value):
 
 
 VARIABLE_CHARACTERS: Final = 200
-"""Of each text that is said of a variable."""
+"""The limit of each text about a variable."""
 
 
 class Variable(Value):

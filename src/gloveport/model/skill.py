@@ -11,10 +11,10 @@ DEEPEST: Final = 3
 """How many skills of one run may wait for one another, each in a sandbox."""
 
 SkillName: TypeAlias = Annotated[str, Constraints(pattern=r"^[a-z0-9]+(?:-[a-z0-9]+)*$", max_length=64)]
-"""As the Agent Skills format has it, in ASCII: also the name of its directory."""
+"""A name in the Agent Skills format, in ASCII: also the name of the skill's directory."""
 
 SkillState: TypeAlias = Literal["candidate", "approved", "stale"]
-"""``candidate``: nobody has approved what it is now. ``stale``: an example of it has failed since it is so."""
+"""``candidate``: nobody has approved its present version. ``stale``: an example of that version has failed."""
 
 Place: TypeAlias = Annotated[str, Constraints(pattern=r"^[!-~]{1,300}$")]
 """Scheme, host and port, as ``policy.hosts.Authority`` writes them."""

@@ -1,4 +1,4 @@
-"""Takes the types of fields apart: what a table, an array or a union is made of, without its wrapping."""
+"""Analyses the types of fields: the parts of a table, an array or a union, unwrapped."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -20,7 +20,7 @@ def is_mapping(form: Any) -> bool:  # noqa: ANN401 - a type form
 
 
 def words(form: Any) -> tuple[str, ...]:  # noqa: ANN401 - a type form
-    """Give the words that a key may be set to; empty where it is not a choice of words."""
+    """Give the words that a key may be set to; empty if its type is not a choice of words."""
     return get_args(form) if get_origin(form) is Literal else ()
 
 
@@ -39,7 +39,7 @@ def members(form: Any) -> Mapping[str, type[Value]]:  # noqa: ANN401 - a type fo
 
 
 def element(form: Any) -> Shape | None:  # noqa: ANN401 - a type form
-    """Give what an array or a mapping has in it; None for what has no elements."""
+    """Give the element type of an array or a mapping; None for a type without elements."""
     if is_mapping(form):
         return shape_of(get_args(form)[1])
     return shape_of(get_args(form)[0]) if get_origin(form) in {tuple, frozenset} else None
@@ -52,7 +52,7 @@ def is_of_tables(form: Any) -> bool:  # noqa: ANN401 - a type form
 
 
 def below(form: Any) -> Iterator[tuple[str | int, Shape]]:  # noqa: ANN401 - a type form
-    """Yield what may stand directly below a table, a union or an array; the key is an example where any would do."""
+    """Yield the keys and types directly below a table, a union or an array; a freely chosen key is an example."""
     if is_table(form):
         yield from ((name, field.shape) for name, field in fields_of(form).items())
     for table in members(form).values():

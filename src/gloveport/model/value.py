@@ -24,10 +24,10 @@ class _ValueMeta(StructMeta):
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))
 class Value(Struct, metaclass=_ValueMeta, frozen=True, kw_only=True):
-    """A frozen value: no field can be changed, and none that is unknown is taken.
+    """A frozen value: no field can be changed, and unknown fields are refused.
 
-    Nothing is checked when one is made, since mypy has checked it; what comes from files, programs and clients goes
-    through ``reading.read_value`` first. The methods are named as those of pydantic's models.
+    A constructor checks no types, since mypy has done so; data from files, programs and clients goes through
+    ``reading.read_value`` first. The methods have the names of pydantic's.
     """
 
     def items(self) -> Iterator[tuple[str, Any]]:
@@ -36,7 +36,7 @@ class Value(Struct, metaclass=_ValueMeta, frozen=True, kw_only=True):
             yield name, getattr(self, name)
 
     def model_copy(self, *, update: Mapping[str, Any]) -> Self:
-        """The same with other values of some fields."""
+        """A copy with other values of some fields."""
         return replace(self, **update)
 
     def model_dump(
@@ -47,18 +47,18 @@ class Value(Struct, metaclass=_ValueMeta, frozen=True, kw_only=True):
         exclude_defaults: bool = False,
         exclude_none: bool = False,
     ) -> dict[str, Any]:
-        """The fields as a dictionary, and so all values below, each as the type of its field has it.
+        """The fields as a dictionary, recursively, each by the declared type of its field.
 
         Args:
-            mode: ``json`` for what JSON can hold; ``python`` leaves tuples and what no JSON has as they are.
-            exclude: Names of fields of this value that are left out.
-            exclude_defaults: Leave out what has its default.
-            exclude_none: Leave out what is None.
+            mode: ``json`` for JSON types only; ``python`` keeps tuples and other types.
+            exclude: Names of fields of this value to leave out.
+            exclude_defaults: Leave out fields with their default.
+            exclude_none: Leave out fields that are None.
         """
         return dumper_of(type(self), Style(mode, exclude_defaults, exclude_none))(self, exclude)
 
     def model_dump_json(self, *, exclude: AbstractSet[str] = frozenset(), exclude_defaults: bool = False) -> str:
-        """The fields as one object of JSON, without a blank."""
+        """The fields as a JSON object, without white space."""
         style = Style("text", exclude_defaults, exclude_none=False)
         return msgspec.json.encode(dumper_of(type(self), style)(self, exclude), enc_hook=_plain_int).decode()
 
@@ -67,10 +67,10 @@ class FieldType(Struct, frozen=True, kw_only=True):
     """One field of a value.
 
     Attributes:
-        annotation: Its type, as it stands there.
-        shape: The same unwrapped.
-        default: Its default; ``NODEFAULT`` where it has none, None where that is ``made``.
-        made: Makes its default, where that depends on this host.
+        annotation: Its type as written.
+        shape: Its type, unwrapped.
+        default: Its default; ``NODEFAULT`` if it has none, None if ``made`` makes it.
+        made: Makes its default, if that depends on this host.
         is_excluded: Whether it is not dumped.
     """
 
@@ -88,7 +88,7 @@ class FieldType(Struct, frozen=True, kw_only=True):
 
 @cache
 def fields_of(kind: type[Value]) -> Mapping[str, FieldType]:
-    """The fields of a class in their order. One that a class below makes a class variable is none any more."""
+    """The fields of a class in their order, without those that a subclass has made class variables."""
     annotations: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
         for name, annotation in get_annotations(base).items():
@@ -115,7 +115,7 @@ def _field(annotation: object, default: Any) -> FieldType:  # noqa: ANN401 - of 
 
 
 class Style(NamedTuple):
-    """How values are dumped. With mode ``text`` msgspec goes on, so that what it can write may stay as it is."""
+    """How values are dumped. In mode ``text`` msgspec encodes the result, so values that it can write stay as is."""
 
     mode: Literal["python", "json", "text"]
     exclude_defaults: bool
@@ -124,7 +124,7 @@ class Style(NamedTuple):
 
 @cache
 def dumper_of(kind: type[Value], style: Style) -> Callable[[Value, AbstractSet[str]], dict[str, Any]]:
-    """What makes a dictionary of the fields that this class has, of which some may be excluded by name."""
+    """A function that makes a dictionary of the fields of a class, without those excluded by name."""
     fields = [(name, f, _dump_of(f.shape, style)) for name, f in fields_of(kind).items() if not f.is_excluded]
 
     def dump(value: Value, exclude: AbstractSet[str]) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def dumper_of(kind: type[Value], style: Style) -> Callable[[Value, AbstractSet[s
 
 
 def _dump_of(shape: Shape, style: Style) -> Callable[[Any], Any] | None:
-    """What dumps a value of this type; None where it stays as it is."""
+    """A function that dumps values of this type; None if they stay unchanged."""
     form, origin = shape.form, get_origin(shape.form)
     if serializer := next((one for one in shape.constraints if isinstance(one, Serializer)), None):
         return serializer.dump
@@ -198,7 +198,7 @@ def _dump_of_array(form: Any, style: Style) -> Callable[[Any], Any] | None:  # n
 
 
 def _plain_int(value: object) -> int:
-    """What msgspec does not write: a number of a class of its own."""
+    """A plain ``int`` of a subclass of it, which msgspec can't write."""
     if not isinstance(value, int):
         raise TypeError(type(value))
     return int(value)
@@ -209,7 +209,7 @@ _TEXT = Style("text", exclude_defaults=False, exclude_none=False)
 
 @cache
 def _is_plain(kind: type[Value]) -> bool:
-    """Whether msgspec writes such a value as `dumper_of` would."""
+    """Whether msgspec writes values of this class as `dumper_of` would."""
     fields = fields_of(kind)
     return [*fields] == [*kind.__struct_fields__] and all(
         not field.is_excluded and _dump_of(field.shape, _TEXT) is None for field in fields.values()

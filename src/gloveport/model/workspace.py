@@ -21,7 +21,7 @@ Gate: TypeAlias = Literal[
     "write_generated_or_ignored",
 ]
 GATES: tuple[Gate, ...] = get_args(Gate)
-"""In the order in which they are always listed."""
+"""The gates, in the order in which they are always listed."""
 
 Stance: TypeAlias = Literal["allow", "ask", "deny"]
 Operation: TypeAlias = Literal["create", "write", "edit", "delete", "move", "copy"]

@@ -1,7 +1,7 @@
 """Checks other MCP servers: how one is reached, and where its credentials go.
 
-A credential has one place to go to. What could send it unencrypted, or beside another, is a fault; so is a key that
-would mean nothing: it was to mean something.
+A credential has one destination. A setting that could send it unencrypted, or together with another one, is a fault; so
+is a key without an effect, since it was meant to have one.
 """
 
 import re
@@ -26,7 +26,7 @@ _LOCAL: Final = ("env", "secret_env", "directory")
 _REMOTE: Final = ("transport", "headers", "auth", "ca_file")
 
 _CREDENTIALS = late_pattern(r"authorization|cookie|proxy-.*", re.IGNORECASE)
-# They say how a message is read and whose session it belongs to: the client that speaks the protocol sets them.
+# Headers that say how to read a message and which session it belongs to: the protocol's client sets them.
 _OF_THE_PROTOCOL = late_pattern(
     r"accept|host|connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect|content-.*|mcp-.*|last-event-id",
     re.IGNORECASE,
@@ -34,7 +34,7 @@ _OF_THE_PROTOCOL = late_pattern(
 
 
 def server_faults(data: Table) -> Iterator[Fault]:
-    """Name what breaks a rule in the servers of merged TOML data, which may have faults of shape as well."""
+    """Name the violations in the servers of merged TOML data, which may have values of wrong types, too."""
     written = data.get("servers")
     for name, table in written.items() if isinstance(written, dict) else ():
         if isinstance(table, dict):
@@ -48,7 +48,7 @@ def server_faults(data: Table) -> Iterator[Fault]:
 
 
 def sampling_faults(data: Table) -> Iterator[Fault]:
-    """Name what breaks a rule in the table ``sampling`` of merged TOML data."""
+    """Name the violations in the table ``sampling`` of merged TOML data."""
     table = data.get("sampling")
     if not isinstance(table, dict):
         return
@@ -112,7 +112,7 @@ def _variable_faults(base: KeyPath, table: Table) -> Iterator[Fault]:
 
 
 def _url_faults(key: KeyPath, url: str, is_credential: bool) -> Iterator[Fault]:  # noqa: FBT001 - of this file alone
-    """Name what is wrong with an address. Of an address nothing but the host is shown: there may be a key in it."""
+    """Name the faults of an address. Only its host is shown: the rest may have a key."""
     if not url:
         return
     try:
@@ -185,7 +185,7 @@ def _login_faults(key: KeyPath, auth: ServerAuth) -> Iterator[Fault]:
 
 
 def is_of_the_protocol(name: str) -> bool:
-    """Tell whether a header is set by whoever speaks the protocol, and by nobody else."""
+    """Tell whether only the protocol's client may set a header."""
     return _OF_THE_PROTOCOL.fullmatch(name) is not None
 
 
