@@ -16,45 +16,45 @@ class Symlink(Value):
 
 
 class SessionSetup(Value):
-    """What the supervisor of a session starts interpreters from. Python needs nothing: it is there."""
+    """Settings with which the supervisor of a session starts interpreters; Python needs none, for it is forked."""
 
     first: Language
-    """That of the first call: its interpreter is started at once."""
+    """The language of the first call, whose interpreter is started at once."""
 
     directory: str = SCRATCH
-    """What a rewind brings back."""
+    """The directory that a rewind restores."""
 
     file_bytes: int
-    """The most bytes of it that a checkpoint keeps."""
+    """The most bytes of files in a checkpoint."""
 
     private: str = f"{PRIVATE}/session"
-    """Where the texts of calls are."""
+    """The directory of the texts of calls."""
 
     rlimits: Mapping[str, tuple[int, int]] = {}
-    """Limits of the processes of Python and of the shell besides those of the sandbox."""
+    """Resource limits of the Python and shell processes, besides the sandbox's."""
 
     shell: Mapping[str, JsonValue] | None = None
-    """``argv`` of bash, the path of what it reads first as ``setup``, its ``variables`` besides those of all, and the
-    ``directory`` where it begins; None where there is no shell."""
+    """``argv`` of bash, the path of its start-up script as ``setup``, its own ``variables``, and the ``directory``
+    where it starts; None without a shell."""
 
     deno: Mapping[str, JsonValue] | None = None
-    """``argv`` of Deno, its environment as ``variables``, and ``types``; None where there is none."""
+    """``argv`` of Deno, its environment as ``variables``, and ``types``; None without Deno."""
 
 
 class Program(Value):
-    """A program ready to run: what a runtime makes of a source text."""
+    """A program ready to run, which a runtime has prepared from a source text."""
 
     name: str
-    """What tracebacks call it."""
+    """The program's name in tracebacks."""
 
     source: str = ""
     """The text of a Python program, which runs inside the init process."""
 
     argv: tuple[str, ...] = ()
-    """Command line of any other interpreter, which is looked for along the PATH where it is no path."""
+    """Command line of another interpreter; a name without a slash is searched along PATH."""
 
     text: str = ""
-    """What the interpreter reads from ``descriptor``."""
+    """The text that the interpreter reads from ``descriptor``."""
 
     descriptor: int = 0
 
@@ -67,38 +67,38 @@ class Program(Value):
     symlinks: tuple[Symlink, ...] = ()
 
     files: Mapping[str, str] = {}
-    """Texts of files besides the common ones, by their names below ``/etc``."""
+    """Texts of further files below ``/etc``, by their names."""
 
     path: tuple[str, ...] = ()
-    """Directories in which commands are looked for first."""
+    """Directories at the beginning of PATH."""
 
     env: Mapping[str, str] = {}
-    """Environment besides the common one."""
+    """Further environment variables."""
 
     variables: Mapping[str, str] = {}
-    """Environment that only the interpreter itself gets: nothing of ours starts with a caller's variables."""
+    """Environment variables for the interpreter alone: no program of ours starts with a caller's variables."""
 
     directory: str = ""
-    """Where the interpreter starts; empty for the scratch."""
+    """The interpreter's working directory; empty for the scratch directory."""
 
     terminal: tuple[int, int] | None = None
-    """Rows and columns of the terminal that its streams are; None for pipes."""
+    """Rows and columns of the terminal for its streams; None for pipes."""
 
     foreground: bool = False
-    """Whether a person has started it: it is a job that gets their signals, and the host is told when it is stopped."""
+    """Whether a person has started the program: it is a job that gets their signals, and reports when it is stopped."""
 
     reserved_bytes: int = 0
-    """Virtual memory that the engine reserves and hardly touches (V8); 0 for one that reserves none."""
+    """Virtual memory that the interpreter reserves and hardly touches, as V8 does; 0 for none."""
 
     forked: bool = True
-    """Whether sandboxes that wait for it are forked, or built: what has threads can't be forked."""
+    """Whether waiting sandboxes for it are forked, or built: a process with threads can't be forked."""
 
     waiting: tuple[str, ...] = ()
-    """Command line of its interpreter, to be started ahead of it. That writes an ``R`` to its standard output when it
-    waits: for the program, on standard input, or, where that is read from another ``descriptor``, for a line there."""
+    """Command line to start the interpreter ahead of the program. The interpreter writes ``R`` to its output when it
+    waits: for the program on standard input, or, if it reads the program from ``descriptor``, for a line there."""
 
     session: SessionSetup | None = None
-    """Of a session; None for a program that is run once."""
+    """The setup of a session; None for a single program."""
 
     preload: tuple[str, ...] = ()
-    """Modules that it is likely to import. Where they can't be imported ahead, it imports them itself."""
+    """Modules that the program is likely to import, and that may be imported before it has come."""

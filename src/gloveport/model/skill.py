@@ -1,4 +1,4 @@
-"""A skill: a program that is kept under a name, and what it may do when a person has approved it."""
+"""Values of skills: programs under names, and their rights when a person has approved them."""
 
 from typing import Annotated, Final, Literal, TypeAlias
 
@@ -23,18 +23,18 @@ ParameterType: TypeAlias = Literal["string", "integer", "number", "boolean", "ar
 
 
 class SkillParameter(Value):
-    """One argument that a skill takes."""
+    """One parameter of a skill."""
 
     name: str
-    """As callers write it: that of the constant, in lower case."""
+    """The parameter's name: that of the constant, in lower case."""
     type: ParameterType
     default: JsonValue = None
-    """What the program has in that place by itself."""
+    """The constant's value in the program."""
     description: str = ""
 
 
 class GrantedRequests(Value):
-    """Requests to one place that a skill may send."""
+    """Requests to one destination that a skill may send."""
 
     place: Place
     methods: tuple[Method, ...]
@@ -43,29 +43,29 @@ class GrantedRequests(Value):
 
 
 class SkillGrant(Value):
-    """What a skill needs: of the policy this much at most. ``SkillGrant()`` needs nothing."""
+    """The rights that a skill needs, and gets at most. ``SkillGrant()`` needs none."""
 
     requests: tuple[GrantedRequests, ...] = ()
     connections: tuple[Place, ...] = ()
-    """Of TCP and databases: ``scheme://host:port``, in PostgreSQL with ``/database``."""
+    """TCP and database connections: ``scheme://host:port``, for PostgreSQL with ``/database``."""
     tools: tuple[Annotated[str, Constraints(pattern=r"^[A-Za-z0-9._-]{1,64}/[A-Za-z0-9_./-]{1,128}$")], ...] = ()
     """``server/tool``."""
     mounts: tuple[Annotated[str, Constraints(pattern=r"^/[^\x00-\x1f\x7f]*$", max_length=4096)], ...] = ()
-    """Directories of the owner, the workspace among them, by their paths inside."""
+    """Directories of the owner, including the workspace, by their paths in the sandbox."""
     sampling: bool = False
-    """Whether it asks a language model."""
+    """Whether the skill asks a language model."""
     skills: tuple[SkillName, ...] = ()
-    """Other skills that it calls, which have to be approved as well."""
+    """Other skills that the skill calls, which have to be approved too."""
     environment: Annotated[str, Constraints(pattern=r"^(?:[a-z0-9][a-z0-9_-]{0,63})?$")] = ""
-    """The operator's environment that it runs in, for its packages; empty where it names none."""
+    """The operator's environment whose packages the skill uses; empty for none."""
 
 
 class SkillRights(Value):
-    """Under what an approved skill runs: ``grant`` ∩ the operator's policy."""
+    """The rights of an approved skill: ``grant`` ∩ the operator's policy."""
 
     name: SkillName
     sha256: str
-    """Digest of what was approved, which is what runs."""
+    """Digest of the approved files; only these run."""
     grant: SkillGrant
     without_asking: bool = False
-    """Whether the approver has also said yes, for good, to what a rule would ask about each time."""
+    """Whether the approver has also approved, for good, all that a rule would ask about each time."""

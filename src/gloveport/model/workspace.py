@@ -65,7 +65,7 @@ class WorkspacePolicy(Value):
 
 
 class GateHit(Value):
-    """One gate that a command or a write comes to, and why."""
+    """One gate that a command or a write comes to, with the reason."""
 
     gate: Gate
     piece: str
@@ -73,45 +73,45 @@ class GateHit(Value):
     why: str
     """One sentence for the person who is asked."""
     instead: str
-    """One sentence for the model: how to do without."""
+    """One sentence for the model: what to do instead."""
     lost: tuple[str, ...] = ()
-    """Paths of all that is lost by it, relative to the workspace; none where that is not known."""
+    """Paths of all files that would be lost, relative to the workspace; empty if not known."""
 
 
 class RunCommand(Value):
-    """Action: run a command of a shell in the workspace."""
+    """Action: run a shell command in the workspace."""
 
     kind: Literal["command"] = "command"
     command: str
     workdir: str = "."
-    """Relative to the workspace."""
+    """Working directory, relative to the workspace."""
     tty: bool = False
     stdin_bytes: int = 0
-    """Of what it reads first."""
+    """Bytes of the input that the call passes."""
     stdin_sha256: str = ""
-    """Digest of that; empty where there is none."""
+    """Digest of that input; empty for none."""
     keeps_stdin: bool = False
-    """Whether its input stays open, so that anything may follow."""
+    """Whether the input stays open, so that any input may follow."""
     variables: tuple[str, ...] = ()
     """Names of the variables that the caller sets, sorted."""
     variables_sha256: str = ""
-    """Digest of them and their values; empty where there are none."""
+    """Digest of their names and values; empty for none."""
     session: str = ""
-    """Id of the session that it goes on in; empty where it has a sandbox of its own, or begins a session."""
+    """Id of the session that the command continues; empty for a sandbox of its own, or a new session."""
     environment: str = ""
-    """Whose packages and programs it has; empty for those that all commands have."""
+    """The environment with its packages and programs; empty for those of all commands."""
     hosts: tuple[str, ...] = ()
-    """Hosts that it names, sorted."""
+    """Hosts in the command's text, sorted."""
     needs: tuple[GateHit, ...] = ()
-    """In the order of ``GATES``."""
+    """The gates that the command comes to, in the order of ``GATES``."""
 
 
 class PathChange(Value):
-    """What a write does with one path."""
+    """The operation on one path."""
 
     operation: Operation
     path: str
-    """Relative to the workspace."""
+    """The path relative to the workspace."""
 
 
 class WriteFiles(Value):
@@ -120,7 +120,7 @@ class WriteFiles(Value):
     kind: Literal["write"] = "write"
     changes: tuple[PathChange, ...]
     bytes: int = 0
-    """Of the patch, or of the changes as JSON."""
+    """Bytes of the patch, or of the changes as JSON."""
     sha256: str = ""
-    """Digest of that; empty where a change is only taken back."""
+    """Digest of those bytes; empty for an undo."""
     needs: tuple[GateHit, ...] = ()
