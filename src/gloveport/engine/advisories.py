@@ -79,9 +79,9 @@ class AdvisoryService(Struct, frozen=True, kw_only=True):
         async with self.host.open_sandboxes(self.grant, (), {}) as build:
             write_input(build.work / "packages.json", json.dumps(told))
             ask = (self.host.system.python, "-I", f"{GUEST}/python/query_advisories.py", self.url)
-            said = await build.run((*ask, f"{PACKAGES}/packages.json", f"{PACKAGES}/found.json"), guard)
-            if said.outcome.exit_code != 0:
-                failure = said.failure("advisories_unavailable", f"{self.url} does not tell what is known")
+            ending = await build.run((*ask, f"{PACKAGES}/packages.json", f"{PACKAGES}/found.json"), guard)
+            if ending.outcome.exit_code != 0:
+                failure = ending.failure("advisories_unavailable", f"{self.url} does not tell what is known")
                 failure.hint = "name a mirror that this host reaches: packages.advisories; nothing was found out"
                 raise failure
             try:

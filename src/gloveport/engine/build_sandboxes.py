@@ -83,13 +83,13 @@ class BuildSandboxes(Struct, frozen=True, kw_only=True):
             Denied: It has written too much.
             SandboxError: The sandbox can't be built, or has died.
         """
-        said, journal = OutputTail(most=_SAID_BYTES), RequestJournal()
+        tail, journal = OutputTail(most=_SAID_BYTES), RequestJournal()
         program = Program(name="build", argv=argv, directory=PACKAGES)
         outcome: Outcome | None = None
         async with open_task_group() as tasks:
             tasks.start_soon(self._watch, tasks.cancel_scope)
             async with self.zygote.fork() as child, self._open_doors(child.doors, guard, journal):
-                outcome = await child.run(program, value_bytes=_NO_VALUE_BYTES, stdout=said, stderr=said)
+                outcome = await child.run(program, value_bytes=_NO_VALUE_BYTES, stdout=tail, stderr=tail)
                 if take is not None and outcome.exit_code == 0:
                     await child.wait_dead()
                     await to_thread.run_sync(take, child.directories.out)
@@ -98,7 +98,7 @@ class BuildSandboxes(Struct, frozen=True, kw_only=True):
         if outcome is None:
             raise SandboxError("a build was interrupted", hint="build it again")
         refused = next((f"{one.url}: {one.reason}" for one in journal.listed if one.reason), "")
-        return ProgramEnding(outcome=outcome, text=said.data.decode(errors="replace").strip(), refused=refused)
+        return ProgramEnding(outcome=outcome, text=tail.data.decode(errors="replace").strip(), refused=refused)
 
     async def _watch(self, scope: anyio.CancelScope) -> None:
         """End a build as soon as it has written too much."""

@@ -61,8 +61,8 @@ def find_missing_modules(failure: Failure) -> tuple[str, ...]:
     """Missing modules, by the first part of their names; none for another failure. A package that pandas lacks has to
     lie beside pandas. For npm it is the package, with ``npm:`` before it.
     """
-    said = f"{failure.message}\n{failure.traceback}"
-    if found := next(filter(None, (pattern.search(said) for pattern in _MISSING_OF_NPM)), None):
+    words = f"{failure.message}\n{failure.traceback}"
+    if found := next(filter(None, (pattern.search(words) for pattern in _MISSING_OF_NPM)), None):
         return (f"npm:{found[1]}",)
     if failure.type == "ModuleNotFoundError":
         found = _MISSING_MODULE.search(failure.message)
@@ -82,14 +82,14 @@ def find_hint(failure: Failure, stderr: str, grant: Grant, packages: str) -> str
     """
     if failure.type == _SAYS_ITSELF:
         return ""
-    said = f"{failure.message}\n{stderr}"
-    if any(f"name '{name}' is not defined" in said or f"{name} is not defined" in said for name in ("tools", "llm")):
+    words = f"{failure.message}\n{stderr}"
+    if any(f"name '{name}' is not defined" in words or f"{name} is not defined" in words for name in ("tools", "llm")):
         return _NO_TOOLS_HINT
-    if any(text in said for text in _NO_MODULE):
+    if any(text in words for text in _NO_MODULE):
         return _after(packages, _NOTHING)
-    if failure.type == _WANTS_PACKAGES or any(text in said for text in _NO_PACKAGE):
+    if failure.type == _WANTS_PACKAGES or any(text in words for text in _NO_PACKAGE):
         return _after(packages, _installing(grant))
-    return _network_hint(grant) if any(text in said for text in _NO_NETWORK) else ""
+    return _network_hint(grant) if any(text in words for text in _NO_NETWORK) else ""
 
 
 def _after(packages: str, text: str) -> str:

@@ -83,12 +83,12 @@ class NpmBuilder(Struct, frozen=True, kw_only=True):
                 seed = own.to_seed({name: versions or "*" for name, versions in ranges.items()})
                 write_input(build.work / "package-lock.json", seed)
             age = cutoff.isoformat(timespec="seconds") if cutoff else _NO_AGE
-            said = await build.run((*_INSTALL, "--lockfile-only", f"--minimum-dependency-age={age}"), guard)
-            if said.outcome.exit_code == 0:
+            ending = await build.run((*_INSTALL, "--lockfile-only", f"--minimum-dependency-age={age}"), guard)
+            if ending.outcome.exit_code == 0:
                 write = (self.host.system.python, "-I", f"{GUEST}/python/write_npm_lock.py")
-                said = await build.run((*write, f"{PACKAGES}/{_DENO_LOCK}", _CACHE, f"{PACKAGES}/lock.json"), None)
-            if said.outcome.exit_code != 0:
-                failure = said.failure("packages_unresolved", "There are no versions that fit together")
+                ending = await build.run((*write, f"{PACKAGES}/{_DENO_LOCK}", _CACHE, f"{PACKAGES}/lock.json"), None)
+            if ending.outcome.exit_code != 0:
+                failure = ending.failure("packages_unresolved", "There are no versions that fit together")
                 if cutoff:
                     failure.hint = (
                         "correct the requirements; versions younger than "
@@ -108,9 +108,9 @@ class NpmBuilder(Struct, frozen=True, kw_only=True):
         imports = {name: f"npm:{name}@{version}" for name, version in named.direct.items()}
         async with self._open_sandboxes(named.requirements) as build:
             write_input(build.work / _DENO_LOCK, named.deno_lock)
-            said = await build.run((*_INSTALL, "--frozen", f"--minimum-dependency-age={_NO_AGE}"), guard)
-            if said.outcome.exit_code != 0:
-                raise said.failure("package_refused", "The packages can't be installed")
+            ending = await build.run((*_INSTALL, "--frozen", f"--minimum-dependency-age={_NO_AGE}"), guard)
+            if ending.outcome.exit_code != 0:
+                raise ending.failure("package_refused", "The packages can't be installed")
             on_progress("checking what was installed")
             # We write nothing below a name that a sandbox could have made a link.
             tree = build.work.parent / "tree-of-npm"

@@ -127,9 +127,9 @@ class PythonBuilder(Struct, frozen=True, kw_only=True):
         which = ("--find-links", f"{PACKAGES}/wheels", "--require-hashes", "-r", f"{PACKAGES}/{pin.name}.txt")
         command = (UV, "pip", "install", *COMMON, f"{place}/cache", *_INSTALL, "--python", python, "--target", target)
         program = (python, "-I", f"{GUEST}/python/install_wheel.py", target)
-        said = await build.run((*program, *command, *which), None, take)
+        ending = await build.run((*program, *command, *which), None, take)
         if not found:
-            raise said.failure("package_refused", f"{pin.wheel.file} can't be installed")
+            raise ending.failure("package_refused", f"{pin.wheel.file} can't be installed")
         return found[0]
 
 

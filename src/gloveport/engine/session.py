@@ -290,19 +290,19 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
         """Its state, after a call or without one. Claims of the guest are taken as text, or not at all."""
         if self.ended:
             return SessionState(id=self.id, expires_at="", state="lost", why=self.ended, generation=self.generation)
-        said = outcome.session if outcome is not None and isinstance(outcome.session, dict) else {}
-        state = said.get("state")
-        undone = said.get("undone")
+        answer = outcome.session if outcome is not None and isinstance(outcome.session, dict) else {}
+        state = answer.get("state")
+        undone = answer.get("undone")
         why, self._untold = self._untold, ""
-        changed, removed = read_changes(said)
+        changed, removed = read_changes(answer)
         return SessionState(
             id=self.id,
             expires_at=self.expires_at,
             state="rewound" if state == "rewound" else "lost" if state == "lost" else "kept",
-            why="; ".join(filter(None, (why, read_text(said, "why")))),
+            why="; ".join(filter(None, (why, read_text(answer, "why")))),
             generation=self.generation,
             undone=len(undone) if isinstance(undone, list) else 0,
-            checkpoint=read_text(said, "checkpoint"),
+            checkpoint=read_text(answer, "checkpoint"),
             variables=changed,
             removed=removed,
             narrowed=self.narrowed,

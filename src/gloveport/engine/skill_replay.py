@@ -31,8 +31,8 @@ def find_deviation(example: Example, result: Result) -> str:
     A program that used no rights has the same result each time. Any other has a result of the same shape.
     """
     if result.status != "ok":
-        said = result.error.message if result.error is not None else ""
-        return f"it ended with {result.status}: {said[:_SHOWN]}".rstrip(": ")
+        message = result.error.message if result.error is not None else ""
+        return f"it ended with {result.status}: {message[:_SHOWN]}".rstrip(": ")
     value = None if result.value_type is not None else result.value
     if example.exact:
         if value != example.value:

@@ -90,9 +90,9 @@ class SourceBuilder(Struct, frozen=True, kw_only=True):
             if not await to_thread.run_sync(kept):
                 raise Denied("package_refused", f"{source.file} is another than the index says.", hint=LYING)
             read = (self.uv.host.system.python, "-I", f"{GUEST}/python/read_build_system.py")
-            said = await build.run((*read, f"{PACKAGES}/wheels/{source.file}", f"{PACKAGES}/pyproject.toml"), None)
-            if said.outcome.exit_code != 0:
-                raise said.failure("package_refused", f"The source of {pinned} can't be read")
+            ending = await build.run((*read, f"{PACKAGES}/wheels/{source.file}", f"{PACKAGES}/pyproject.toml"), None)
+            if ending.outcome.exit_code != 0:
+                raise ending.failure("package_refused", f"The source of {pinned} can't be read")
             project = build.work / "pyproject.toml"
             text = read_lock_file(project) if project.exists() else None
         return package, source, source_distributions.read_build_requirements(text)
@@ -131,10 +131,10 @@ class SourceBuilder(Struct, frozen=True, kw_only=True):
             hashes = ("--build-constraints", f"{PACKAGES}/requirements.txt", "--require-hashes")
             which = ("--python", self.uv.host.system.python, *hashes, "--find-links", f"{PACKAGES}/wheels")
             what = ("--wheel", f"{PACKAGES}/{source.file}", "-o", f"{PACKAGES}/out")
-            said = await build.run((UV, "build", *COMMON, CACHE, *_BUILD, *which, *what), None)
-            if said.outcome.exit_code != 0:
-                failure = said.failure("package_refused", f"{pinned} can't be built")
-                lacking = (name for pattern, name in _LACKING if re.search(pattern, said.text, re.MULTILINE))
+            ending = await build.run((UV, "build", *COMMON, CACHE, *_BUILD, *which, *what), None)
+            if ending.outcome.exit_code != 0:
+                failure = ending.failure("package_refused", f"{pinned} can't be built")
+                lacking = (name for pattern, name in _LACKING if re.search(pattern, ending.text, re.MULTILINE))
                 if name := next(lacking, ""):
                     failure.hint = f"install {name} on this host, and build again"
                 raise failure

@@ -99,9 +99,9 @@ class UvSandboxes(Struct, frozen=True, kw_only=True):
             which = ("--python", self.host.system.python, "--no-build")
             how = ("--format", "pylock.toml", "--no-header", "--quiet")
             files = ("-o", f"{PACKAGES}/pylock.toml", f"{PACKAGES}/requirements.in")
-            said = await build.run((UV, "pip", "compile", *COMMON, CACHE, *which, *how, *files), guard)
-            if said.outcome.exit_code != 0:
-                raise self._resolution_failure(said)
+            ending = await build.run((UV, "pip", "compile", *COMMON, CACHE, *which, *how, *files), guard)
+            if ending.outcome.exit_code != 0:
+                raise self._resolution_failure(ending)
             lock = read_lock(read_lock_file(build.work / "pylock.toml"), self.python.version)
         for one in built:  # no other package may come under its name
             if any(pin.name == one.name and pin.wheel.sha256 != one.wheel_sha256 for pin in lock.pins):
@@ -143,9 +143,9 @@ class UvSandboxes(Struct, frozen=True, kw_only=True):
         write_input(build.work / "fetch.json", json.dumps(told))
         bounds = self.host.bounds
         fetch = (self.host.system.python, "-I", f"{GUEST}/python/fetch_wheels.py", f"{PACKAGES}/fetch.json")
-        said = await build.run((*fetch, f"{PACKAGES}/wheels", str(bounds.bytes), str(bounds.files)), guard)
-        if said.outcome.exit_code != 0:
-            raise said.failure("package_refused", "The packages can't be fetched")
+        ending = await build.run((*fetch, f"{PACKAGES}/wheels", str(bounds.bytes), str(bounds.files)), guard)
+        if ending.outcome.exit_code != 0:
+            raise ending.failure("package_refused", "The packages can't be fetched")
 
     def _settings(self, built: Sequence[BuiltWheel]) -> str:
         """The indexes, and how old packages must be. An index on this host's disk tells no age, and needs none."""
@@ -160,8 +160,8 @@ class UvSandboxes(Struct, frozen=True, kw_only=True):
             lines += ["default = true"] if number == len(places) else []
         return "\n".join(lines) + "\n"
 
-    def _resolution_failure(self, said: ProgramEnding) -> Denied:
-        text = said.text
+    def _resolution_failure(self, ending: ProgramEnding) -> Denied:
+        text = ending.text
         if "filtered by `exclude-newer`" in text and "published at" not in text:
             return Denied(
                 "package_of_unknown_age",
@@ -169,7 +169,7 @@ class UvSandboxes(Struct, frozen=True, kw_only=True):
                 f"{self.host.cooldown_days:g} days lets none of them in.",
                 hint="set packages.cooldown_days = 0 if you trust this index, or name one that says it",
             )
-        failure = said.failure("packages_unresolved", "There are no versions that fit together")
+        failure = ending.failure("packages_unresolved", "There are no versions that fit together")
         if self.host.cooldown_days:
             failure.hint = (
                 f"correct the requirements; versions younger than {self.host.cooldown_days:g} days are left out, "

@@ -22,15 +22,15 @@ _MOST_CHARACTERS: Final = 64 << 10
 _MOST_LINKS: Final = 8
 
 
-def explain_missing(said: str, root: Path, path: str) -> str:
+def explain_missing(output: str, root: Path, path: str) -> str:
     """The line with which a command would find what it reported as not found; empty where nothing would help.
 
     Args:
-        said: The output of a command that has ended with 127.
+        output: The output of a command that has ended with 127.
         root: The workspace.
         path: The owner's ``PATH``.
     """
-    match = _NOT_FOUND.search(said[-_MOST_CHARACTERS:])
+    match = _NOT_FOUND.search(output[-_MOST_CHARACTERS:])
     if match is None:
         return ""
     name = match["name"]

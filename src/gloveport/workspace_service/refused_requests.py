@@ -44,11 +44,11 @@ def explain_refused(exchanges: Iterable[Exchange], egress: Egress, clean: Callab
     return list(told.values())
 
 
-def explain_unresolved(said: str, egress: Egress, granted: Egress) -> tuple[RefusedRequest, ...]:
+def explain_unresolved(output: str, egress: Egress, granted: Egress) -> tuple[RefusedRequest, ...]:
     """The hosts in the output of a command that failed to resolve a name: one for each remedy.
 
     Args:
-        said: Its output.
+        output: Its output.
         egress: All that the owner grants to anybody.
         granted: What was granted to the command, or what a permission would grant.
     """
@@ -57,7 +57,7 @@ def explain_unresolved(said: str, egress: Egress, granted: Egress) -> tuple[Refu
     known = {*preset_hosts(), *(place.host for place in exact_places(egress))}
     told: dict[str, RefusedRequest] = {}
     for host in sorted(known):
-        if re.search(rf"(?<![\w.-]){re.escape(host)}(?!\.?[\w-])", said, re.ASCII) and not places_of(granted, host):
+        if re.search(rf"(?<![\w.-]){re.escape(host)}(?!\.?[\w-])", output, re.ASCII) and not places_of(granted, host):
             remedy = remedy_for(host, egress)
             told.setdefault(remedy, RefusedRequest(what=f"the name {host} was not found", remedy=remedy))
     return tuple(told.values())[:_MOST_TOLD]

@@ -112,11 +112,11 @@ class WorkspaceSandboxes(ProtectedSandboxes, eq=False, kw_only=True):
         """
         if not outcome.exit_code:
             return
-        said = "\n".join(
+        text = "\n".join(
             output.retained.last(0, _SAID_BYTES)[1].decode(errors="replace") for output in command.outputs.values()
         )
         if outcome.exit_code == _NOT_FOUND:
-            command.missing = explain_missing(said, self.tree.root, self.owners_path)
-        if says_name_not_found(said := said.lower()):
+            command.missing = explain_missing(text, self.tree.root, self.owners_path)
+        if says_name_not_found(text := text.lower()):
             egress = self.reach.egress
-            command.unresolved = explain_unresolved(said, egress, egress if command.can_ask_for_network else granted)
+            command.unresolved = explain_unresolved(text, egress, egress if command.can_ask_for_network else granted)

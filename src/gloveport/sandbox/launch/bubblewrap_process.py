@@ -88,9 +88,9 @@ class BubblewrapProcess(Struct, kw_only=True):
                 yield
         except (TimeoutError, GuestError, OSError) as error:
             data = b"" if self.diagnosis.closed else self.diagnosis.read(_DIAGNOSIS_BYTES) or b""
-            said = data.decode(errors="replace").strip()
+            words = data.decode(errors="replace").strip()
             raise SandboxError(
-                f"the sandbox could not be built: {said or str(error) or 'no answer in time'}",
+                f"the sandbox could not be built: {words or str(error) or 'no answer in time'}",
                 hint=ASK_DOCTOR,
             ) from error
 

@@ -129,14 +129,14 @@ def prepare_connection(
     """
     descriptor, target = process.take_descriptor(number), None
     try:
-        said = _read_address(process, address, size)
+        socket_address = _read_address(process, address, size)
         process.check()
         with socket.socket(fileno=os.dup(descriptor)) as taken:  # raises ENOTSOCK if it is no socket
             local = taken.family == socket.AF_UNIX
-        if local and _leads_to_path(said):
-            target = _open_listener(process, mounts(), said[_FAMILY.size :].partition(b"\0")[0])
-            said = _FAMILY.pack(socket.AF_UNIX) + b"/proc/self/fd/%d\0" % target
-        return Connection(process=process, descriptor=descriptor, target=target, address=said, local=local)
+        if local and _leads_to_path(socket_address):
+            target = _open_listener(process, mounts(), socket_address[_FAMILY.size :].partition(b"\0")[0])
+            socket_address = _FAMILY.pack(socket.AF_UNIX) + b"/proc/self/fd/%d\0" % target
+        return Connection(process=process, descriptor=descriptor, target=target, address=socket_address, local=local)
     except BaseException:
         os.close(descriptor)
         if target is not None:
@@ -147,10 +147,10 @@ def prepare_connection(
 def _read_address(process: CallingProcess, address: int, size: int) -> bytes:
     if size > _MOST_BYTES:
         raise OSError(errno.EINVAL, "too long an address")
-    said = process.read(address, size) if size else b""
-    if len(said) != size:
+    data = process.read(address, size) if size else b""
+    if len(data) != size:
         raise OSError(errno.EFAULT, "no such address")
-    return said
+    return data
 
 
 def _leads_to_path(address: bytes) -> bool:

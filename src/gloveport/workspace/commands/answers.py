@@ -210,9 +210,9 @@ def _news(command: Command, stream: Stream, since: int, most_bytes: int) -> tupl
     return fields, text, f"{offset - since} bytes are left out{lost}" if cut_by else ""
 
 
-def says_name_not_found(said: str) -> bool:
+def says_name_not_found(text: str) -> bool:
     """Whether a lower-case text says that a host name could not be resolved."""
-    return any(phrase in said for phrase in _NAME_NOT_FOUND)
+    return any(phrase in text for phrase in _NAME_NOT_FOUND)
 
 
 def _operation_outcome(command: Command) -> str:
@@ -260,9 +260,9 @@ def _summary(command: Command, texts: Mapping[Stream, str]) -> str:
 
 
 def _preview(texts: Mapping[Stream, str], most: int) -> tuple[str, bool]:
-    said = [(stream, text) for stream, text in texts.items() if text]
-    share, pieces, cut = max(1, most // max(1, len(said))), [], False
-    for stream, text in said:
+    written = [(stream, text) for stream, text in texts.items() if text]
+    share, pieces, cut = max(1, most // max(1, len(written))), [], False
+    for stream, text in written:
         half, shown = share // 2, text
         if len(text) > share:
             cut = True
@@ -301,12 +301,12 @@ def _diagnostics(command: Command, texts: Mapping[Stream, str], truncated: Mappi
 
 def _find_refusals(command: Command, texts: Mapping[Stream, str]) -> Iterator[tuple[str, str, str]]:
     """Refusals that its output reports: a code, the evidence, and what to do."""
-    said = " ".join(texts.values()).lower()
-    errors = texts["stderr"].lower() if command.exit_code == 0 else said  # its output may quote other programs
+    words = " ".join(texts.values()).lower()
+    errors = texts["stderr"].lower() if command.exit_code == 0 else words  # its output may quote other programs
     for code, (phrases, fix) in _REFUSED.items():
         if phrase := next((phrase for phrase in phrases if phrase in errors), None):
             yield code, f"it said: {phrase}", fix
-    if command.exit_code not in {None, 0} and says_name_not_found(said):
+    if command.exit_code not in {None, 0} and says_name_not_found(words):
         for unresolved in command.unresolved:
             yield _NO_NAME, unresolved.what, unresolved.remedy
         if not command.unresolved:
