@@ -129,9 +129,9 @@ def open_launcher(
 def find_beside(meanwhile: Callable[[], object], config: Config, environ: Mapping[str, str]) -> Interpreters:
     """Ask the interpreters in a thread, and call ``meanwhile`` in this one. Arguments and errors as ``open_host``."""
     with ThreadPoolExecutor(1) as executor:
-        asked = executor.submit(find_interpreters, config, environ)
+        interpreters = executor.submit(find_interpreters, config, environ)
         meanwhile()
-    return asked.result()
+    return interpreters.result()
 
 
 def make_host(config: Config, launcher: Launcher, tree: cgroup.CgroupTree | None, found: Interpreters) -> Host:

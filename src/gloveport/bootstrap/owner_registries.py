@@ -96,7 +96,7 @@ def _cargo_tables(environ: Mapping[str, str], is_granted: Callable[[str], bool])
     """Cargo's replacement of its public registry, and further registries by name."""
     home = environ.get("CARGO_HOME") or (environ.get("HOME") and f"{environ['HOME']}/.cargo")
     try:
-        told = tomllib.loads(_read(Path(home, "config.toml"))) if home else {}
+        settings = tomllib.loads(_read(Path(home, "config.toml"))) if home else {}
     except (ValueError, RecursionError):
         return
 
@@ -108,11 +108,11 @@ def _cargo_tables(environ: Mapping[str, str], is_granted: Callable[[str], bool])
         found = table.get(name) if isinstance(table, dict) and isinstance(name, str) else None
         return found if isinstance(found, dict) else {}
 
-    sources = table_of(told, "source")
+    sources = table_of(settings, "source")
     name = table_of(sources, "crates-io").get("replace-with")
     if url := url_of(table_of(sources, name), "registry"):
         yield f'[source.crates-io]\nreplace-with = "owner"\n[source.owner]\nregistry = "{url}"\n'
-    registries = table_of(told, "registries")
+    registries = table_of(settings, "registries")
     for name in registries:
         if (url := url_of(table_of(registries, name), "index")) and _CARGO_NAME.fullmatch(name):
             yield f'[registries.{name}]\nindex = "{url}"\n'

@@ -68,7 +68,7 @@ class AdvisoryService(Struct, frozen=True, kw_only=True):
         packages = [one for one in packages if not one.name.startswith(self.unasked)]
         if not packages:
             return []
-        told = [
+        queries = [
             {
                 "name": one.name.removeprefix(NPM),
                 "version": one.version,
@@ -77,7 +77,7 @@ class AdvisoryService(Struct, frozen=True, kw_only=True):
             for one in packages
         ]
         async with self.host.open_sandboxes(self.grant, (), {}) as build:
-            write_input(build.work / "packages.json", json.dumps(told))
+            write_input(build.work / "packages.json", json.dumps(queries))
             ask = (self.host.system.python, "-I", f"{GUEST}/python/query_advisories.py", self.url)
             ending = await build.run((*ask, f"{PACKAGES}/packages.json", f"{PACKAGES}/found.json"), guard)
             if ending.outcome.exit_code != 0:

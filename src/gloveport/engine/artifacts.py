@@ -127,9 +127,9 @@ class Collector(Struct, frozen=True, kw_only=True):
 
 def _read_about(report: JsonValue) -> Mapping[str, str]:
     """The descriptions of files below ``OUT``, by path, as the interpreter reports them. The program may forge them."""
-    told = report.get("shown") if isinstance(report, dict) else None
+    descriptions = report.get("shown") if isinstance(report, dict) else None
     about: dict[str, str] = {}
-    for one in told[:_MOST_ABOUT] if isinstance(told, list) else ():
+    for one in descriptions[:_MOST_ABOUT] if isinstance(descriptions, list) else ():
         path, text = (one.get("path"), one.get("about")) if isinstance(one, dict) else (None, None)
         if isinstance(path, str) and isinstance(text, str):
             about[path] = one_line(text, _ABOUT_CHARACTERS)

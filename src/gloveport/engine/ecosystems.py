@@ -190,7 +190,7 @@ class NpmPackages(Struct, kw_only=True):
     def read_request(self, language: Language, code: str, default: Environment | None) -> tuple[str, ...]:
         """See ``Ecosystem``. Packages of the default environment are imported without a request."""
         try:
-            asked = read_imports(code) if language in self.languages else ()
+            requested = read_imports(code) if language in self.languages else ()
         except MetadataError as error:
             raise Denied(
                 "metadata_unreadable",
@@ -199,7 +199,7 @@ class NpmPackages(Struct, kw_only=True):
             ) from error
         wanted = default and self.request_of(default)
         there = {*map(name_of, wanted.specifiers if wanted else ())}
-        return () if there.issuperset(map(name_of, asked)) else asked
+        return () if there.issuperset(map(name_of, requested)) else requested
 
     def request_of(self, settings: Environment) -> LockRequest | None:
         """See ``Ecosystem``."""

@@ -76,10 +76,10 @@ class NpmBuilder(Struct, frozen=True, kw_only=True):
         on_progress(f"resolving {len(requirements)} requirements of npm")
         cutoff = self.host.cutoff
         own = _load_package_lock(wanted.package_lock) if wanted.package_lock else None
-        asked = {_name_of(one): one for one in requirements}
-        async with self._open_sandboxes(asked) as build:
+        by_name = {_name_of(one): one for one in requirements}
+        async with self._open_sandboxes(by_name) as build:
             if own is not None:
-                ranges = {name: one.removeprefix(f"npm:{name}").removeprefix("@") for name, one in asked.items()}
+                ranges = {name: one.removeprefix(f"npm:{name}").removeprefix("@") for name, one in by_name.items()}
                 seed = own.to_seed({name: versions or "*" for name, versions in ranges.items()})
                 write_input(build.work / "package-lock.json", seed)
             age = cutoff.isoformat(timespec="seconds") if cutoff else _NO_AGE
@@ -130,8 +130,8 @@ class NpmBuilder(Struct, frozen=True, kw_only=True):
         """Sandboxes in whose directory Deno finds the requirements and the registries."""
         opened = self.host.open_sandboxes(self.grant, self.deno.binds, _ENV, reserved_bytes=RESERVED_BYTES)
         async with opened as build:
-            told = {"nodeModulesDir": "manual", "imports": dict(imports), "lock": f"./{_DENO_LOCK}"}
-            write_input(build.work / DENO_CONFIG, json.dumps(told))
+            settings = {"nodeModulesDir": "manual", "imports": dict(imports), "lock": f"./{_DENO_LOCK}"}
+            write_input(build.work / DENO_CONFIG, json.dumps(settings))
             write_input(build.work / ".npmrc", self.registries.to_npmrc())
             yield build
 

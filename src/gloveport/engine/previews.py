@@ -64,10 +64,10 @@ class Previewer(Struct, frozen=True, kw_only=True):
         if bundle is None or not numbers:
             return files
         most = SHOWN_BYTES // len(numbers)
-        told = [*files.files]
+        updated = [*files.files]
         for number in numbers:
-            told[number - 1] = await self.add_preview(Found(bundle, number), most)
-        return files.model_copy(update={"files": tuple(told)})
+            updated[number - 1] = await self.add_preview(Found(bundle, number), most)
+        return files.model_copy(update={"files": tuple(updated)})
 
     async def add_preview(self, found: Found, most_bytes: int = SHOWN_BYTES) -> Artifact:
         """The metadata of a picture, after making a preview if it needs one."""
@@ -93,8 +93,8 @@ class Previewer(Struct, frozen=True, kw_only=True):
         """Run a program of ours on hostile input; returns its output ``OUT/picture``, if any."""
         most, reach = self.policy.limits, self.reach
         limits = most.model_copy(update={"wall_seconds": min(_PREVIEW_SECONDS, most.wall_seconds)})
-        asked = Request(language="python", code=source)
-        grant = grant_for(self.policy, reach.egress, asked, toolbox=reach.toolbox, sampling=reach.sampling)
+        request = Request(language="python", code=source)
+        grant = grant_for(self.policy, reach.egress, request, toolbox=reach.toolbox, sampling=reach.sampling)
         grant = grant.model_copy(update={"limits": limits})
         program = self.runtime.prepare(source, grant)
         async with self.sandbox.start(make_plan(program, grant, self.system, reach.network)) as child:

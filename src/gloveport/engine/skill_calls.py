@@ -121,7 +121,7 @@ class SkillCalls(Struct, eq=False, kw_only=True):
         if not kept.is_shown_to(self.run.share):
             raise unknown_skill(own)
         exposed = own.replace("-", "_")
-        told = Definition(
+        definition = Definition(
             server="skills",
             name=own,
             description=kept.skill.head.description,
@@ -129,12 +129,12 @@ class SkillCalls(Struct, eq=False, kw_only=True):
         )
         return {
             "name": own,
-            "description": self.clean(told.description),
+            "description": self.clean(definition.description),
             "state": kept.state,
             "origin": kept.origin,
-            "input_schema": dict(told.input_schema),
-            "python": self.clean(python_stubs.stub(told, exposed)),
-            "typescript": self.clean(typescript_stubs.stub(told, exposed)),
+            "input_schema": dict(definition.input_schema),
+            "python": self.clean(python_stubs.stub(definition, exposed)),
+            "typescript": self.clean(typescript_stubs.stub(definition, exposed)),
         }
 
     async def _prepare(self, name: str, arguments: Mapping[str, JsonValue]) -> tuple[Request, SkillRun]:

@@ -139,8 +139,8 @@ class UvSandboxes(Struct, frozen=True, kw_only=True):
         Raises:
             Denied: A file can't be had, or holds forbidden content.
         """
-        told = [{"url": one.url, "file": one.file, "sha256": one.sha256 or None} for one in files]
-        write_input(build.work / "fetch.json", json.dumps(told))
+        downloads = [{"url": one.url, "file": one.file, "sha256": one.sha256 or None} for one in files]
+        write_input(build.work / "fetch.json", json.dumps(downloads))
         bounds = self.host.bounds
         fetch = (self.host.system.python, "-I", f"{GUEST}/python/fetch_wheels.py", f"{PACKAGES}/fetch.json")
         ending = await build.run((*fetch, f"{PACKAGES}/wheels", str(bounds.bytes), str(bounds.files)), guard)

@@ -67,15 +67,15 @@ def _is_kept(kept: str, size: int, digest: str, content: bytes | None) -> bool:
 def _write_copy(path: str, chunks: Iterable[bytes], place: str, mode: int, digest: str) -> None:
     """Write a file whose digest is known. The copy has that digest, or it is not made."""
     part = f"{place}.{os.getpid()}.part"
-    told = hashlib.sha256()
+    hasher = hashlib.sha256()
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         with open(descriptor, "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor, not a path
             for chunk in chunks:
-                told.update(chunk)
+                hasher.update(chunk)
                 _write_all(file, chunk)
             os.fchmod(descriptor, mode)
-        _refuse_change(path, digest, told.hexdigest())
+        _refuse_change(path, digest, hasher.hexdigest())
         os.replace(part, place)  # noqa: PTH105 - as above
     except BaseException:
         os.unlink(part)  # noqa: PTH108 - as above
@@ -100,11 +100,11 @@ def digest_in(name: str) -> str:
 
 def is_whole(name: str, store: Path) -> bool:
     """Whether a store has the content of this name unchanged."""
-    told = hashlib.sha256()
+    hasher = hashlib.sha256()
     with suppress(OSError), open(path_of(name, store), "rb", buffering=0) as file:  # noqa: PTH123 - as above
         while chunk := file.read(_CHUNK):
-            told.update(chunk)
-        return told.hexdigest() == digest_in(name)
+            hasher.update(chunk)
+        return hasher.hexdigest() == digest_in(name)
     return False
 
 
@@ -114,10 +114,10 @@ def digest_entry(path: str, directory: int, entry: os.stat_result) -> str:
     Raises:
         Denied: Another file lies there by now, or the file grows.
     """
-    told = hashlib.sha256()
+    hasher = hashlib.sha256()
     for chunk in _read(path, directory, entry):
-        told.update(chunk)
-    return told.hexdigest()
+        hasher.update(chunk)
+    return hasher.hexdigest()
 
 
 def _read(path: str, directory: int, entry: os.stat_result) -> Iterator[bytes]:

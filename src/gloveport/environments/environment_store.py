@@ -213,8 +213,8 @@ class EnvironmentStore(Struct, frozen=True):
 
     def verify(self, tree: BuiltTree) -> Iterator[str]:
         """Yield the differences of a tree from what was built."""
-        told = _read_object(self._record_path(tree.address).with_suffix(".files"))
-        yield from verify_tree(self.path_of(tree), _texts(told.get("files")), _texts(told.get("links")))
+        digests = _read_object(self._record_path(tree.address).with_suffix(".files"))
+        yield from verify_tree(self.path_of(tree), _texts(digests.get("files")), _texts(digests.get("links")))
 
     def remove(self, tree: BuiltTree) -> None:
         """Remove a tree. Programs that run in it lose it."""
@@ -286,8 +286,8 @@ class EnvironmentStore(Struct, frozen=True):
 
     def _write(self, tree: BuiltTree, sealed: SealedTree) -> None:
         record = self._record_path(tree.address)
-        told = {"files": sealed.files, "links": sealed.links}
-        replace_file(record.with_suffix(".files"), json.dumps(told).encode())
+        contents = {"files": sealed.files, "links": sealed.links}
+        replace_file(record.with_suffix(".files"), json.dumps(contents).encode())
         replace_file(record, tree.model_dump_json().encode())
 
     def _read(self, address: str) -> BuiltTree | None:
@@ -298,8 +298,8 @@ class EnvironmentStore(Struct, frozen=True):
 
 def _read_object(path: Path) -> dict[str, object]:
     with contextlib.suppress(OSError, ValueError):
-        told = json.loads(path.read_bytes())
-        return told if isinstance(told, dict) else {}
+        parsed = json.loads(path.read_bytes())
+        return parsed if isinstance(parsed, dict) else {}
     return {}
 
 

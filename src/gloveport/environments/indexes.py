@@ -96,15 +96,15 @@ def _of_uv(environ: Mapping[str, str]) -> tuple[list[str], str]:
         return [_strip_name(url) for url in [*more, default or PUBLIC]], "the variables of uv"
     for path in (*_files_of_user("uv/uv.toml", environ), Path("/etc/uv/uv.toml")):
         try:
-            told = tomllib.loads(path.read_text("utf-8"))
+            settings = tomllib.loads(path.read_text("utf-8"))
         except (OSError, ValueError):
             continue
-        listed = told.get("index", [])
+        listed = settings.get("index", [])
         tables = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
         urls = [str(one.get("url", "")) for one in sorted(tables, key=lambda one: bool(one.get("default")))]
         if not any(one.get("default") for one in tables):
-            urls.append(str(told.get("index-url", PUBLIC)))
-        if tables or "index-url" in told:
+            urls.append(str(settings.get("index-url", PUBLIC)))
+        if tables or "index-url" in settings:
             return urls, str(path)
     return [], ""
 

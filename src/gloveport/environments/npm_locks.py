@@ -98,8 +98,8 @@ def read_npm_lock(data: bytes) -> NpmLock:
     """
     try:
         text = data.decode()
-        told = json.loads(text)
-        lock, uploaded = told["lock"], told["uploaded"]
+        parsed = json.loads(text)
+        lock, uploaded = parsed["lock"], parsed["uploaded"]
         npm, specifiers = lock["npm"], lock["specifiers"]
     except (ValueError, RecursionError, KeyError, TypeError) as error:
         raise unreadable_lock(f"it is none of npm: {error!r:.200}") from error
@@ -110,13 +110,13 @@ def read_npm_lock(data: bytes) -> NpmLock:
     if len(npm) > MOST_PACKAGES:
         raise unreadable_lock(f"it has more than {MOST_PACKAGES} packages")
     found = {_read_package(name, entry, uploaded) for name, entry in npm.items()}
-    asked = {specifier: _read_specifier(specifier, resolved) for specifier, resolved in specifiers.items()}
+    requirements = {specifier: _read_specifier(specifier, resolved) for specifier, resolved in specifiers.items()}
     return NpmLock(
         text=text,
         packages=tuple(sorted(found, key=lambda one: (one.name, one.version))),
         deno_lock=json.dumps(lock),
-        requirements={name: specifier for specifier, (name, _) in asked.items()},
-        direct=dict(asked.values()),
+        requirements={name: specifier for specifier, (name, _) in requirements.items()},
+        direct=dict(requirements.values()),
     )
 
 

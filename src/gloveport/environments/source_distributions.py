@@ -113,8 +113,8 @@ def write_directory_index(place: Path, built: BuiltWheel) -> Path:
     """Add a wheel to a directory index, as the only one of its project; returns the path where it has to lie."""
     project = place / built.name
     project.mkdir(parents=True)
-    told = f'<a href="{built.file}#sha256={built.wheel_sha256}">{built.file}</a>'
-    (project / "index.html").write_text(told, "utf-8")
+    link = f'<a href="{built.file}#sha256={built.wheel_sha256}">{built.file}</a>'
+    (project / "index.html").write_text(link, "utf-8")
     return project / built.file
 
 
@@ -127,10 +127,10 @@ def _read_links(page: bytes) -> list[Mapping[str, Any]]:
 
 def _read_files(page: bytes) -> Iterator[Mapping[str, Any]]:
     try:
-        told = json.loads(page)
+        parsed = json.loads(page)
     except (ValueError, RecursionError):
         return
-    listed = told.get("files") if isinstance(told, dict) else None
+    listed = parsed.get("files") if isinstance(parsed, dict) else None
     yield from (one for one in (listed if isinstance(listed, list) else ()) if isinstance(one, dict))
 
 

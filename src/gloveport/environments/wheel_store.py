@@ -127,8 +127,8 @@ class WheelStore(Struct, frozen=True):
         return self.root / "wheels" / wheel.sha256
 
     def _record_of(self, wheel: Wheel, interpreter: str) -> Path:
-        told = f"{_FORMAT}\0{wheel.file}\0{wheel.sha256}\0{interpreter}"
-        return self.root / "unpacked" / f"{hashlib.sha256(told.encode()).hexdigest()}.json"
+        key = f"{_FORMAT}\0{wheel.file}\0{wheel.sha256}\0{interpreter}"
+        return self.root / "unpacked" / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
 
 
 def open_left(path: Path) -> BufferedReader:

@@ -111,10 +111,10 @@ class Permissions(Struct, eq=False, kw_only=True):
         facts = {**request.facts(), "run": run.id}
         self.audit.append("permission.asked", {**facts, "scope": request.scope, "seconds": request.seconds})
         asker = self.desk.asker(run.notify)
-        asked = f"asked for: {request.scope}, {request.seconds:.0f} s\n{detail}"
+        terms = f"asked for: {request.scope}, {request.seconds:.0f} s\n{detail}"
         try:
             verdict = await asker.ask(
-                text, subject=request.subject, run=run.id, caller=request.caller, session=request.session, detail=asked
+                text, subject=request.subject, run=run.id, caller=request.caller, session=request.session, detail=terms
             )
         except Denied as denial:
             self.audit.append("permission.denied", {**facts, "by": "nobody to ask", "code": denial.code})

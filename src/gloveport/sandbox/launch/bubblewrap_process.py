@@ -54,9 +54,9 @@ class BubblewrapProcess(Struct, kw_only=True):
         Raises:
             GuestError: It has died.
         """
-        told = json.loads(self.info.read(_INFORMATION_BYTES) or b"{}")
-        self.inner = open_child(told.get("child-pid"), self.process)
-        self._number = told["child-pid"]
+        information = json.loads(self.info.read(_INFORMATION_BYTES) or b"{}")
+        self.inner = open_child(information.get("child-pid"), self.process)
+        self._number = information["child-pid"]
         return self.inner
 
     async def prepare_network(

@@ -211,8 +211,8 @@ async def start(backend: Bubblewrap, plan: Plan, begun: BegunProcess | None = No
 
 def _as_error(refusal: JsonValue, backend: Bubblewrap) -> ForkRefusedError:
     """The error for a fork server's report about the host."""
-    told = refusal if isinstance(refusal, dict) else {}
-    code, label = told.get("error"), told.get("apparmor")
+    report = refusal if isinstance(refusal, dict) else {}
+    code, label = report.get("error"), report.get("apparmor")
     reason = os.strerror(code if isinstance(code, int) else errno.EPERM)
     if not label or label == apparmor.read_label():  # a profile that confines us too is not bubblewrap's
         return ForkRefusedError(f"no process inside bubblewrap can make namespaces: {reason}", hint=apparmor.UNKNOWN)

@@ -95,9 +95,9 @@ class ConfinedSession(Struct, kw_only=True):
         clock.restart()
         before = self.group.counters() if self.group else None
         watch = self._current = self._watch(clock, wall_seconds, before)
-        asked = {**message, "call": self._calls}
-        watch.is_direct = self._ask_directly(asked)
-        is_asked = watch.is_direct or await self._ask(asked)
+        request = {**message, "call": self._calls}
+        watch.is_direct = self._ask_directly(request)
+        is_asked = watch.is_direct or await self._ask(request)
         supervisor = self._supervisor(watch, stdout, stderr, value_bytes=value_bytes)  # the guest works meanwhile
         cancellation = None
         try:

@@ -90,10 +90,10 @@ class _Supervisor(Struct, eq=False):
             with contextlib.suppress(OSError):  # all processes are gone
                 self._become_program()
                 while not self.ended:
-                    asked = poll.poll(_TRY_AGAIN_MILLISECONDS if self._connections else None)
-                    if asked and not asked[0][1] & select.POLLIN:
+                    ready = poll.poll(_TRY_AGAIN_MILLISECONDS if self._connections else None)
+                    if ready and not ready[0][1] & select.POLLIN:
                         break
-                    if asked:
+                    if ready:
                         self._answer()
                     self._try_again()
             for connection in self._connections:

@@ -97,8 +97,8 @@ def judge(outcome: Outcome, *, stderr: str, truncated: bool) -> RunVerdict:
     report = _parse(outcome.report)
     code = outcome.exit_code
     failed = outcome.killed_by is not None or code != 0
-    told = report.signal if report and failed else None  # a successful run's claimed signal is not believed
-    ended_by = told or (code - 128 if code is not None and code > 128 else None)
+    claimed = report.signal if report and failed else None  # a successful run's claimed signal is not believed
+    ended_by = claimed or (code - 128 if code is not None and code > 128 else None)
     hit: dict[LimitName, None] = {}
     if outcome.killed_by is not None:
         hit[outcome.killed_by] = None

@@ -123,8 +123,8 @@ def _parse(path: str, kind: DocumentKind, ran: ProgramOutput) -> tuple[_Head, by
     if ran.exit_code == 0:
         line, _, text = ran.stdout.partition(b"\n")
         try:
-            told = json.loads(line)
-            return _Head(pages=int(told["pages"]), last=int(told["last"])), text.decode(errors="replace").encode()
+            parsed = json.loads(line)
+            return _Head(pages=int(parsed["pages"]), last=int(parsed["last"])), text.decode(errors="replace").encode()
         except (ValueError, TypeError, KeyError, RecursionError):
             pass
     why = "it took too long" if ran.timed_out else _WHY.get(ran.exit_code or 0, "it is damaged, or too large")

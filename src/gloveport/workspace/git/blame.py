@@ -117,16 +117,16 @@ def _lines(output: bytes) -> list[BlameLine]:
     for row in output.split(b"\n")[:-1]:
         text = row.decode(errors="replace")
         if text.startswith("\t"):
-            told = commits[number]
+            commit = commits[number]
             lines.append(
                 {
                     "commit": number,
                     "original_line": original,
                     "line": line,
-                    "author": told.get("author", ""),
-                    "author_mail": told.get("author-mail", "").removeprefix("<").removesuffix(">"),
-                    "author_time": int(told.get("author-time", "0")),
-                    "summary": told.get("summary", ""),
+                    "author": commit.get("author", ""),
+                    "author_mail": commit.get("author-mail", "").removeprefix("<").removesuffix(">"),
+                    "author_time": int(commit.get("author-time", "0")),
+                    "summary": commit.get("summary", ""),
                     "content": shorten(text[1:], _MOST_TEXT),
                 }
             )

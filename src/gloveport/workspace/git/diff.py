@@ -61,7 +61,7 @@ async def git_diff(  # noqa: PLR0913 - they are the tool's
     patch = ("diff", *DIFFERENCES, "--patch", f"--unified={context_lines}")
     others = ("ls-files", "--others", "--exclude-standard", "-z")
     include_untracked = unstaged and include_untracked
-    asked = {
+    calls = {
         "unstaged": (unstaged, patch, max_bytes + 1),
         "staged": (staged, (*patch, "--cached"), max_bytes + 1),
         "untracked": (include_untracked, others, _LIST_BYTES),
@@ -69,12 +69,12 @@ async def git_diff(  # noqa: PLR0913 - they are the tool's
     came = await _all(
         {
             name: partial(run_git, run, *words, *limit, most_bytes=most)
-            for name, (wanted, words, most) in asked.items()
+            for name, (wanted, words, most) in calls.items()
             if wanted
         }
     )
     whole = b"".join(ran.stdout for name, ran in came.items() if name != "untracked")
-    told = [*dict.fromkeys(line for ran in came.values() for line in ran.answer["warnings"])]
+    warnings = [*dict.fromkeys(line for ran in came.values() for line in ran.answer["warnings"])]
     all_of_them = True
     if listed := came.get("untracked"):
         room = max_bytes - len(whole)
@@ -84,7 +84,7 @@ async def git_diff(  # noqa: PLR0913 - they are the tool's
         whole += added
     text, excerpt = patches.cut_text(whole, max_bytes)
     if not all_of_them:
-        told.append("not all untracked files are shown; git_status lists them, and paths shows those that it names")
+        warnings.append("not all untracked files are shown; git_status lists them, and paths shows those that it names")
         excerpt = {**excerpt, "truncated": True, "truncated_by": excerpt["truncated_by"] or "files"}
     return {
         "is_repo": all(ran.answer["is_repo"] for ran in came.values()),
@@ -92,7 +92,7 @@ async def git_diff(  # noqa: PLR0913 - they are the tool's
         "files": patches.find_files(whole[:max_bytes]),
         "include_untracked": include_untracked,
         **excerpt,
-        "warnings": told,
+        "warnings": warnings,
     }
 
 

@@ -173,8 +173,8 @@ def find_latest(tree: Tree, journal: Journal) -> int:
     the content. So a change after the journal's is the last one if its entry is whole and its files are as it left
     them. Else an older change would be undone beneath it.
     """
-    told = last = last_undoable(journal.last())
-    for number in range(told + 1, told + 1 + ENTRIES):
+    recorded = last = last_undoable(journal.last())
+    for number in range(recorded + 1, recorded + 1 + ENTRIES):
         entry = load_entry(journal.directory, number)
         if entry is None:
             break

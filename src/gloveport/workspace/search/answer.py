@@ -179,9 +179,9 @@ def _except(leaves_out: Callable[[str], bool] | None, kept: Sequence[bytes]) -> 
 
 def _lines_answer(query: str, engine: Engine, ran: ProgramOutput, wanted: Wanted, ending: str | None) -> Matches:
     chosen = choose_matches(ran.stdout, wanted)
-    told = wanted.offset + len(chosen.matches)
-    cut = "results" if len(chosen.matches) == wanted.max_results and (chosen.total > told or ending) else None
-    cut = cut or ("bytes" if told < chosen.total else ending)
+    end = wanted.offset + len(chosen.matches)
+    cut = "results" if len(chosen.matches) == wanted.max_results and (chosen.total > end or ending) else None
+    cut = cut or ("bytes" if end < chosen.total else ending)
     answer: Matches = {
         "query": query,
         "matches": chosen.matches,
@@ -194,16 +194,16 @@ def _lines_answer(query: str, engine: Engine, ran: ProgramOutput, wanted: Wanted
         "output_bytes": chosen.size,
         "warnings": _warnings(cut, ran),
     }
-    if told < chosen.total:
-        answer["next_offset"] = told
+    if end < chosen.total:
+        answer["next_offset"] = end
     return answer
 
 
 def _files_answer(query: str, engine: Engine, ran: ProgramOutput, wanted: Wanted, ending: str | None) -> Matches:
     found = count_matches(ran.stdout, wanted)
     files = found[wanted.offset : wanted.offset + wanted.max_results]
-    told = wanted.offset + len(files)
-    cut = "results" if told < len(found) else ending
+    end = wanted.offset + len(files)
+    cut = "results" if end < len(found) else ending
     answer: Matches = {
         "query": query,
         "matches": [],
@@ -217,8 +217,8 @@ def _files_answer(query: str, engine: Engine, ran: ProgramOutput, wanted: Wanted
         "output_bytes": sum(len(file["path"].encode()) for file in files),
         "warnings": _warnings(cut, ran),
     }
-    if told < len(found):
-        answer["next_offset"] = told
+    if end < len(found):
+        answer["next_offset"] = end
     return answer
 
 
