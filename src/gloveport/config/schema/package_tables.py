@@ -1,4 +1,4 @@
-"""The table that says where packages come from, and which of them programs may ask for."""
+"""The table of package indexes, and of the packages that programs may ask for."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -17,26 +17,25 @@ class Packages(PackageRules):
     """
 
     indexes: tuple[IndexUrl, ...] = ()
-    """Where packages come from: URLs of simple indexes, and `file:///…` of a directory that is one. The first that has
-    a name is asked for it, and no other. An `[api.NAME]` for the host of one says by which credential. Default: what uv
-    or pip of this user ask, without passwords; else the public index."""
+    """Where packages come from: URLs of simple indexes, or `file:///…` for a directory that is one. Only the first
+    index that has a name provides it. An `[api.NAME]` for an index's host gives the credential. Default: the indexes of
+    this user's uv or pip, without passwords; else the public index."""
 
     npm_registry: RegistryUrl | None = None
-    """Where packages of npm come from. An `[api.NAME]` for its host says by which credential. Default: what npm of this
-    user asks, without its tokens; else the public one."""
+    """The registry of npm packages. An `[api.NAME]` for its host gives the credential. Default: that of this user's
+    npm, without its tokens; else the public one."""
 
     npm_scopes: Mapping[NpmScope, RegistryUrl] = {}
-    """Registries of scopes: `"@acme" = "https://npm.acme.example"`. What has a scope comes from there and from
-    nowhere else, so nobody can put a package of yours into a public registry under its name."""
+    """Registries of scopes: `"@acme" = "https://npm.acme.example"`. Packages of a scope come only from its registry, so
+    nobody can replace one of yours by publishing its name in the public registry."""
 
     advisories: RegistryUrl | None = None
-    """A service of advisories with OSV's interface, which is told names and versions of packages, but none of
-    `npm_scopes`. With it a build asks before it installs, and refuses packages that are known to do harm on purpose, or
-    all if it has no answer. `gloveport env audit` asks it as well. Default: builds ask nobody, and `env audit` asks the
-    public service of OSV."""
+    """An advisory service with OSV's interface, which gets names and versions of packages, but none of `npm_scopes`. A
+    build then queries it before it installs, and refuses packages known to be malicious, or all without an answer.
+    `gloveport env audit` queries it as well. Default: builds query none, and `env audit` the public service of OSV."""
 
     cooldown_days: Annotated[float, Constraints(ge=0, le=3650, allow_inf_nan=False)] = 7
-    """Versions younger than this are left out: most that do harm are found in their first days. 0 takes all."""
+    """Versions younger than this are ignored: most malicious ones are found in their first days. 0 takes all."""
 
     environment_bytes: Annotated[ByteSize, Constraints(ge=MIB)] = ByteSize(4096 * MIB)
     """Size of all files of one environment."""

@@ -34,13 +34,14 @@ class Config(Value):
     """The HTTP APIs and TCP services that programs may reach. Nothing else can be reached."""
 
     egress: EgressSettings = EgressSettings()
-    """What holds for everything that goes out, whichever API it goes to."""
+    """Settings for all outbound requests, to any API."""
 
     proxy: Proxy = Proxy()
-    """The HTTP proxy that requests go out through, where this host has to use one."""
+    """The HTTP proxy for outbound requests, if this host has to use one."""
 
     environments: Mapping[EnvironmentName, Environment] = {}
-    """Packages that programs can import, under names: each is built once, in a sandbox, and mounted read-only."""
+    """Named environments of packages that programs can import: each is built once, in a sandbox, and mounted
+    read-only."""
 
     packages: Packages = Packages()
     """Where packages come from, and which of them programs may ask for."""
@@ -49,10 +50,10 @@ class Config(Value):
     """The other MCP servers whose tools programs may call."""
 
     sampling: Sampling = Sampling()
-    """What programs may ask of a language model."""
+    """Whether and how programs may ask a language model."""
 
     approvals: Approvals = Approvals()
-    """How a person is asked about what a rule lets nobody else decide."""
+    """How a person is asked to decide where a rule or a gate says `ask`."""
 
     sessions: SessionSettings = SessionSettings()
     """How long sessions live, and how many there may be."""
@@ -82,10 +83,10 @@ class Config(Value):
     """Programs that are kept under names."""
 
     clients: Clients = Clients()
-    """What clients get beside what a model reads."""
+    """What clients get besides the text for the model."""
 
     audit: Audit = Audit()
-    """Where everything that happens is written down."""
+    """The audit log, in which every action is recorded."""
 
     @property
     def way_out(self) -> Egress:
@@ -106,7 +107,7 @@ class Config(Value):
 def leaves(table: Value | Mapping[str, Value]) -> Iterator[tuple[KeyPath, object]]:
     """Yield every key below a table that is no table of keys itself, in file order.
 
-    So ``(("policy", "limits", "processes"), 64)``, and a server's variables in one.
+    For example ``(("policy", "limits", "processes"), 64)``; a server's variables are one key.
     """
     for name, value in table.items():
         if isinstance(value, Value) or (

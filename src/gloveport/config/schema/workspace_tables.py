@@ -19,7 +19,7 @@ Author: TypeAlias = Annotated[
     Constraints(max_length=200, pattern=r"^[^<>\x00-\x1f\x7f\"\\]+ <[^<>\s\x00-\x1f\x7f\"\\]+>$"),
     Described(expected="NAME <ADDRESS>", hint="as git shows it: Jane Doe <jane@example.com>"),
 ]
-"""A person as git writes one, without quotes, backslashes and control characters: it goes into a file of git's."""
+"""An author in git's form, without quotes, backslashes and control characters: it goes into a git file."""
 
 
 def _parse_below(path: object) -> str:
@@ -41,10 +41,10 @@ OutPath: TypeAlias = Annotated[
 
 
 class CommandLimits(Limits):
-    """What one command of a workspace may use at most: builds and tests need more than a short program."""
+    """The limits of one command of a workspace: builds and tests need more than a short program."""
 
     wall_seconds: Seconds = 3600
-    """Time from the start of the command to its end. A call asks for less: five minutes, if it names none."""
+    """Time from the start of the command to its end. A call can set less; without a time it gets five minutes."""
     cpu_seconds: Seconds = 3600
     """Processor time of all of its processes together."""
     cpus: Annotated[float, Constraints(gt=0, le=1024, allow_inf_nan=False)] = 2.0
@@ -60,7 +60,7 @@ class CommandLimits(Limits):
     scratch_bytes: Annotated[ByteSize, Constraints(ge=MIB)] = ByteSize(512 * MIB)
     """Size of its private /tmp."""
 
-    # What only programs have is no key: output of commands is kept and shown by sizes of its own.
+    # Limits of programs only are no keys here: the output of commands has limits of its own.
     output_bytes: ClassVar[ByteSize] = Limits().output_bytes  # type: ignore[misc]
     stored_output_bytes: ClassVar[ByteSize] = Limits().stored_output_bytes  # type: ignore[misc]
     code_bytes: ClassVar[ByteSize] = Limits().code_bytes  # type: ignore[misc]
@@ -71,91 +71,91 @@ class CommandLimits(Limits):
 
 
 class Hook(Value):
-    """A command that runs in the sandbox after files were written by a patch or by changes."""
+    """A command that runs in the sandbox after a patch or changes have written files."""
 
     files: Annotated[tuple[Annotated[str, Constraints(min_length=1, max_length=256)], ...], Constraints(min_length=1)]
     """Names or paths, with `*` for any characters, for which it runs."""
 
     command: Annotated[str, Constraints(min_length=1, max_length=4096)]
-    """The command, for bash. The paths that were written follow as its arguments."""
+    """The command, for bash. Its arguments are the written paths."""
 
     seconds: Seconds = 30
-    """It is ended after so long."""
+    """After this time it is ended."""
 
 
 class Workspace(WorkspacePolicy):
-    """The directory that an agent works in by the tools of the workspace, and what its commands may use."""
+    """The directory in which an agent works with the workspace tools, and what its commands may use."""
 
     root: AbsolutePath | None = None
-    """The directory. It may hold nothing that Gloveport runs, keeps or reads secrets from, and nothing of the system's.
-    Default: that of `--workspace`; without either those tools are not offered."""
+    """The directory. It must hold no files that Gloveport runs, keeps or reads secrets from, and none of the system's.
+    Default: that of `--workspace`; without either, the workspace tools are not offered."""
 
     toolsets: Annotated[tuple[Literal["code", "workspace", "skills"], ...], Constraints(min_length=1)] = (
         "code",
         "workspace",
         "skills",
     )
-    """Which tools are offered: a client pays for each with every request. Without a workspace `code` counts in any
-    case. `skills` needs `code`. `--toolsets` says it on the command line."""
+    """Which tools are offered: a client pays for each in tokens with every request. Without a workspace, `code` is
+    always offered. `skills` needs `code`. `--toolsets` sets it on the command line."""
 
     exempt: tuple[Annotated[str, Constraints(min_length=1, max_length=1024)], ...] = ()
-    """Names, and paths below the directory, that may be written though what is written there runs later, outside of the
-    sandbox: `.envrc`, say, or `.vscode`."""
+    """Names, and paths below the directory, that may be written although their content runs later, outside of the
+    sandbox, such as `.envrc` or `.vscode`."""
 
     author: Author = "agent <agent@localhost>"
-    """As whom commands commit, as `NAME <ADDRESS>`, where the repository names nobody."""
+    """The author of commits by commands, as `NAME <ADDRESS>`, if the repository sets none."""
 
     toolchains: tuple[AbsolutePath, ...] = ()
-    """Directories of compilers and interpreters besides the system's, shown read-only at their own paths. Where one has
-    a `bin`, commands are found there. What a mount of `policy.mounts` may not show, a toolchain may not either.
+    """Directories of compilers and interpreters besides the system's, shown read-only at their own paths. If one has a
+    `bin`, commands are found there. A toolchain may not show what a mount of `policy.mounts` may not.
     One below `/tmp` is shown as `/opt/toolchains/NUMBER/NAME`."""
 
     auto_toolchains: bool = True
-    """Whether those that the owner's `PATH` leads to are shown as well: of `/usr/local`, `/opt` and Nix, and of a home
-    those of pyenv, nvm, rustup, conda, SDKMAN, mise, asdf and the like, each alone, never what lies beside it."""
+    """Whether toolchains on the owner's `PATH` are shown as well: those in `/usr/local`, `/opt` and Nix, and in a home
+    those of pyenv, nvm, rustup, conda, SDKMAN, mise, asdf and the like, each alone, never its neighbours."""
 
     ports: bool = True
     """Whether `gloveport ports` can open a port of a command, or of its session, to a browser on this host. None is
     open until you say so there."""
     environment: EnvironmentName | None = None
-    """The environment whose packages commands have: `python` and `python3` are the interpreter that it is for, and its
-    own programs are found where the system has none of that name. It is built when the workspace is opened.
-    Default: none, for a project brings its packages."""
+    """The environment whose packages commands have: `python` and `python3` are then its interpreter, and its programs
+    are found if the system has none of that name. It is built when the workspace is opened. Default: none, since a
+    project brings its own packages."""
 
     caches: bool = True
-    """Whether what package managers download is kept from command to command, in the state directory."""
+    """Whether downloads of package managers are kept between commands, in the state directory."""
 
     programs: Literal["read", "write", "none"] = "read"
-    """Whether programs of `execute_code` see the directory, under the path that commands see it at. With `write` they
-    write to it as commands do: what is protected is kept from them, and no gate is asked what a program means."""
+    """Whether programs of `execute_code` see the directory, at the same path as commands. With `write` they can write
+    to it like commands: protected paths stay protected, but no gate examines what a program does."""
 
     out: OutPath | None = None
-    """A directory below this one into which what programs leave in `/out` is put as well: whole, not executable, in the
-    place of what has its name. Programs need not be let write for it, but must see the workspace. It is none that is
-    protected. Default: none."""
+    """A directory below this one into which files that programs leave in `/out` are copied: whole, not executable,
+    replacing files of the same name. Programs need no `write` for it, but must see the workspace. It can't be a
+    protected one. Default: none."""
 
     out_bytes: Annotated[ByteSize, Constraints(ge=MIB)] = ByteSize(1024 * MIB)
-    """The most bytes that may lie in it. What would be more is kept as an artifact alone."""
+    """The most bytes that `out` may hold. Files beyond that are only kept as artifacts."""
 
     hooks: tuple[Hook, ...] = ()
-    """Commands that format or check what was written. What one says when it fails is among the answer's warnings."""
+    """Commands that format or check written files. If one fails, its output is among the answer's warnings."""
 
     orphan_seconds: Seconds = 900
-    """A command goes on for so long after the last call of the client that began it. This counts over HTTP only: over
-    stdio a client is there as long as the server is."""
+    """How long a command runs on after the last call of the client that started it. This applies over HTTP only: over
+    stdio a client lives as long as the server."""
 
     hosts: tuple[HostPattern, ...] = ()
-    """Patterns of the names of hosts that commands may reach, with `*` for any characters. They grant nothing by
-    themselves: a command may use an active `[api.NAME]` all of whose hosts they name, as programs do. Such hosts don't
-    come to the gate `network`. `@NAME` stands for the hosts of an `[api.NAME]`, and for a registry of packages that is
-    then granted to read, to programs too: `@pypi`, `@npm`, `@github`, `@debian`, `@crates`, `@golang`, `@maven`."""
+    """Patterns of host names that commands may reach, with `*` for any characters. They grant nothing by themselves: a
+    command may use an active `[api.NAME]`, as programs do, if they match all of its hosts. Such hosts don't come to the
+    gate `network`. `@NAME` stands for the hosts of an `[api.NAME]`, or for a package registry, which programs, too, may
+    then read: `@pypi`, `@npm`, `@github`, `@debian`, `@crates`, `@golang`, `@maven`."""
 
     limits: CommandLimits = CommandLimits()
-    """What each command may use at most."""
+    """The limits of each command."""
 
 
 class ExecLimits(CommandLimits):
-    """What one program of `gloveport exec` may use at most. A person may sit before it all day."""
+    """The limits of one program of `gloveport exec`, which a person may use all day."""
 
     wall_seconds: Seconds = 86_400
     """Time from its start to its end."""
@@ -168,27 +168,27 @@ class ExecLimits(CommandLimits):
 
 
 class ExecProgram(Value):
-    """What one program of `gloveport exec` gets besides what all get."""
+    """Further settings for one program of `gloveport exec`."""
 
     home: bool = False
-    """Whether it has a home directory of its own that stays, one for each workspace, in the state directory. Else its
-    HOME is the private `/tmp`."""
+    """Whether it has a persistent home directory, one for each workspace, in the state directory. Else its HOME is the
+    private `/tmp`."""
 
     apis: tuple[ApiName, ...] | None = None
-    """The only APIs that it may use. Default: all that are active. `--api` names others of them."""
+    """The only APIs that it may use. Default: all active ones. `--api` selects others of them."""
 
     variables: Mapping[PlaceholderName, str] = {}
-    """Its environment besides that of all. No secrets: an API's `stand_ins` are for those."""
+    """Further environment variables. Not for secrets: use an API's `stand_ins`."""
 
 
 class Exec(Value):
     """Programs that a person runs in the sandbox by `gloveport exec`."""
 
     clipboard: bool = False
-    """Whether they may write into the clipboard of the terminal. They never read it."""
+    """Whether they may write to the terminal's clipboard. They can never read it."""
 
     programs: Mapping[ApiName, ExecProgram] = {}
-    """What single programs get, by the last part of the name that they are called by."""
+    """Settings of single programs, by the last part of the name with which they are started."""
 
     limits: ExecLimits = ExecLimits()
-    """What each may use at most."""
+    """The limits of each program."""
