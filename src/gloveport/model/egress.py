@@ -117,7 +117,7 @@ class Bearer(Value):
 
 
 class Basic(Value):
-    """``Authorization: Basic``: the secret is the password, or, as Stripe has it, the user name."""
+    """``Authorization: Basic``: the secret is the password, or, as with Stripe, the user name."""
 
     kind: Literal["basic"]
     secret: Secret
@@ -137,7 +137,7 @@ class Header(Value):
     secret: Secret
     """Where the header's value is."""
     prefix: PlainText = ""
-    """What stands before the secret, such as `Token `."""
+    """Text before the secret, such as `Token `."""
 
 
 class Query(Value):
@@ -157,7 +157,7 @@ class Placeholder(Value):
     name: PlaceholderName
     """The environment variable in which a program finds the placeholder."""
     secret: Secret
-    """Where that which it stands for is."""
+    """Where the secret is."""
     places: Annotated[tuple[PlaceholderPlace, ...], Constraints(min_length=1)]
     """``header:NAME``, ``query:NAME``, ``form:FIELD``, ``body:path.to.member`` of a JSON body. Members of arrays are
     named by their index."""
@@ -194,9 +194,9 @@ class RefreshToken(Value):
     client_secret: Secret | None = None
     """Where the client's secret is. Default: a public client, which has none."""
     scopes: tuple[PlainText, ...] = ()
-    """Scopes to ask for; none leaves those that were granted."""
+    """Scopes to ask for; none keeps the granted ones."""
     client_auth: Literal["basic", "body"] = "body"
-    """How the client names itself to the token endpoint, where it has a secret."""
+    """How the client identifies itself to the token endpoint, if it has a secret."""
 
 
 class SigV4(Value):
@@ -208,7 +208,7 @@ class SigV4(Value):
     secret_access_key: Secret
     """Where the key is."""
     session_token: Secret | None = None
-    """Where the token of a temporary key is. Default: the key is a lasting one."""
+    """Where the token of a temporary key is. Default: the key is permanent."""
     region: PlainText
     """Region to sign for, such as `eu-central-1`."""
     service: PlainText
@@ -224,16 +224,17 @@ class Postgres(Value):
     secret: Secret
     """Where its password is."""
     databases: tuple[DatabaseName, ...] = ()
-    """Databases that programs may open; who names none, or the one of his user's name, gets the first. Empty: any."""
+    """Databases that programs may open. A program that names none, or one with its user's name, gets the first. Empty:
+    any."""
     tls: bool = True
-    """Whether the server is reached by TLS, and proves who it is. `false` is for private `addresses`; the
-    server must then ask for the password by SCRAM, which does not tell it."""
+    """Whether the server is reached by TLS, and proves its identity. `false` is for private `addresses`; the
+    server must then ask for the password by SCRAM, which does not reveal it."""
 
 
 class Redis(Value):
     """An account of a Redis server: programs connect without a password, Gloveport logs in for them.
 
-    It must not be one that may ask for the password (`CONFIG GET requirepass`).
+    The account must not be allowed to read the password (`CONFIG GET requirepass`).
     """
 
     kind: Literal["redis"]
@@ -242,8 +243,8 @@ class Redis(Value):
     secret: Secret
     """Where the password is."""
     tls: bool = True
-    """Whether the server is reached by TLS, and proves who it is. `false` is for private `addresses`: to
-    them the password goes as it is."""
+    """Whether the server is reached by TLS, and proves its identity. `false` is for private `addresses`: they
+    get the password unencrypted."""
 
 
 HttpAuth: TypeAlias = Bearer | Basic | Header | Query | Placeholder | ClientCredentials | RefreshToken | SigV4
@@ -263,14 +264,14 @@ def _secret_fields(kind: type[Value]) -> tuple[str, ...]:
 
 
 class Rule(Value):
-    """What is done with some requests to an API. Of an API's rules the first that matches decides."""
+    """What is done with some requests to an API. The first of an API's rules that matches decides."""
 
     action: Literal["allow", "deny", "ask"]
     """What is done with them. `ask` denies until a person can be asked."""
     methods: tuple[Method, ...] = ()
-    """Methods it speaks of; empty for all."""
+    """Methods that it matches; empty for all."""
     paths: tuple[UrlPath, ...] = ()
-    """Paths it speaks of, empty for all: `*` stands for anything within a segment, `**` for anything."""
+    """Paths that it matches, empty for all: `*` stands for anything within a segment, `**` for anything."""
 
 
 class Api(Value):
@@ -280,42 +281,43 @@ class Api(Value):
     """What it is for, in a sentence for the agent."""
 
     hosts: Annotated[tuple[str, ...], Constraints(min_length=1)]
-    """Where it is: `host` and `host:port` are HTTPS, `http://host:port` is not encrypted. `*.host` stands for every
-    name below it. `postgres://host:port` and `redis://host:port` are databases, `tcp://host:port` is passed on
-    unseen."""
+    """Its hosts: `host` and `host:port` are HTTPS, `http://host:port` is not encrypted. `*.host` stands for every
+    name below it. `postgres://host:port` and `redis://host:port` are databases, `tcp://host:port` is passed through
+    uninspected."""
 
     rules: tuple[Rule, ...] = ()
-    """What may be asked of it: the first rule that matches decides, what none matches is denied. Without any:
-    everything."""
+    """Which requests are allowed: the first rule that matches decides; a request that matches none is denied. Without
+    rules, all are allowed."""
 
     auth: tuple[Auth, ...] = ()
-    """What Gloveport adds to each request, or logs in to a database with. Programs never see it."""
+    """Credentials that Gloveport adds to each request, or with which it logs in to a database. Programs never see
+    them."""
 
     stand_ins: tuple[PlaceholderName, ...] = ()
-    """Variables that its libraries demand, such as `OPENAI_API_KEY`: programs find a harmless text in each, which is
+    """Variables that its libraries require, such as `OPENAI_API_KEY`: programs get a harmless text in each, which is
     never sent where Gloveport adds the credential."""
 
     reference: str | None = None
-    """Where its documentation is, for the agent. Default: it is told of none."""
+    """Where its documentation is, for the agent. Default: none."""
 
     types: str = ""
     """TypeScript declarations, set before programs that name this API."""
 
     active: bool = True
-    """Whether it may be reached. What is not active is checked all the same."""
+    """Whether it may be reached. An inactive API is still checked."""
 
     networks: tuple[Network, ...] = ()
-    """Networks that are not public and to which its names may lead all the same."""
+    """Networks that are not public, to which its names may still lead."""
 
     addresses: tuple[Address, ...] = ()
-    """Addresses to dial instead of those that DNS tells; they may be private."""
+    """Addresses to dial instead of those in DNS; they may be private."""
 
     ca_file: PathText | None = None
-    """PEM file of the authorities to trust for it, instead of the system's. Default: the system's."""
+    """PEM file of the certificate authorities to trust for it, instead of the system's. Default: the system's."""
 
 
 class EgressSettings(Value):
-    """What holds for everything that goes out, whichever API it goes to."""
+    """Settings for all outbound requests, to any API."""
 
     yolo: bool = False
     """Every public host may be reached by HTTP and HTTPS, without credentials."""
@@ -324,7 +326,7 @@ class EgressSettings(Value):
     """User-Agent of every request; empty leaves each program its own."""
 
     redact: tuple[Annotated[str, Constraints(min_length=4)], ...] = ()
-    """Strings that leave in no request: each is replaced by `REDACTED`."""
+    """Strings that must not leave in any request: each is replaced by `REDACTED`."""
 
 
 class Egress(EgressSettings):

@@ -71,28 +71,28 @@ Directory: TypeAlias = Annotated[str, Constraints(pattern=r"^(?:/[^\x00]*)?$"), 
 
 
 class Condition(Value):
-    """What an argument of a call has to be. Exactly one of these is set."""
+    """What an argument of a call must be. Exactly one of these is set."""
 
     equals: JsonValue = None
-    """This very value. Default: any."""
+    """Exactly this value. Default: any."""
     one_of: Annotated[tuple[JsonValue, ...], Constraints(max_length=256)] = ()
     """One of these values."""
     prefix: str = ""
-    """Text that begins so."""
+    """Text with this prefix."""
     pattern: Annotated[str, Constraints(max_length=1024)] = ""
     """Text that a regular expression matches as a whole. Without look-around and back references."""
     beneath: Directory = ""
-    """An absolute path of this directory, or in it. Symbolic links are the server's and not known here."""
+    """An absolute path of this directory, or in it. The server's symbolic links are unknown here."""
     url: Literal["", "public"] = ""
-    """`public`: an http or https URL of a host all of whose addresses are public. They are looked up where a rule would
-    allow the call, or when a person has allowed it; a rule that denies takes every name for a public one."""
+    """`public`: an http or https URL of a host all of whose addresses are public. They are looked up if a rule would
+    allow the call, or when a person has allowed it; a rule that denies treats every name as public."""
 
 
 class ToolRule(Value):
-    """What may be done with some tools of a server, perhaps with certain arguments only."""
+    """What is done with calls of some tools of a server, perhaps only with certain arguments."""
 
     action: Literal["allow", "ask", "deny"]
-    """`ask` lets a person decide each time, or until they say otherwise."""
+    """`ask` has a person decide each time, or once for longer if they say so."""
     tools: tuple[ToolPattern, ...] = ()
     """Names of tools, with `*` for any characters. Default: every tool."""
     read_only: bool | None = None
@@ -159,15 +159,17 @@ class Server(Value):
     call_seconds: Annotated[float, Constraints(gt=0, le=3600)] = 60
     """How long one call may take."""
     calls_per_minute: Annotated[int, Constraints(ge=1, le=1_000_000)] = 600
-    """Calls of all programs together, as many at one moment; who makes more is refused until there is room again."""
+    """Calls of all programs in a minute, which may come all at once; further ones are refused until there is room
+    again."""
     bytes_per_minute: Annotated[ByteSize, Constraints(ge=1024)] = ByteSize(256 << 20)
-    """Bytes of arguments and results of all programs together; who finds them used up is refused for a while."""
+    """Bytes of arguments and results of all programs in a minute; once they are used up, calls are refused for a
+    while."""
     concurrent_calls: Annotated[int, Constraints(ge=1, le=1000)] = 16
-    """Calls that go on at the same time; others wait."""
+    """Calls that run at the same time; others wait."""
     answer_bytes: Annotated[ByteSize, Constraints(ge=1024, le=1 << 30)] = ByteSize(8 << 20)
     """Size of one message that it may send. A larger one ends the connection."""
     active: bool = True
-    """Whether it counts; one that doesn't is never started."""
+    """Whether it is used; an inactive server is never started."""
 
 
 class ServerPolicy(Value):
@@ -234,13 +236,13 @@ class Sampling(Value):
     timeout_seconds: Annotated[float, Constraints(gt=0, le=3600)] = 60
     """How long an answer may take."""
     provider: Literal["", "openai", "anthropic"] = ""
-    """Which API the endpoint speaks."""
+    """The kind of API at the endpoint."""
     url: ServerUrl = ""
     """The API's base URL, such as `https://api.openai.com/v1`."""
     model: PlainText = ""
-    """The model that answers where a program names none."""
+    """The model for programs that name none."""
     secret: Secret | None = None
-    """Where the key of the API is. Default: it needs none."""
+    """Where the API's key is. Default: it needs none."""
 
 
 def outline_of_sampling(sampling: Sampling) -> dict[str, JsonValue]:

@@ -48,7 +48,7 @@ class Environment(Value):
     """What it is for, in a few words for the agent."""
 
     python: tuple[RequirementText, ...] = ()
-    """Packages of Python as pip writes them: `requests`, `httpx[http2]>=0.28`. What they need comes with them."""
+    """Packages of Python in pip's spelling: `requests`, `httpx[http2]>=0.28`. Their dependencies come with them."""
 
     npm: tuple[NpmRequirementText, ...] = ()
     """Packages of npm for programs in TypeScript and JavaScript: `zod`, `csv-parse@5`, `@scope/name@^1.2`,
@@ -56,7 +56,7 @@ class Environment(Value):
     and by `npm:` or `jsr:`. Their install scripts never run."""
 
     languages: Languages | None = None
-    """Languages whose programs may run in it, of those that it has packages for. Default: all of them, which is
+    """Languages whose programs may run in it, among those for which it has packages. Default: all of these:
     `python` and `shell` for packages of Python, `typescript` and `javascript` for those of npm."""
 
     lock: Annotated[str, Constraints(pattern=r"^/[^\x00]+$")] | None = None
@@ -70,12 +70,12 @@ class Environment(Value):
 
     build: tuple[PinnedText, ...] = ()
     """Packages of Python that are built from their source distributions, each in one version, and in this order:
-    `docopt==0.6.2`. Code of theirs, and of what they need for it, runs meanwhile, in a sandbox without a network.
-    Default: none, so that what has no wheel is refused."""
+    `docopt==0.6.2`. The build runs their code, and that of their build dependencies, in a sandbox without a network.
+    Default: none, so that packages without a wheel are refused."""
 
     allow: tuple[PackagePattern, ...] = ()
-    """All packages that may be in it, those that come with others and those that `build` needs, too: `requests`,
-    `azure-*`, `numpy>=2`, `npm:zod`. A lock with any other is refused. Default: whatever its requirements need."""
+    """All packages that may be in it, including dependencies and those that `build` needs: `requests`, `azure-*`,
+    `numpy>=2`, `npm:zod`. A lock with any other is refused. Default: all that its requirements need."""
 
     default: bool = False
     """Whether programs that name no environment run in this one. There may be one for each language."""
@@ -99,7 +99,7 @@ class Environment(Value):
 
 
 class PackageRules(Value):
-    """Which packages a program may ask for by itself, in the block of PEP 723 or by imports from ``npm:``."""
+    """Which packages a program may request itself, in a PEP 723 block or by imports from ``npm:``."""
 
     allow: tuple[PackagePattern, ...] = ()
     """Packages that are installed without a question: `requests`, `azure-*`, `numpy>=2`, `npm:zod`, `npm:@types/*`.
@@ -109,7 +109,7 @@ class PackageRules(Value):
     """Packages about which a person is asked, who sees versions, ages, and what else comes with them."""
 
     deny: tuple[PackagePattern, ...] = ()
-    """Packages that are in no environment that a program asks for, not even because another needs them."""
+    """Packages that no environment requested by a program may have, not even as dependencies."""
 
     @property
     def enabled(self) -> bool:

@@ -31,21 +31,21 @@ DirectHost: TypeAlias = Annotated[
 
 
 class Proxy(Value):
-    """The HTTP proxy that requests go out through: of programs, commands and builds, to MCP servers by URL, for logins
-    to these, and to the model of `[sampling]`. It looks names up, so nobody here checks to which address one leads: it
-    is asked for HTTPS alone, whose servers prove their names first.
+    """The HTTP proxy for outbound requests: of programs, commands and builds, to MCP servers by URL, for logins to
+    these, and to the model of `[sampling]`. It resolves names, so Gloveport can't check their addresses: it is only
+    used for HTTPS, whose servers prove their names first.
     """
 
     url: ProxyUrl | None = None
-    """Where it is: `http://proxy.example.com:3128`. What is reached directly all the same: `http://`, databases and
-    `tcp://`, hosts that are addresses or `localhost`, an API that says where it lies (`networks`, `addresses`), and
-    `direct`. Default: none. Variables such as `HTTPS_PROXY` are not looked at."""
+    """Its URL: `http://proxy.example.com:3128`. Still reached directly: `http://`, databases and `tcp://`, hosts that
+    are addresses or `localhost`, an API with `networks` or `addresses`, and `direct`. Default: none. Variables such as
+    `HTTPS_PROXY` are ignored."""
 
     username: ProxyUser = ""
-    """Who logs in to it, where `secret` is set."""
+    """The user name for it, if `secret` is set."""
 
     secret: Secret | None = None
-    """Where its password is. Default: it asks for none."""
+    """Where its password is. Default: it needs none."""
 
     direct: tuple[DirectHost, ...] = ()
-    """Hosts that are reached without it, such as those of the own network: `["*.corp.example.com"]`."""
+    """Hosts that are reached without it, such as those of your own network: `["*.corp.example.com"]`."""

@@ -22,9 +22,9 @@ Seconds: TypeAlias = Annotated[float, Constraints(gt=0, le=86_400, allow_inf_nan
 
 
 class Limits(Value):
-    """What one execution may use at most. Sizes are bytes, or text such as ``"64MiB"``.
+    """The limits of one execution. Sizes are bytes, or text such as ``"64MiB"``.
 
-    The least that each takes is what the interpreters need to start.
+    The minimum of each is what the interpreters need to start.
     """
 
     wall_seconds: Seconds = 300
@@ -99,8 +99,8 @@ class Mount(CheckedValue):
     """Absolute path inside the sandbox."""
 
     as_owner: bool = False
-    """Show it as if it belonged to the program: so it may read what the owner of `source` alone may read. Makes a
-    difference where Gloveport is started as root."""
+    """Show it as if it belonged to the program, which may then read files that only the owner of `source` may read.
+    Only matters if Gloveport is started as root."""
 
 
 class Policy(Value):
@@ -113,7 +113,8 @@ class Policy(Value):
     """Host directories shown read-only in every sandbox."""
 
     unix_sockets: bool = False
-    """Let programs make AF_UNIX sockets. A mounted directory may hold a socket of the host: it becomes reachable."""
+    """Let programs make AF_UNIX sockets. If a mounted directory holds a socket of the host, programs can then reach
+    it."""
 
     ptrace: bool = False
     """Let programs trace processes of their own sandbox, as debuggers do (`gdb`, `strace`)."""
@@ -122,7 +123,7 @@ class Policy(Value):
     """Wall-clock limit of a request that names none."""
 
     limits: Limits = Limits()
-    """The most that any run gets."""
+    """The maximum limits of any run."""
 
 
 class Grant(Value):

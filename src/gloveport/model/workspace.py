@@ -53,15 +53,15 @@ class WorkspacePolicy(Value):
     gates: Mapping[Gate, Stance] = {}
     """What happens at single gates: `allow`, `ask` a person, or `deny`."""
     long_seconds: Annotated[float, Constraints(gt=0, le=86_400, allow_inf_nan=False)] = 600
-    """A command that wants more time than this is at the gate `long_timeout`."""
+    """A command that asks for more time than this comes to the gate `long_timeout`."""
     hosts: tuple[HostPattern, ...] = ()
     """Hosts that commands may reach, with `*` for any characters. They don't come to the gate `network`."""
     disposable: tuple[Annotated[str, Constraints(min_length=1, max_length=256)], ...] = ()
-    """Names of files and directories, with `*` for any characters, that commands may delete besides what is known to
-    be made anew, such as `node_modules`."""
+    """Names of files and directories, with `*` for any characters, that commands may delete, besides those that tools
+    are known to remake, such as `node_modules`."""
     inherit: tuple[VariablePattern, ...] = CORE_VARIABLES
-    """The server's own variables that commands inherit, with `*` for any characters. Of those that a pattern with `*`
-    names, what looks like a secret is left out, and what the sandbox sets or makes programs run something."""
+    """The server's own variables that commands inherit, with `*` for any characters. A pattern with `*` leaves out
+    variables that look like secrets, that the sandbox sets, or that make programs run something."""
 
 
 class GateHit(Value):
