@@ -22,6 +22,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -235,6 +236,16 @@ def _import_all() -> None:
     describe(Tools(engine=None, inspect=None, transport="stdio", transfer=None, skills=None), {})  # of every server
 
 
+def _end_process() -> None:
+    """End a script as the interpreter would, but free nothing before: it has what all of Gloveport is, and more."""
+    threading._shutdown()  # waits for threads
+    atexit._run_exitfuncs()
+    with contextlib.suppress(OSError):  # nobody may be there to read it
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(0)
+
+
 if __name__ == "__main__":
     _import_all()
     python._query = functools.cache(python._query)
@@ -249,3 +260,4 @@ if __name__ == "__main__":
             main()
         else:
             runpy.run_path(sys.argv[0], run_name="__main__")
+            _end_process()

@@ -8,6 +8,7 @@ itself, which takes as long as two hundred tests.
 
 import atexit
 import contextlib
+import functools
 import itertools
 import os
 import pickle
@@ -15,6 +16,7 @@ import secrets
 import selectors
 import signal
 import struct
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -49,6 +51,20 @@ def pytest_collection_modifyitems(config, items):
     left_out = {pair[(turn + place) % 2] for place, pair in enumerate(twins)}
     items[:] = [item for item in items if item not in left_out]
     config.hook.pytest_deselected(items=left_out)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session):
+    """End this process when all is reported, and free nothing before: thousands of tests and all that they import."""
+    if session.config.getoption("workers") and not session.config.option.collectonly:
+        session.config.add_cleanup(functools.partial(_end_process, session))
+
+
+def _end_process(session: pytest.Session) -> None:
+    atexit._run_exitfuncs()
+    for stream in (session.config.get_terminal_writer(), sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(session.exitstatus)
 
 
 @pytest.hookimpl(tryfirst=True)
