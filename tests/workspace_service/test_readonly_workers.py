@@ -193,7 +193,7 @@ async def test_who_gives_up_while_a_sandbox_is_made_harms_nobody(server, reading
     writable = server.fork(())
     async with writable as child:
         assert child.is_over() is False
-    for number in range(40):
+    for number in range(0, 40, 2):
         with anyio.move_on_after(number / 8000):
             await reading.run(("true",))
         reading._idle.clear()
