@@ -20,7 +20,7 @@ def begin_sandbox(host: Host, config: Config, request: Request) -> Iterator[Firs
     Args:
         host: Where it runs.
         config: What the operator has configured.
-        request: What was asked for.
+        request: The request.
     """
     with contextlib.closing(FirstSandbox(backend=host.backend, begun=_begin(host, config, request))) as first:
         yield first

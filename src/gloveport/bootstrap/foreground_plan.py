@@ -81,7 +81,7 @@ def plan_foreground(
     Args:
         host: Where it runs.
         config: What the operator has configured.
-        workspace: The directory that was named.
+        workspace: The named directory.
         command: The program's name here.
         environ: Our environment.
         believed: The files that the configuration was read from, which must not lie in the workspace.

@@ -1,19 +1,19 @@
 """Environments on disk: locks by their requirements, wheels and trees by their contents.
 
-    locks/WANTED.toml   what a set of requirements was resolved to; WANTED is a digest of all that it depends on. Of npm
-                        it is JSON
-    wheels/SHA256       files from an index, for the next build that has the same
-    unpacked/…          what was installed of a wheel, each file with its digest: see ``wheel_store``
+    locks/WANTED.toml   the lock of a set of requirements; WANTED is a digest of all that it depends on. Locks of npm
+                        are JSON
+    wheels/SHA256       files from an index, for the next build with the same file
+    unpacked/…          the installed files of a wheel, with their digests: see ``wheel_store``
     files/              each content of a tree once
     trees/ADDRESS-…     sealed, read-only; ADDRESS is a digest of the lock, the interpreter and the platform. Each build
-                        has a path of its own: what has mounted one that was removed never passes for the next
-    trees/ADDRESS.files digest of each file of it
-    trees/ADDRESS.json  what packages are in it. Without it a tree is none
-    installed/ADDRESS   what is installed with Gloveport for programs, see ``installed_tree``. Whoever uses it shares a
-                        lock file by its name
-    work/               what is being built; of a build that was killed, what the next one removes
+                        has a path of its own, so a sandbox with a removed tree never passes for one with the next
+    trees/ADDRESS.files digest of each file of the tree
+    trees/ADDRESS.json  the packages of the tree. A tree without it does not count
+    installed/ADDRESS   packages that are installed with Gloveport for programs, see ``installed_tree``. Its users share
+                        a lock file by its name
+    work/               builds in progress; the next build removes leftovers of a killed one
 
-Whoever makes a lock or a tree holds a lock file by its name meanwhile, so two at once make one.
+The maker of a lock or a tree holds a lock file by its name, so two concurrent makers make one.
 """
 
 import contextlib

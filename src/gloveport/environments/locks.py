@@ -72,7 +72,7 @@ class BuiltWheel(LockedPackage):
 
 
 class Lock(Value):
-    """What an environment is installed from."""
+    """The lock that an environment is installed from."""
 
     text: str
     packages: tuple[LockedPackage, ...]

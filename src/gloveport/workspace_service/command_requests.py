@@ -138,9 +138,9 @@ async def start_command(
     """Start a command, if it is allowed.
 
     Args:
-        service: What it is a command of.
-        caller: Whose it is.
-        asked: What was asked for.
+        service: The workspace.
+        caller: Owner of the command.
+        asked: The requested command.
         on_progress: Hears the progress of its environment's build, if there is one.
         made: The result of ``make_plain_action`` for it.
 

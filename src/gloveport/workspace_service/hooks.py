@@ -25,7 +25,7 @@ async def run_hooks(service: WorkspaceService, outcome: WriteResult) -> Fields:
     answer = dict(outcome.answer)
     warnings = list(answer["warnings"]) if isinstance(answer["warnings"], list) else []
     ran = False
-    for hook in service.settings.hooks if outcome.number else ():  # what was taken back is what it was
+    for hook in service.settings.hooks if outcome.number else ():  # hooks do not run on an undo
         if paths := [path for path in outcome.written if _is_named(hook.files, path)]:
             ran = True
             warnings += await _run(service, hook.command, paths, hook.seconds)
@@ -85,7 +85,7 @@ def _is_named(patterns: Sequence[str], path: str) -> bool:
 
 
 class _BoundedOutput:
-    """A ``sandbox.base.Sink`` that ends the program when it has said too much."""
+    """A ``sandbox.base.Sink`` that ends the program when it has written too much."""
 
     def __init__(self, most: int) -> None:
         self._most = most

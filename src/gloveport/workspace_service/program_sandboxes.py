@@ -18,8 +18,8 @@ class ProgramSandboxes(Struct, frozen=True, kw_only=True):
     """A ``sandbox.pool.pool.StockedSandbox``.
 
     Attributes:
-        sandboxes: Know what is protected.
-        others: Gives those that may not write.
+        sandboxes: Know the protected paths.
+        others: Gives sandboxes that may not write to the workspace.
     """
 
     sandboxes: WorkspaceSandboxes

@@ -93,7 +93,7 @@ class SandboxPorts(Struct, eq=False, kw_only=True):
 
     @contextlib.asynccontextmanager
     async def connect(self, name: str, port: int) -> AsyncIterator[socket.socket]:
-        """A connection to a port of a sandbox's loopback. On leaving it is reset, whoever else has its descriptor.
+        """A connection to a port of a sandbox's loopback. On leaving it is reset, even if others hold its descriptor.
 
         Raises:
             PortError: There is no such sandbox, nothing listens there, or there are too many connections.

@@ -65,7 +65,7 @@ def undo_action(writer: Writer) -> WriteFiles:
 
 
 def make_write_action(tree: Tree, placed: Sequence[PathChange], content: str) -> WriteFiles:
-    """What is decided about: by where its files lie, however they were written down. ``content`` says all of it."""
+    """The action to decide on, with the real paths of its files, however spelled. ``content`` is all of it."""
     action = write_action(placed, find_ignored(tree, [change.path for change in placed]))
     size, digest = measure(content)
     return action.model_copy(update={"bytes": size, "sha256": digest})
@@ -76,7 +76,7 @@ def _place(tree: Tree, changes: Sequence[PathChange]) -> list[PathChange]:
 
 
 def _lies_at(tree: Tree, path: str) -> str:
-    """Where a file lies that would be written; where it can't be, what was asked for, as far as that is a path."""
+    """The path of a file to write; if it can't be written, the requested path, in canonical spelling if it has one."""
     with suppress(WorkspaceError), tree.locate(path) as place:
         return place.path
     with suppress(WorkspaceError):

@@ -71,10 +71,10 @@ class Replacement(BaseModel):
     """One text in place of another in a file.
 
     Attributes:
-        path: The file, which is there.
-        old_string: What is replaced. It stands in the file once, unless all places are meant.
-        new_string: What comes in its place.
-        replace_all: Whether it is replaced wherever it stands.
+        path: The file, which must exist.
+        old_string: The text to replace. It must occur once, unless all places are meant.
+        new_string: Its replacement.
+        replace_all: Whether to replace all occurrences.
         revision: Of the file, as ``read_file`` tells it; needed where all places are meant.
     """
 
