@@ -611,7 +611,7 @@ async function wait(path, tools) {
   const before = new Set(ownKeys(internal));
   process.on("exit", idle).off("exit", idle);
   for (const name of ownKeys(internal)) if (!before.has(name)) delete internal[name];
-  await new Promise((resolve) => process.nextTick(resolve)); // at its end, Deno looks for remaining ones
+  await new Promise((resolve) => process.nextTick(resolve)); // at its end, Deno checks for remaining ticks
   // Else Deno would tear down V8, though the kernel frees its memory anyway. Node's process is loaded in any case.
   const onExit = EventEmitter.prototype.on.bind(process, "exit");
   const leave = (writeLast) =>

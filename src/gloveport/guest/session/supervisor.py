@@ -38,9 +38,9 @@ class Supervisor:
     """Serves the host's requests until the host is gone.
 
     Attributes:
-        interpreters: By language; of Python that of branch 0.
+        interpreters: By name; of Python that of branch 0.
         branches: The Python of each branch, by its number.
-        last: Language of the last call of each branch.
+        last: Name of the interpreter of the last call of each branch.
         direct: On which the host calls Python directly; None where it does not.
         broken: The link to a Python interpreter that will send nothing more.
         over: Number of the last call that it has heard of. Calls are counted from 1.
