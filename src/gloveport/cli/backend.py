@@ -37,7 +37,7 @@ _MODULES: Final = (
     "gloveport.server.process.lifetime",
     "gloveport.server.tools.fast_execute",
 )
-"""What every server works with."""
+"""Modules that every server needs."""
 
 
 class Backend(Struct, frozen=True, kw_only=True):

@@ -28,10 +28,10 @@ _GROUPS: Final[Mapping[str, str]] = {
     "servers": "gloveport.cli.servers",
     "skills": "gloveport.cli.skills",
 }
-"""Command that has commands of its own → the module that has them, as ``app``."""
+"""Command with subcommands → the module that has them, as ``app``."""
 
 _IMPORT_MORE: Final = {"serve", "run", "exec"}
-"""Commands that say themselves when all is imported."""
+"""Commands that call ``collect_from_now_on`` themselves, when all is imported."""
 
 
 def _print_version(asked: bool) -> None:

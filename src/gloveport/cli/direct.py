@@ -15,7 +15,7 @@ OPTIONS: Final[Mapping[str, Sequence[str]]] = {
     "exec": ("workspace=", "api=", "env=", "no-network", "config="),
     "serve": ("http", "port=", "workspace=", "toolsets=", "config="),
 }
-"""Of each command, as ``getopt`` has them."""
+"""The options of each command, in the form of ``getopt``."""
 
 
 def find_direct(words: Sequence[str]) -> Callable[[], int] | None:

@@ -9,7 +9,7 @@ from typing import Final
 from gloveport.errors import Denied, GloveportError, GuestError, SandboxError
 
 OF_A_RUN: Final[Mapping[str, int]] = {"ok": 0, "error": 1, "killed": 1, "denied": 3, "timeout": 124, "cancelled": 130}
-"""By the status of its result."""
+"""Exit codes by the status of the result."""
 
 
 def of_error(error: GloveportError) -> int:

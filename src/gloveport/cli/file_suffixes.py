@@ -16,4 +16,4 @@ SUFFIXES: "Final[Mapping[str, Language]]" = {
     ".bash": "shell",
 }
 DEFAULT: "Final[Language]" = "python"
-"""Of a program whose file has no suffix, or that comes in no file."""
+"""The language of a program without a file, or whose file has no suffix."""

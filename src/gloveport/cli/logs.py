@@ -3,7 +3,7 @@
 import logging
 
 _TALKATIVE = ("client", "httpx2", "mcp.client", "mcp.shared")
-"""Loggers of the protocol library: of garbage that other servers send they tell in many lines, with what was sent."""
+"""Loggers of the SDK: about malformed messages of other servers they log many lines, with the messages' content."""
 
 
 class _Plain(logging.Formatter):

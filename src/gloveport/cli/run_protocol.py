@@ -32,7 +32,7 @@ from gloveport.user_directories import FILE_NAME, config_directory, state_direct
 HEAD: Final = struct.Struct("!BI")
 JSON: Final = 0
 ASKED: Final = ("language", "code", "limits", "environment")
-"""All that a request can say: a server takes no more than the command line has."""
+"""The fields of a request: a server accepts only what the command line can express."""
 
 _MOST_FILES: Final = 256
 _MOST_BYTES: Final = 1 << 20

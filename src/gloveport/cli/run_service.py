@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _USAGE: Final = 2
 _REQUEST_BYTES: Final = 1 << 20
-"""Of what stands in a request besides the program."""
+"""Most bytes of a request besides the program."""
 
 
 def answer_runs(

@@ -19,7 +19,7 @@ from gloveport.task_group import open_task_group
 from gloveport.untrusted_text import printable_lines
 
 Answer: TypeAlias = Callable[[CommandConnection], Coroutine[Any, Any, None]]
-"""Answers one command of this user, until it has gone."""
+"""Serves one command of this user, until it disconnects."""
 
 _BACKLOG: Final = 64
 _PAUSE_SECONDS: Final = 0.1

@@ -19,7 +19,7 @@ from gloveport.policy.hosts.authorities import canonical_host
 from gloveport.secrets.vault import Vault
 
 PostTo: TypeAlias = Callable[[Route, Outbound, bytes], Awaitable[tuple[int, Headers, bytes]]]
-"""Sends a request with its body; status, headers and bounded body come back. Raises ``UpstreamError``."""
+"""Sends a request with a body; returns status, headers and bounded body. Raises ``UpstreamError``."""
 
 _log = logging.getLogger(__name__)
 

@@ -34,7 +34,7 @@ OWNERS_HINT = "The owner of this computer has to repair it (gloveport doctor tel
 _MOST_LISTED = 50
 _SPARE_CONNECTIONS = 256
 _MOST_GUESSES = 3
-"""URLs with a secret in them that a run may ask for: each refusal tells that one of its guesses is right."""
+"""How many URLs with a secret a run may request: each refusal shows that a guess is right."""
 
 # Otherwise the connections of one run could hold half a gigabyte of this server's memory together.
 _WHOLE_BODIES = 4

@@ -24,13 +24,13 @@ PROXY = ("127.0.0.2", 3128)
 """Address and port of the proxy door."""
 
 STAND_IN = "added-by-gloveport"
-"""What programs find in place of a credential that their libraries demand."""
+"""The text that programs find in place of a credential that their libraries demand."""
 
 _FIRST_NAME = IPv4Address("127.64.0.1")
 _ANY = "0.0.0.0"  # noqa: S104 - of the sandbox's own namespace, where there is nothing but its loopback
 _BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 _JAVA_STORE = "/etc/ssl/certs/java/cacerts"
-"""Where the Java of Debian and its like looks; that of others does so when it is told to."""
+"""The default trust store of Debian's Java; that of others is told by an option."""
 
 # aiohttp opens a WebSocket only through the proxy of the ws or wss variable.
 _PROXIED = (

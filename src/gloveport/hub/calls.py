@@ -41,7 +41,7 @@ class Clean(Protocol):
 
 
 LookUp: TypeAlias = Callable[[str], Awaitable[tuple[str, ...]]]
-"""The addresses that a host has just now; none where it can't be looked up."""
+"""Looks up the present addresses of a host; empty if it can't be resolved."""
 
 _MOST_NAMED = 40
 _NAME_CHARACTERS = 512

@@ -22,23 +22,23 @@ from gloveport.late_pattern import late_pattern
 _QUERY_CHARACTERS = 400
 _QUERY_WORDS = 24
 _INDEXED_CHARACTERS = 2000
-"""Of a description, and of the names of all parameters together."""
+"""Most indexed characters of a description, and of the names of all parameters together."""
 
 _IN_NAME, _ELSEWHERE = 4.0, 1.0
-"""What a word counts in a tool's name; and in its server's, its parameters' or its description."""
+"""Weights of a word in a tool's name, and in its server's name, its parameters or its description."""
 
 _SATURATION, _BY_LENGTH = 1.2, 0.75
 """BM25's ``k1`` and ``b``."""
 
 _LEAST_WEIGHT = 1e-6
-"""Of a word that most tools say."""
+"""The weight of a word that most tools have."""
 
 _TABLE = """
     create virtual table tool using
     fts5(name, server, parameters, description, tokenize='porter unicode61', prefix='2 3')
 """
 _FIND = "select '[' || coalesce(group_concat(rowid), '') || ']' from tool where tool match ?"
-"""All rows in one text: to fetch each alone takes Python three times as long as SQLite takes to find it."""
+"""All rows in one text: fetching single rows takes Python three times as long as SQLite's search."""
 
 _ADD = "insert into tool(rowid, name, server, parameters, description) values (?, ?, ?, ?, ?)"
 

@@ -29,7 +29,7 @@ Detail: TypeAlias = Literal["names", "signatures", "full"]
 DETAILS: tuple[Detail, ...] = get_args(Detail)
 
 DISCOVERY_SECONDS = 1.5
-"""How long a search waits for servers of which nothing is known yet."""
+"""How long a search waits for servers whose tools are not known yet."""
 
 _DECLARED: Final = {"python": (python_stubs.module, "pyi"), "typescript": (typescript_stubs.module, "d.ts")}
 _MOST_FOUND = 100
@@ -37,7 +37,7 @@ _MOST_ASKED = 1000
 """Questions of one execution."""
 
 _MOST_TOLD_BYTES = 1 << 20
-"""Of one answer; a single tool, and the declarations of a single server, are told whatever they take."""
+"""Most bytes of one answer, unless it has a single tool, or the declarations of a single server."""
 
 _SUMMARY_CHARACTERS = 160
 

@@ -39,7 +39,7 @@ else:
 _MINUTE_SECONDS = 60.0
 _LEAVING_SECONDS = 8.0
 _OFFER_BYTES = 2 << 20
-"""As much as a server may offer: to clean, compare and index that takes most of a second."""
+"""The most that a server may offer, for ``compute``: scrubbing, comparing and indexing it takes most of a second."""
 _LATE = "it has not answered yet; search again in a while"
 
 _log = logging.getLogger(__name__)

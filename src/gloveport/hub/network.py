@@ -5,10 +5,10 @@ from gloveport.model.hub import DOOR, Sampling, Toolbox
 from gloveport.sandbox.plan import Network
 
 _SKILL_COMMAND = f"{GUEST}/shell/skills"
-"""Where ``skill`` is: systems have an old command of this name, which sends signals."""
+"""The directory of ``skill``, put first on PATH: systems have an old command of this name, which sends signals."""
 
 VARIABLE = "GLOVEPORT_HUB"
-"""Environment variable that tells the stubs of ``guest`` where the door is."""
+"""The environment variable with the door's address, for the stubs of ``guest``."""
 
 
 def with_hub(network: Network, toolbox: Toolbox, sampling: Sampling, *, skills: bool = False) -> Network:

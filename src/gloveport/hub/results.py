@@ -29,7 +29,7 @@ else:
     wire = late_module("mcp_types")
 
 MOST_DEPTH: Final = 100
-"""How deep a value may be. A deeper one stays text: not every interpreter could read it."""
+"""Most levels of a value. A deeper one stays text, for not every interpreter could parse it."""
 
 _WRAPPED = "result"
 

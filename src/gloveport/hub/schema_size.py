@@ -18,7 +18,7 @@ _UNBOUNDED: Final = frozenset(
     {"$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveAnchor", "$recursiveRef"}
     | {"unevaluatedItems", "unevaluatedProperties"}
 )
-"""With these a place is found, or looked at again, in ways that are not counted here."""
+"""Keywords that resolve references, or evaluate schemas again, in ways that are not counted here."""
 
 
 class TooLargeError(Exception):

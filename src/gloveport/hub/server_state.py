@@ -44,7 +44,7 @@ OnTools: TypeAlias = Callable[[tuple[Definition, ...]], Awaitable[None]]
 """Called with a server's tools whenever it has listed them."""
 
 Connect: TypeAlias = Callable[[str, Server, TaskGroup, OnTools], ToolServer]
-"""Makes an upstream of a server's name and configuration; its tasks run in the group. Nothing is started yet."""
+"""Makes an upstream of a server's name and configuration, without starting it; its tasks run in the group."""
 
 Record: TypeAlias = Callable[[str, Mapping[str, JsonValue]], object]
 """Writes an event to the audit log: its kind, and facts about it."""

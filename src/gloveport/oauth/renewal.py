@@ -12,7 +12,7 @@ from gloveport.errors import ConfigError, UpstreamError
 from gloveport.oauth.token_endpoint import LEAST_SECONDS, Token, endpoint_error
 
 Obtain: TypeAlias = Callable[[str], Awaitable[Token]]
-"""Gives a token that is not the one that was refused. Raises ``UpstreamError`` or ``ConfigError``."""
+"""Obtains a token other than the refused one. Raises ``UpstreamError`` or ``ConfigError``."""
 
 _EARLIER_SECONDS: Final = 60.0
 

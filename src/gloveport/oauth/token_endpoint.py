@@ -19,7 +19,7 @@ from gloveport.errors import UpstreamError
 ClientAuth: TypeAlias = Literal["none", "client_secret_basic", "client_secret_post"]
 
 Post: TypeAlias = Callable[[Mapping[str, str], bytes], Awaitable[tuple[int, bytes]]]
-"""Posts headers and a body to one endpoint; status and bounded body come back. Raises ``UpstreamError``."""
+"""Posts headers and a body to one endpoint; returns status and bounded body. Raises ``UpstreamError``."""
 
 HEADERS: Final[Mapping[str, str]] = {
     "content-type": "application/x-www-form-urlencoded",
@@ -27,7 +27,7 @@ HEADERS: Final[Mapping[str, str]] = {
 }
 _TIMEOUT_SECONDS: Final = 10.0
 LEAST_SECONDS: Final = 10.0
-"""A server whose tokens hold for less, or are refused at once, is not asked more often."""
+"""The least time between two requests to a server whose tokens expire sooner, or are refused at once."""
 
 _DEFAULT_SECONDS: Final = 3600.0
 _MOST_SECONDS: Final = 30 * 86_400.0

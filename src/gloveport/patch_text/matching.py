@@ -30,10 +30,10 @@ from gloveport.patch_text.text import (
 )
 
 EFFORT: Final = 300_000_000
-"""How many lines are passed by all searches of one file: about a second."""
+"""Most lines that all searches in one file may pass: about a second."""
 
 _COSTLY: Final = 1000
-"""How much more than a search it takes to compare the indentation of a line."""
+"""The cost of comparing a line's indentation, in lines passed by a search."""
 _NEARBY_LINES, _NEARBY_BYTES = 6, 800
 _CANDIDATES: Final = 8
 _VOTERS: Final = 200

@@ -18,7 +18,7 @@ MAX_PATCH_CHARACTERS: Final = 2 << 20
 MAX_OPERATIONS: Final = 200
 
 Mark: TypeAlias = Literal[" ", "-", "+", ""]
-"""How a line of a hunk begins. The last: an empty line, which is a context line as well or mere layout."""
+"""The first character of a line of a hunk. ``""`` is an empty line, which is a context line or mere layout."""
 
 _BEGIN, _END, _MOVE, _END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** Move to: ", "*** End of File"
 _OPERATION: Final = re.compile(r"\*\*\* (Add|Delete|Update) File: (.*)")

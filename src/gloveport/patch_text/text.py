@@ -151,13 +151,13 @@ GRADES: Final[Mapping[Grade, str]] = {
     "indent": "the indentation differs, and was adapted",
 }
 Shift: TypeAlias = tuple[str, str]
-"""What the indentation of the patch has in front, and what the file's has there instead."""
+"""The beginning of the patch's indentation, and the beginning of the file's in its place."""
 LineIndex: TypeAlias = tuple[dict[str, str], str]
-"""The character that stands for each line, alike ones for the same, and a file's lines as a text of these."""
+"""The character for each line, the same for lines that match, and a file's lines as a text of these characters."""
 
 BLANKS: Final = " \t"
 _DEEPEST: Final = 1000
-"""Blanks that are compared one by one: nobody indents deeper, and a hostile line has millions."""
+"""Most blanks that are compared: nobody indents deeper, and a hostile line has millions."""
 
 
 def index_lines(lines: Sequence[str], grade: Grade) -> LineIndex:

@@ -35,5 +35,5 @@ RUNTIMES: Mapping[Language, Callable[[str | None], Runtime]] = {
     "javascript": partial(typescript.find, language="javascript"),
     "shell": shell.find,
 }
-"""Language → how to find its runtime, given the configured path of the interpreter or None. Python's is not among them:
+"""Language → function that finds its runtime, given the configured path of the interpreter or None. Python is missing:
 every sandbox needs it, so it is found first."""

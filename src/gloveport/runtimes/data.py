@@ -25,10 +25,10 @@ else:
     csv = late_module("csv")
 
 NAMES = ("numpy", "pandas", "matplotlib")
-"""What the extra holds in pyproject.toml, by the names that are imported too."""
+"""The packages of the extra in pyproject.toml; their modules have the same names."""
 
 PLACE = "/opt/data"
-"""Where the packages lie inside. Nobody can write there, so it may stand on PYTHONPATH."""
+"""The packages' directory in the sandbox. No program can write there, so it may be on PYTHONPATH."""
 
 _SETTINGS = {
     "MPLBACKEND": "agg",

@@ -32,7 +32,7 @@ LIGHT = (
     "string",
     "time",
 )
-"""What takes little memory: a fork copies the tables of all of it, which each program would pay for."""
+"""Modules with little memory: each fork copies the page tables of all memory, at the expense of each program."""
 
 COMMON = (
     *LIGHT,
@@ -40,10 +40,10 @@ COMMON = (
     *("hashlib", "heapq", "inspect", "logging", "operator", "pathlib", "pprint", "shutil", "statistics", "subprocess"),
     *("tempfile", "textwrap", "threading", "traceback", "typing", "urllib.parse", "uuid"),
 )
-"""For programs that speak of one of these, or of ``await``. 8 MB and 40 ms, of which asyncio and ssl are a third."""
+"""For programs that mention one of these, or ``await``. 8 MB and 40 ms, of which asyncio and ssl are a third."""
 
 WITH_DATA = (*COMMON, "numpy", "pandas", "matplotlib.pyplot")
-"""For programs that speak of one of these. 65 MB and half a second more."""
+"""For programs that mention one of these. 65 MB and half a second more."""
 
 _DISTRIBUTION = "/usr/bin/python3"
 _SYSTEM = ("/usr/bin", "/usr/lib", "/usr/lib64")

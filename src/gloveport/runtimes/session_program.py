@@ -8,7 +8,7 @@ from gloveport.runtimes import Runtime
 
 _MOST_CHECKPOINT_BYTES: Final = 64 * MIB
 _ANY_PYTHON: Final = "import asyncio"
-"""A program like those that may follow, whatever the first one is."""
+"""A program that stands for later ones, whatever the first one imports."""
 
 
 def prepare_session(

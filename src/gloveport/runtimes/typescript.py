@@ -20,10 +20,10 @@ else:
     deno_package = late_module("deno")
 
 DENO = "/opt/deno/deno"
-"""Its place in a sandbox."""
+"""Deno's path in a sandbox."""
 
 DENO_CONFIG = "deno.json"
-"""What says at ``NPM_PACKAGES`` which packages programs can import by their names."""
+"""The file at ``NPM_PACKAGES`` with the packages that programs can import by their names."""
 
 RESERVED_BYTES = 640 * MIB
 """V8's code range and heap cages, writable by mode and untouched; measured 553 MB."""

@@ -21,7 +21,7 @@ else:
     pydantic, pydantic_models = late_module("pydantic"), late_module("gloveport.model.pydantic_models")
 
 MAX_PROMPT_BYTES: Final = 1 << 20
-"""Of all messages and the instructions together, in UTF-8."""
+"""Most UTF-8 bytes of all messages and the instructions together."""
 
 _MAX_MESSAGES = 256
 _OF_THE_FRAME = frozenset({"id", "op"})

@@ -26,8 +26,8 @@ from gloveport.secrets.scrub import Needles, scrub_text
 from gloveport.secrets.vault import Vault
 
 AskClient: TypeAlias = Callable[[ModelQuestion], Awaitable[Answer]]
-"""Asks the client's own model. Raises ``UpstreamError`` where it can't be asked, and ``Denied`` where a person has
-refused: then nobody else is asked either."""
+"""Asks the client's own model. Raises ``UpstreamError`` if it can't be asked, and ``Denied`` if a person has refused:
+then the provider is not asked either."""
 
 _Channel: TypeAlias = Literal["client", "provider"]
 

@@ -16,10 +16,10 @@ from gloveport.server.rendering.structured_clients import reads_structured
 from gloveport.server.server_offer import PREFIX, STATELESS, stateless_members
 
 HANDSHAKES: Final = frozenset({"2025-06-18", "2025-11-25"})
-"""Protocol versions whose results have structured content, and nothing that is not made here."""
+"""Protocol versions whose results have structured content, and no fields that are not made here."""
 
 _OURS: Final = ("gloveport/", PREFIX)
-"""What names in the ``_meta`` of a call begin with that mean something to whoever answers it."""
+"""Prefixes of the names in a call's ``_meta`` that affect its answer."""
 
 _VERSION, _INFO, _CAPABILITIES = (f"{PREFIX}{name}" for name in ("protocolVersion", "clientInfo", "clientCapabilities"))
 _ENVELOPE: Final = {_VERSION, _INFO, _CAPABILITIES}

@@ -15,7 +15,7 @@ from gloveport.server.tools.skill_resources import SkillTexts, add_skill_texts
 from gloveport.server.tools.skill_tools import describe_skill_tools
 
 _NOBODY: Any = None
-"""In place of what the tools work on: none of them is called."""
+"""Stands for the engine and other dependencies of the tools, none of which is called."""
 
 
 async def render_offer() -> str:

@@ -32,11 +32,11 @@ STATELESS: Final = "2026-07-28"
 """The version of the protocol whose sessions begin without a handshake."""
 
 PREFIX: Final = "io.modelcontextprotocol/"
-"""What names of the protocol begin with in ``_meta``."""
+"""The prefix of the protocol's names in ``_meta``."""
 
 SKILLS_EXTENSION: Final = f"{PREFIX}skills"
 SKILLS_SETTINGS: Final = {"directoryRead": True}
-"""What of the extension of MCP for skills is offered (draft SEP-2640)."""
+"""The offered parts of the extension of MCP for skills (draft SEP-2640)."""
 
 LISTING: Final = Path(__file__).with_name("server_offer.json")
 

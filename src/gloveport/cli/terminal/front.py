@@ -25,18 +25,18 @@ from typing import Any, Final, TypeAlias
 STARTED, STOPPED, ENDED = b"r", b"s", b"e"
 
 Settings: TypeAlias = list[Any]
-"""What ``termios.tcgetattr`` tells of a terminal."""
+"""A terminal's settings, by ``termios.tcgetattr``."""
 
 _PASSED: Final = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP, signal.SIGWINCH)
 _HEARD: Final = (*_PASSED, signal.SIGCONT, signal.SIGCHLD)
 _ENDING: Final = frozenset({signal.SIGTERM, signal.SIGHUP})
 _PATIENCE_SECONDS: Final = 10.0
-"""After a signal to end, the engine is killed when it has not ended by then."""
+"""How long the engine may take to end after a signal, before it is killed."""
 
 _MOMENT_SECONDS: Final = 0.01
 _BYTES: Final = 4096
 _LEAVE: Final = b"\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?25h\x1b[m\r\n"
-"""For a terminal whose program nobody could clear up after."""
+"""Resets a terminal if the engine has died without restoring it."""
 
 
 def fork_engine(terminal: int | None) -> socket.socket:

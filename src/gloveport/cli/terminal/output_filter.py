@@ -34,7 +34,7 @@ _PUSH_TITLE, _POP_TITLE = "\x1b[22;0t", "\x1b[23;0t"
 # terminal decodes bytes, and a letter for us could be an escape for it.
 _ESCAPES: Final = late_pattern(r"[()*+./-][0-~]|#[3-8]|[78DEHMNOZc=>no|}~\\]")
 _WINDOW: Final = frozenset({14, 16, 18, 19, 22, 23})
-"""Of CSI t: how large it is, and to keep and restore its title. Not to move it, nor to type its title."""
+"""Allowed operations of CSI t: report the size, save and restore the title; not to move, nor to type the title."""
 
 _TITLES: Final = frozenset({"0", "1", "2"})
 _COLOURS: Final = frozenset(map(str, (4, 5, *range(10, 20), 104, 105, *range(110, 120))))
@@ -53,7 +53,7 @@ _USUAL: Final = {
     ("", 12): True,
     ("", 20): False,
 }
-"""Modes, private or not, and whether each is on in a terminal of which nobody has asked anything."""
+"""Modes (``?`` or nothing, number), and whether each is on in a terminal's initial state."""
 _UNDO: Final = {
     ("=", "", "u"): "\x1b[=0u",  # keyboard protocol
     (">", "", "m"): "\x1b[>4m",
@@ -61,9 +61,9 @@ _UNDO: Final = {
     ("", "", "r"): "\x1b7\x1b[r\x1b8",  # scrolling region
     ("", " ", "q"): "\x1b[0 q",  # cursor shape
 }
-"""What brings back what a control sequence changes, by its private mark, what stands before its end, and that."""
+"""Sequences that restore what a control sequence changes, by its private mark, intermediate and final characters."""
 _VT52: Final = 2
-"""The private mode in which all sequences are others."""
+"""The private mode that switches to VT52, with other sequences."""
 
 
 class OutputFilter(Struct, kw_only=True):

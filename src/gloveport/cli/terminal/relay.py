@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 _BYTES: Final = 1 << 16
 _HELD_SECONDS: Final = 0.05
-"""What is held back of output, since a secret may go on behind it, is written when nothing has come for so long."""
+"""Output that is held back, since it may begin a secret, is written when nothing has followed for so long."""
 _GRACE_SECONDS: Final = 2.0
-"""A program that was told to end is killed after so long."""
+"""How long a program may take to end after a signal, before it is killed."""
 _RELEASE_SECONDS: Final = 2.0
 _SIZE: Final = struct.Struct("HHHH")
 

@@ -48,7 +48,7 @@ _HASH = re.compile(rb"[0-9a-f]{64}")
 _OPAQUE = re.compile(
     rb"(?:image|audio|video|font|multipart)/|application/(?:octet-stream|zip|gzip|x-tar|pdf)\b", re.IGNORECASE
 )
-"""Contents in which no placeholder is filled in."""
+"""Content types in which no placeholder is filled."""
 
 
 class Injected(Struct, frozen=True, kw_only=True):

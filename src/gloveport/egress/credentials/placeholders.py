@@ -19,12 +19,12 @@ from gloveport.egress.http.heads import Headers, Outbound
 from gloveport.errors import Denied
 
 Swaps: TypeAlias = Mapping[str, str]
-"""Secrets by the placeholder that stands for each."""
+"""Placeholder → secret."""
 
 _MOST_JSON_BYTES = 1 << 20  # parsed, it takes up to thirty times as much memory
 _MOST_FIELDS = 1 << 16
 _ESCAPED_CHARACTERS = 12
-"""As many as one character of a name may be written with."""
+"""Most characters for one escaped character of a name."""
 _BASIC = re.compile(r"(basic[ \t]+)([A-Za-z0-9+/]+=*)", re.IGNORECASE)
 _FORM = b"application/x-www-form-urlencoded"
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")

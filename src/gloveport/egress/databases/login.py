@@ -18,7 +18,7 @@ from gloveport.model.egress import Api, DatabaseAuth
 from gloveport.untrusted_text import printable
 
 LOGIN_SECONDS = 30.0
-"""How long a program may take to say what it wants, and a server to let it in."""
+"""Time limit for a program's first message, and for a server's login."""
 
 _LINGER_SECONDS = 2.0
 _MOST_OF_A_MESSAGE = 500

@@ -42,7 +42,7 @@ _MOST_NEGOTIATIONS = 2
 _LONGEST_START = 10_000  # as servers have it
 _KEY_BYTES = 8
 _MOST_SETTINGS = 256
-"""That a server may tell between its yes and the first query."""
+"""Most messages of a server between a successful login and the first query."""
 
 _NOT_ALLOWED, _NO_SERVER, _MALFORMED = "28000", "08001", "08P01"  # SQLSTATE
 

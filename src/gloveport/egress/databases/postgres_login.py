@@ -21,7 +21,7 @@ from gloveport.fairness import SMALL_BYTES, compute
 from gloveport.model.egress import Postgres
 
 MOST_ITERATIONS = 600_000
-"""Of the password's hash: the server says how many, and each costs our time."""
+"""Most iterations of the password's hash: the server chooses the number, and each takes our time."""
 
 _OK, _CLEARTEXT, _MD5, _SASL, _SASL_CONTINUE, _SASL_FINAL = 0, 3, 5, 10, 11, 12
 _UNBOUND_MECHANISMS = ("SCRAM-SHA-256",)

@@ -12,7 +12,7 @@ from gloveport.model.egress import Postgres
 from gloveport.policy.wording import FINAL, join_listed, quote_sent
 
 EXTENSION: Final = "_pq_."
-"""With which the names of extensions of the protocol begin. There are none that we speak."""
+"""Prefix of the names of protocol extensions, none of which we support."""
 
 _LONGEST_NAME = 63  # of servers, in bytes
 _PARAMETERS: Final = {
@@ -23,7 +23,7 @@ _PARAMETERS: Final = {
         *("idle_in_transaction_session_timeout", "lock_timeout", "statement_timeout", "TimeZone"),
     )
 }
-"""With what a session may begin, besides a database. All of it can be set by SQL as well."""
+"""Allowed parameters of a start-up message, besides the database. SQL can set all of them too."""
 
 _WORD = re.compile(r"(?:\\.|[^\s\\])+", re.DOTALL)
 _OPTION = re.compile(r"(--)?([A-Za-z_-]+)=(.*)", re.DOTALL)

@@ -35,7 +35,7 @@ _RIGHTS = {
     (b"ACL", b"SETUSER", b"default"): "give itself every right (ACL SETUSER)",  # without a rule, a no-op
 }
 _PASSING = re.compile(rb"-(?!ERR |NOPERM |NOAUTH )")
-"""What a server says that is busy, or loads: not that a command is unknown, or forbidden."""
+"""Errors of a server that is busy or loading; not those of an unknown or forbidden command."""
 _LONGEST_BEGINNING = len(b"*99\r\n$5\r\nHELLO\r\n")
 
 

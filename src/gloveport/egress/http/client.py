@@ -32,13 +32,13 @@ from gloveport.errors import UpstreamError
 Body: TypeAlias = bytes | AsyncIterator[bytes] | None
 
 AT_ONCE_BYTES = 1 << 14
-"""A body up to this size goes out with its head; the kernel's buffer has room for it, so no server can block it."""
+"""A body up to this size is sent with its head; it fits into the kernel's buffer, so no server can block it."""
 
 _HEAD_LINES = 1024
 _VERSION = b"HTTP/1."
 _NO_BODY, _ENDLESS = Framing(0, chunked=False), Framing(None, chunked=False)
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
-"""Methods whose requests say that they have no body (RFC 9110, 8.6)."""
+"""Methods whose requests declare an empty body by ``content-length: 0`` (RFC 9110, 8.6)."""
 
 
 class UnansweredError(UpstreamError):

@@ -27,12 +27,12 @@ IDLE_OF_ROUTE = 8
 IDLE_IN_ALL = 64
 POST_SECONDS = 30.0
 POST_BYTES = 1 << 20
-"""Of an answer to ``post``."""
+"""Most bytes of an answer to ``post``."""
 
 _IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
 _OF_CONNECTION = re.compile(rb"(?:^|[\s,])(?:ntlm|negotiate)(?![^\s,])", re.IGNORECASE)
-"""Schemes that authenticate the connection instead of the request: whoever is next on it would be taken for the one
-before. Such a one is not kept, so NTLM, which needs three requests on one, does not work."""
+"""Schemes that authenticate the connection instead of the request: the next request on it would be taken for one of the
+same user. Such a connection is not kept, so NTLM, which needs three requests on one connection, does not work."""
 
 _WEBSOCKET: Headers = ((b"connection", b"Upgrade"), (b"upgrade", b"websocket"))
 

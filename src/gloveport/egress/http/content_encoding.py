@@ -15,7 +15,7 @@ from gloveport.errors import UpstreamError
 
 ACCEPTED = b"gzip, deflate, br, zstd"
 LIGHT = frozenset({b"", b"identity", b"gzip", b"x-gzip", b"deflate"})
-"""Those whose windows are small. A layer of any other may hold 8 MiB, of Brotli 16 MiB."""
+"""Encodings with small windows. A layer of any other may hold 8 MiB, of Brotli 16 MiB."""
 
 MAX_LAYERS = 3
 WRITE_BYTES = 1 << 14

@@ -8,19 +8,19 @@ import re
 from typing import NamedTuple, TypeAlias
 
 Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
-"""Names in lower case, in the order in which they came: a repeated header is there as often as it came."""
+"""Headers with names in lower case, in the received order, repeated ones repeatedly."""
 
 HEAD_BYTES = 1 << 16
-"""The largest head."""
+"""Most bytes of a head."""
 
 WITHOUT_BODY = frozenset({204, 304})
-"""Statuses of answers after which no body comes, whatever they say of one."""
+"""Statuses of answers without a body, whatever their headers declare."""
 
 HOP_BY_HOP = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"proxy-authenticate", b"proxy-authorization"}
     | {b"te", b"upgrade", b"content-length", b"transfer-encoding", b"trailer", b"host"}
 )
-"""What each connection says for itself (RFC 9110, 7.6.1), the framing with it."""
+"""Headers for a single connection (RFC 9110, 7.6.1), including those of framing."""
 
 _TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _TEXT = rb"[\t\x20-\x7e\x80-\xff]*"

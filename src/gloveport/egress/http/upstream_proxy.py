@@ -20,7 +20,7 @@ from gloveport.errors import UpstreamError
 from gloveport.forward_proxy.forward_proxy import ForwardProxy
 
 _ANYWHERE: Final = (ip_network("0.0.0.0/0"), ip_network("::/0"))
-"""Where the proxy itself may lie: the operator has named it."""
+"""Networks for the proxy itself: it may be anywhere, since the operator has named it."""
 
 _MOST_LINES: Final = 256
 _log = logging.getLogger(__name__)

@@ -35,9 +35,9 @@ _PARAMETERS = re.compile(rb"[&;]")
 _SHORTEST = len("method")
 _MOST_PARAMETERS = 1 << 16
 _MOST_ESCAPES = 4096
-"""In one name."""
+"""Most escapes in one name."""
 _LONGEST_METHOD = 64
-"""Bytes of a value that may still be a method, however it is escaped."""
+"""Most bytes of a value that may be an escaped method."""
 _MOST_PORT = 65_535
 _SHOWN = 300
 _LONGEST_PATH = 4096  # the path is logged, and no server accepts much more

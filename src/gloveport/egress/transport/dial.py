@@ -27,12 +27,12 @@ from gloveport.secrets.secret_files import open_safe
 RESOLVE_SECONDS = 10.0
 CONNECT_SECONDS = 10.0
 STAGGER_SECONDS = 0.25
-"""RFC 8305: how long an attempt has before the next address is tried beside it."""
+"""RFC 8305: the delay between the attempts at two addresses."""
 
 _HTTP = ("http/1.1",)
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[Address]]]
-"""Tells the addresses of a name. Raises ``OSError`` when it has none."""
+"""Resolves a name to addresses. Raises ``OSError`` if it has none."""
 
 
 class Dialer:

@@ -18,10 +18,10 @@ from msgspec import Struct, field
 from gloveport.policy.hosts.addresses import Address
 
 LOOKUPS = 16
-"""At a time, in all."""
+"""Most concurrent lookups."""
 
 LOOKUPS_OF_DOMAIN = 4
-"""At a time, of names that end in the same two labels: whoever serves them may serve them slowly."""
+"""Most concurrent lookups of names with the same last two labels, whose DNS servers may be slow."""
 
 
 class _Lookup(Struct, eq=False):

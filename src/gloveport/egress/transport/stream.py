@@ -16,8 +16,8 @@ from anyio.lowlevel import checkpoint
 CHUNK_BYTES = 1 << 16
 
 _IN_A_ROW = 4
-"""How often it is read or written without waiting before all others have their turn. Who sends or reads faster than we
-do would else have the event loop to itself, and no limit of any run would be looked after."""
+"""How many reads or writes in a row may succeed without waiting, before other tasks run. Else a fast peer could keep
+the event loop to itself, and no run's limits would be enforced."""
 
 
 _Wait: TypeAlias = Callable[[socket.socket], Awaitable[None]]

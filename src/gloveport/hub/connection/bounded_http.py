@@ -21,14 +21,14 @@ from gloveport.limits.untrusted_json import MOST_VALUES, count_values, has_many_
 from gloveport.policy.wording import quote_sent
 
 AfterFailure: TypeAlias = Literal["goes on", "is stuck"]
-"""What the SDK's transport does when a message could not be sent."""
+"""How the SDK's transport reacts to a message that could not be sent."""
 
 _CONNECT_SECONDS = 10.0
 _GONE_ON_WITH = (*range(HTTPStatus.BAD_REQUEST), HTTPStatus.UNAUTHORIZED)
-"""Status of an answer to a message, by the older transport. A second try may be authorized."""
+"""Statuses after which the older transport can go on; after 401, a second try may be authorized."""
 
 _OF_RESUMPTION = (b"id", b"retry")
-"""Fields of events by which a broken stream is taken up again."""
+"""Fields of events for resuming a broken stream."""
 
 
 @dataclass(kw_only=True, eq=False)

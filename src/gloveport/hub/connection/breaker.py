@@ -6,7 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 _FAILURES = 5
-"""In a row, after which it opens."""
+"""Failures in a row that open the breaker."""
 
 _SHORTEST_SECONDS, _LONGEST_SECONDS = 1.0, 60.0
 

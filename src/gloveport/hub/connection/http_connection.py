@@ -29,13 +29,13 @@ MakeTransport: TypeAlias = Callable[[httpx2.Limits], ForwardedTransport]
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[tuple[Reading, Writing]]]
 
 _SPARE_SECONDS = 2.0
-"""After the longest time that anybody waits for an answer. What is open still is cleared away."""
+"""How long after the longest time-out of a call an open request is closed."""
 
 _MOST_CONNECTIONS, _KEPT_CONNECTIONS = 1100, 16
-"""More than calls can be on their way; each takes one."""
+"""More connections than there can be concurrent calls, each of which takes one."""
 
 _SSE_EVENT_BYTES = 1 << 20
-"""What the SDK's older transport lets an event have."""
+"""The SDK's limit for an event in its older transport."""
 
 
 def ways_to_connect(

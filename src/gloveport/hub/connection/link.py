@@ -36,14 +36,14 @@ from gloveport.task_group import flatten_group
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[tuple[Reading, Writing]]]
 
 MODES = ("auto", "legacy")
-"""Handshakes to try. There are servers that end when the first message is not the older one's."""
+"""Handshakes to try, in order. Some servers exit if the first message is not that of the older handshake."""
 
 _CLOSE_SECONDS = 2.0
 _RELIST_SECONDS, _RELIST_SHARE = 2.0, 20
-"""Between two listings: so long, and so many times as long as the listing took."""
+"""The pause between two listings: at least so many seconds, and so many times the duration of the last listing."""
 
 _LISTEN_SECONDS = 30.0
-"""Until a subscription that was lost is asked for again."""
+"""The delay before a lost subscription is requested again."""
 
 _SAID_CHARS = 400
 

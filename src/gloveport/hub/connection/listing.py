@@ -24,7 +24,7 @@ from gloveport.untrusted_text import is_visible
 _MOST_PAGES, _MOST_TOOLS = 200, 10_000
 _MOST_NAME_CHARS = 128
 _MOST_TOOL_BYTES, _MOST_TOOLS_BYTES = 256 << 10, 2 << 20
-"""Of one tool with its schemas, and of all that are taken. To compare, index and declare them takes time by that."""
+"""Most bytes of one tool with its schemas, and of all: comparing, indexing and declaring them takes time by size."""
 
 _log = logging.getLogger(__name__)
 

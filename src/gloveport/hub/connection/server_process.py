@@ -19,7 +19,7 @@ from gloveport.policy.wording import quote_sent
 
 _LAUNCH = Path(__file__).with_name("server_launch.py")
 GRACE_SECONDS: Final = 2.0
-"""For each step of the way out: until its input is closed it has to end by itself, then it is asked to, then killed."""
+"""How long to wait after each step of ending a process: closing its input, SIGTERM, SIGKILL."""
 
 
 def start_process(

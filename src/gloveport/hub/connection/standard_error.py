@@ -12,10 +12,10 @@ from gloveport.untrusted_text import printable
 _CHUNK_BYTES = 1 << 16
 _LOG_PAUSE_SECONDS = 0.05
 _LOGGED_LINES, _LOGGED_CHARS = 10, 500
-"""Of what comes within one pause."""
+"""Most lines that are logged of the output within one pause, and most characters of each."""
 
 _TAIL_BYTES, _TAIL_CHARS = 1 << 16, 1000
-"""Far more is kept than shown: more than any form of a secret has."""
+"""Bytes of the end to keep, and characters to show: the difference is longer than any form of a secret."""
 
 _log = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ from gloveport.policy.wording import quote_sent
 
 _CHUNK_BYTES = 1 << 16
 _LARGE_BYTES = 1 << 18
-"""A message of more is read in a thread."""
+"""Larger messages are parsed in a thread."""
 
 _LAST_WORDS_SECONDS = 0.5
 

@@ -12,7 +12,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import ErrorData, JSONRPCError, RequestId, jsonrpc_message_adapter
 
 BAD_ANSWER: Final = -33001
-"""The code of an error in the place of an answer that can't be read. No server's: those are from -32768 to -32000."""
+"""The code of our error in place of an unreadable answer. Servers' codes are from -32768 to -32000."""
 
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
@@ -22,7 +22,7 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _ID = re.compile(rb'"id"\s{0,9}:\s{0,9}(-?[0-9]{1,18}|"[^"\\]{1,200}")')
 _OUTCOME = re.compile(rb'"(?:result|error)"')
 _LOOKED_AT = 4096
-"""Bytes at each end of what is no JSON in which an id is looked for."""
+"""Bytes at each end of malformed JSON that are searched for an id."""
 
 
 def read_message(line: bytes) -> SessionMessage | ValueError:

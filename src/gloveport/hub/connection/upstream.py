@@ -26,7 +26,7 @@ __all__ = ["Connect", "State", "Upstream"]
 State: TypeAlias = Literal["idle", "connecting", "ready", "failed"]
 
 _PROVEN_SECONDS = 60.0
-"""A connection that has lasted so long was a success, whatever its end."""
+"""A connection that has lasted so long counts as a success for the breaker, however it ended."""
 
 _log = logging.getLogger(__name__)
 

@@ -34,20 +34,20 @@ from gloveport.hub.connection.unreadable import bad_answer
 from gloveport.limits.untrusted_json import has_many_values
 
 TOO_LARGE: Final = -33000
-"""The code of an error in the place of an answer that is too large. No server's: those are from -32768 to -32000."""
+"""The code of our error in place of an answer that is too large. Servers' codes are from -32768 to -32000."""
 
 _MOST_CHECKED, _MOST_LISTED = 20_000, 100_000
-"""Values of an answer that the SDK checks one by one, so all but the structured content; of a page of tools."""
+"""Most values in an answer besides structured content, and in a page of tools: the SDK checks them one by one."""
 
 _LARGE_BYTES = 1 << 18
 
 _TOOLS_CHANGED = "notifications/tools/list_changed"
 _OF_SUBSCRIPTIONS = ("notifications/subscriptions/acknowledged", "notifications/cancelled")
 _COURTESY_SECONDS = 0.5
-"""How long a message that nobody waits for may take to be sent: longer ones are dropped."""
+"""How long sending a refusal to a server's request may take before it is dropped."""
 
 _NOISE, _PAUSE_SECONDS = 128, 0.05
-"""After so many messages that were not asked for the reading rests: 2560 a second at most."""
+"""Reading pauses after so many unrequested messages, so at most 2560 a second are read."""
 
 _OF_THE_SDK = re.compile(r"Failed to parse (?:JSON response|SSE message)")
 
@@ -69,7 +69,7 @@ class Writing(Protocol):
 
 
 Headers: TypeAlias = Mapping[tuple[str, ...], str]
-"""Arguments of a tool that have to be repeated in headers: path in the arguments → name."""
+"""Arguments of a tool that have to be repeated in HTTP headers: path in the arguments → name of the header."""
 
 
 class Wire(Struct, kw_only=True, eq=False):

@@ -36,11 +36,11 @@ from gloveport.policy.hosts.authorities import is_confidential
 from gloveport.secrets.vault import Vault
 
 _Source: TypeAlias = Callable[[str], Awaitable[tuple[str, str]]]
-"""Gives a header's name and value, or a parameter's with ``_PARAMETER`` before its name; told which value was refused,
-another where there is one."""
+"""Returns a header's name and value, or a query parameter's with ``_PARAMETER`` before its name. The argument is a value
+that the server has refused: then the source returns another one if it can."""
 
 _PARAMETER = "?"
-"""Begins the name of no header."""
+"""Marks a query parameter; no header's name begins with it."""
 
 _SCOPES = re.compile(r'scope="([\x20\x21\x23-\x5b\x5d-\x7e]{1,128})"')
 

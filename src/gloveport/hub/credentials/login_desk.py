@@ -21,7 +21,7 @@ from gloveport.oauth.token_endpoint import post_fields
 from gloveport.secrets.sources import Sources
 
 Outcome: TypeAlias = Literal["nobody", "forgotten", "revoked"]
-"""Of a logout: nobody was logged in; the tokens are no longer kept; the authorization server has ended them too."""
+"""Of a logout: nobody was logged in; the tokens are deleted; the authorization server has revoked them too."""
 
 _SDK = "mcp.client.auth.oauth2"
 

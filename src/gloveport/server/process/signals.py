@@ -11,7 +11,7 @@ from gloveport.server.process.watchdog import hear_signals
 Handler: TypeAlias = Callable[[signal.Signals], None]
 
 _handlers: ContextVar[list[Handler] | None] = ContextVar("handlers", default=None)
-"""Those of the contexts that are open, the innermost last."""
+"""The handlers of the open contexts, the innermost last."""
 
 
 @contextlib.contextmanager

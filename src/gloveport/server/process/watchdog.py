@@ -26,10 +26,10 @@ from msgspec import Struct, field
 _LAST_RESORT: Final = Path(__file__).with_name("last_resort.py")
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PET_SECONDS, _STILL_SECONDS = 0.5, 1.5
-"""The stack is written after the longer one, counted from when the event loop was heard of last."""
+"""The timer's interval, and the time without a reset after which the stack is written."""
 
 _PAUSE_SECONDS = 60.0
-"""Between two stacks: who can make the event loop stand still must not be able to fill the log."""
+"""The least time between two stacks: a program that can block the event loop must not be able to fill the log."""
 
 _STDERR: Final = 2
 _NUMBERS: Final = 4096

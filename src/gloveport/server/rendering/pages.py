@@ -7,7 +7,7 @@ from gloveport.sandbox.run.capture import Archive
 from gloveport.workspace.tool_types import next_action
 
 PREFIX: Final = "output://"
-"""Of handles of a run's output, by which they are told from references to a command's."""
+"""The prefix of handles of a run's output, which distinguishes them from those of a command's."""
 
 
 def read_page(archive: Archive, handle: str, offset: int, most: int) -> Mapping[str, Any] | None:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from gloveport.server.rendering.structured_clients import reads_structured
 
 ASK: Final = "gloveport/structured"
-"""The key of a call's ``_meta`` that asks for it."""
+"""The key of a call's ``_meta`` that requests structured content."""
 
 
 class WireReply(Struct, frozen=True):

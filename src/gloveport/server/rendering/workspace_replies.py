@@ -13,7 +13,7 @@ from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace_service.service import Fields, WorkspaceService
 
 Words: TypeAlias = Callable[[Fields], str]
-"""Says an answer in words."""
+"""Renders an answer's fields as text."""
 
 _FACTS: Final = {
     "current_revision": "Revision now",

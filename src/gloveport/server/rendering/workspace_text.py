@@ -16,7 +16,7 @@ _DOCUMENTS: Final = {
 
 
 def read_file(fields: Fields) -> str:
-    """A file's lines below one line that says which they are; of several one after the other."""
+    """Render a file's lines below a heading; several files one after the other."""
     if "files" in fields:
         return _join(*map(read_file, fields["files"]), *_next(fields))
     if "error" in fields:
@@ -55,12 +55,12 @@ def search_text(fields: Fields) -> str:
 
 
 def undo_result(fields: Fields) -> str:
-    """What taking back a change came to."""
+    """Render the outcome of an undo."""
     return write_result(fields, "as before")
 
 
 def write_result(fields: Fields, applied: str = "applied") -> str:
-    """What a patch or changes came to."""
+    """Render the outcome of a patch or changes."""
     done = "validated" if fields["dry_run"] else "already applied" if fields["already_applied"] else applied
     files = fields["affected_files"]
     lines = [f"{_count(len(files), 'file')} {done} (+{fields['additions']} -{fields['removals']}).", fields["summary"]]
@@ -76,7 +76,7 @@ def write_result(fields: Fields, applied: str = "applied") -> str:
 
 
 def command(fields: Fields) -> str:
-    """How a command stands, what it said, and how to go on."""
+    """Render the state of a command, its output, and how to go on."""
     code = "" if fields["exit_code"] is None else f" | exit code {fields['exit_code']}"
     elapsed = f" | {fields['elapsed_ms']} ms" if "elapsed_ms" in fields else ""
     signal = f" | {fields['signal']}" if fields.get("signal") else ""
@@ -146,7 +146,7 @@ def git_blame(fields: Fields) -> str:
 
 
 def view_image(fields: Fields) -> str:
-    """What the picture is."""
+    """Describe the picture."""
     size = f", {fields['width']}x{fields['height']}" if fields["width"] else ""
     original = fields["original"]
     before = f"{original['width']}x{original['height']}, {original['bytes']} bytes"
@@ -155,7 +155,7 @@ def view_image(fields: Fields) -> str:
 
 
 def server_info(fields: Fields) -> str:
-    """Who answers here, and where."""
+    """Describe the server and the workspace."""
     lines = [
         f"{fields['title']} {fields['version']}, workspace {fields['workspace']}, mode {fields['permission_mode']}"
     ]
@@ -170,7 +170,7 @@ def server_info(fields: Fields) -> str:
 
 
 def environment(fields: Fields) -> str:
-    """What commands find."""
+    """Describe the environment of commands."""
     network = "granted hosts" if fields["network_allowed"] else "none"
     lines = [
         f"Commands run in a sandbox; the workspace is {fields['workspace']}.",
@@ -184,7 +184,7 @@ def environment(fields: Fields) -> str:
 
 
 def permission(fields: Fields) -> str:
-    """What became of a request for a permission."""
+    """Render the outcome of a request for a permission."""
     return f"{fields['status']}: {fields['message']}"
 
 

@@ -32,7 +32,7 @@ Reply = TypeVar("Reply")
 Method: TypeAlias = Callable[[Any, Context[Any, Any], Model], Awaitable[Reply]]
 
 Refuse: TypeAlias = Callable[[str, Sequence[str], str], wire.CallToolResult]
-"""Makes an answer of what was not done, the faults, a line each, and what to do."""
+"""Makes an answer of a sentence about what was refused, the faults, a line each, and a hint."""
 
 
 def refuse_in_words(what: str, faults: Sequence[str], hint: str) -> wire.CallToolResult:

@@ -28,7 +28,7 @@ _PAGE_BYTES: Final = 32 * 1024
 _LONGEST_LINE: Final = 4096
 _SCAN_BYTES: Final = 1 << 18
 _RESOURCE_BYTES: Final = 700_000
-"""Most of a file that is given as a resource: as base64 it has a third more."""
+"""Most bytes of a file as a resource; base64 has a third more."""
 
 _MOST_LISTED: Final = 200
 

@@ -52,13 +52,13 @@ RunId: TypeAlias = Annotated[str, Field(pattern=r"^run-[0-9a-f]{16}$")]
 
 _PRESENCE_SECONDS = 0.5
 _STATE_SECONDS = 600.0
-"""For how long the SDK takes a state back; a client that has not come by then never will."""
+"""How long the SDK accepts a returned state; a client that has not returned by then never will."""
 _OFFSET = re.compile(r"[0-9]{1,15}")
 _OPAQUE = frozenset(
     {"artifacts", "error", "stdout", "stderr", "grant", "limits_hit", "requests", "tool_calls", "usage", "checks"}
     | {"session"}
 )
-"""What of an answer is not described before it is there: a client may pay for each word with every request."""
+"""Properties of an answer whose schema is left out: a client may pay for each word with every request."""
 
 _READS = wire.ToolAnnotations(read_only_hint=True, open_world_hint=False)
 ACTS = wire.ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=True)

@@ -41,7 +41,7 @@ from gloveport.workspace_service.service import Fields, WorkspaceService
 Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=256)]
 
 _SETTLE_SECONDS: Final = 0.05
-"""After what was written to a command has had an effect, the rest of that is waited for so long."""
+"""How long to wait for further output after input to a command has had its first effect."""
 
 _SIGNALS: Final = {"TERM": signal.SIGTERM, "KILL": signal.SIGKILL, "INT": signal.SIGINT}
 _DIAGNOSED: Final[Mapping[str, str]] = {
@@ -50,7 +50,7 @@ _DIAGNOSED: Final[Mapping[str, str]] = {
     "inline_script": "INLINE_SCRIPT_PERMISSION_REQUIRED",
     "sensitive_env": "SECRET_ENV_REJECTED",
 }
-"""Gates of which clients expect a diagnosis too."""
+"""Gates for which clients expect a diagnosis too."""
 
 
 class StdinArguments(AnswerBounds):

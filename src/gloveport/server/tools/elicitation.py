@@ -36,9 +36,9 @@ _SAME_CALL = (
 )
 _CAN_NOT_ASK = Verdict(allowed=False, by="the client can't ask, and there is no queue")
 _TOO_FAST_SECONDS = 1.0
-"""Nobody reads a question and declines it in less: it was the client that did."""
+"""No person reads a question and declines it in less, so the client has declined it by itself."""
 _MOST_ROUNDS = 8
-"""Questions by which one call is answered on 2026-07-28. Clients give up after ten, and would lose the run."""
+"""Most times that one call is answered by questions on 2026-07-28. Clients give up after ten, and lose the run."""
 
 
 class State(Struct, frozen=True, kw_only=True):

@@ -32,10 +32,10 @@ _SHORT_BYTES: Final = 1 << 18
 _LONG_SECONDS, _REST_SECONDS = 0.02, 1.0
 _ONE_TEXT: Final = frozenset({"path", "start_line", "end_line", "max_lines", "max_bytes", "encoding", "line_numbers"})
 _LOCAL: Final = frozenset({"bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs"})
-"""File systems that answer for themselves; others may wait for another host, and everybody with them."""
+"""Local file systems; others may wait for another host, and block the event loop."""
 
 _ASK_AGAIN: Final = frozenset({"OUTPUT_TOO_LARGE", "PATH_OUTSIDE_WORKSPACE", "SYMLINK_ESCAPE"})
-"""Refusals that the usual way may not repeat: of what is large, and of what lies in another mount."""
+"""Refusals that the SDK's path may not repeat: for large files, and for paths in another mount."""
 
 Parse: TypeAlias = Callable[[Mapping[str, Any]], dict[str, Any] | None]
 

@@ -35,16 +35,16 @@ PROGRAM_TOOLS: Final[Mapping[Callable[..., Awaitable[Fields]], Words]] = {
     git_show: texts.git_show,
     git_blame: texts.git_blame,
 }
-"""What has a program run, or may do so, and the words of its answer."""
+"""Tools that run a program, or may do so, and the renderers of their answers."""
 
 _FILE_TOOLS: Final[Mapping[Callable[..., Fields], Words]] = {
     list_dir: texts.list_dir,
     list_files: texts.list_files,
 }
-"""What only reads files."""
+"""Tools that only read files, and the renderers of their answers."""
 
 _SERVERS_OWN: Final = frozenset({"tree", "run", "engine", "bounds"})
-"""Parameters that no client gives."""
+"""Parameters that the server passes, not the client."""
 
 _ENTRY_BYTES: Final = 256
 

@@ -26,7 +26,7 @@ Reply: TypeAlias = wire.CallToolResult | wire.InputRequiredResult
 
 _MOST_DECLINED: Final = 256
 _MOST_DECLINED_OF_ONE: Final = 3
-"""Who is asked often enough says yes: from then on somebody has to call ``request_permissions``."""
+"""A person who is asked often enough says yes; after so many denials a client has to call ``request_permissions``."""
 _DECLINED: Final = "The owner was asked, and has not permitted it: do it another way."
 
 

@@ -26,7 +26,7 @@ _TMP: Final = "allowed"
 """Each command has a /tmp of its own."""
 
 _SHOWN: Final = 120
-"""Characters of a command that runs."""
+"""Most characters to show of a running command."""
 
 _INSTRUCTIONS: Final = frozenset({"AGENTS.MD", "CLAUDE.MD"})
 

@@ -5,10 +5,10 @@ from typing import Any
 
 _PROSE = frozenset({"title", "description", "default"})
 _LEAST = frozenset({("minimum", 0), ("minimum", 1), ("minLength", 1), ("minItems", 1)})
-"""Bounds that nobody would go below who knows what the argument means; whoever does is told."""
+"""Bounds that follow from an argument's meaning; a caller that goes below one gets an error."""
 
 _TOLD_DEFAULTS = frozenset({"timeout_ms", "yield_time_ms"})
-"""Arguments whose default a model should know before it waits for its end."""
+"""Arguments whose default a model should know in advance, since it has to wait so long."""
 _NULL = {"type": "null"}
 
 

@@ -42,7 +42,7 @@ _FEEDS: Final = wire.ToolAnnotations(
 
 
 _OUTPUT: Final = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
-"""What all answers have, errors too; their fields are those of coding-tools-mcp."""
+"""The common schema of all answers, errors included; their fields are those of coding-tools-mcp."""
 
 
 def describe_tools(service: WorkspaceService, version: str, suffixes: Mapping[str, str]) -> list[Tool]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import Context
 
 HEARTBEAT_SECONDS = 5.0
-"""Clients give up on a call that is silent for long."""
+"""The interval of signs of life: clients give up on a call that is silent for long."""
 
 _PAUSE_SECONDS = 0.1
 _MESSAGE_CHARACTERS = 2000

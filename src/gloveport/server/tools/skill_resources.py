@@ -34,7 +34,7 @@ SCHEME: Final = "skill://"
 _PAGE: Final = 50
 _DIRECTORY: Final = "inode/directory"
 _TTL_MS: Final = 0
-"""What is read may be another the next time: nothing tells of a change."""
+"""Clients must not cache skills, since they are not notified of changes."""
 
 _MIME: Final = {
     "md": "text/markdown",

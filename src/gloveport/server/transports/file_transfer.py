@@ -38,7 +38,7 @@ _INERT: Final = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-"""Whatever a program has left, no browser shows it, runs it, or keeps it."""
+"""Headers that keep browsers from rendering, running or caching a program's file."""
 
 
 class _Link(Struct, frozen=True):

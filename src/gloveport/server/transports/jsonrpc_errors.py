@@ -7,7 +7,7 @@ import pydantic_core
 
 MAX_LINE_BYTES: Final = 16 << 20
 MOST_VALUES: Final = 20_000
-"""Of one message of a client: to make, check and copy a million takes seconds."""
+"""Most values in one message of a client: parsing, checking and copying a million takes seconds."""
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600

@@ -10,7 +10,7 @@ from gloveport.server.server_offer import PREFIX, STATELESS, ServerOffer
 from gloveport.server.startup import Startup
 
 _MOST_SAID: Final = 8
-"""Messages with which a session begins that are kept for the SDK."""
+"""Most messages of a handshake that are kept for the SDK."""
 
 
 class SessionBeginning(Struct, eq=False, kw_only=True):
