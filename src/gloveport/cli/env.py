@@ -72,8 +72,8 @@ def list_all(as_json: JsonOption = False, config: ConfigOption = None) -> None:
     named = {tree.address for trees in built.values() for tree in trees}
     others = [one for one in environments.store.list_trees() if one.address not in named]
     if as_json:
-        told = {name: [tree.model_dump() for tree in trees] for name, trees in built.items()}
-        typer.echo(json.dumps({"environments": told, "others": [one.model_dump() for one in others]}, indent=2))
+        listed = {name: [tree.model_dump() for tree in trees] for name, trees in built.items()}
+        typer.echo(json.dumps({"environments": listed, "others": [one.model_dump() for one in others]}, indent=2))
         return
     for name, trees in built.items():
         count = sum(len(tree.packages) for tree in trees)
@@ -93,8 +93,8 @@ def show(name: str, as_json: JsonOption = False, config: ConfigOption = None) ->
     [name] = _choose_names(environments, [name])
     found = environments.find_built(name)
     if as_json:
-        told = [{"lock": lock.model_dump(), "tree": tree.model_dump() if tree else None} for lock, tree in found]
-        typer.echo(json.dumps(told, indent=2))
+        rows = [{"lock": lock.model_dump(), "tree": tree.model_dump() if tree else None} for lock, tree in found]
+        typer.echo(json.dumps(rows, indent=2))
         return
     if not found:
         typer.echo(f"{name} is not built: gloveport env build {name}")
@@ -146,10 +146,10 @@ def audit(names: NamesArgument = None, as_json: JsonOption = False, config: Conf
 
     _run(config, audit_all)
     if as_json:
-        told = [
+        rows = [
             {"name": one.name, "version": one.version, "advisories": [_dump(a) for a in some]} for one, some in found
         ]
-        typer.echo(json.dumps({"packages": count, "found": told}, indent=2))
+        typer.echo(json.dumps({"packages": count, "found": rows}, indent=2))
         raise typer.Exit(1 if found else 0)
     for one, some in found:
         for advisory in some:

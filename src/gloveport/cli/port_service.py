@@ -63,13 +63,13 @@ class _PortService:
 
     async def _answer(self, connection: CommandConnection) -> None:
         with anyio.move_on_after(_ASK_SECONDS) as time:
-            told = json.loads(await BufferedByteReceiveStream(connection).receive_until(b"\n", _LINE_BYTES))
+            request = json.loads(await BufferedByteReceiveStream(connection).receive_until(b"\n", _LINE_BYTES))
         if time.cancelled_caught:
             return
-        if not told:
+        if not request:
             await connection.send(_line({"sandboxes": self._ports.names()}))
             return
-        name, port = str(told["id"]), int(told["port"])
+        name, port = str(request["id"]), int(request["port"])
         if not 0 < port < 1 << 16:
             raise PortError(f"{port} is no port")
         async with self._ports.connect(name, port) as opened:

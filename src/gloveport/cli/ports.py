@@ -81,10 +81,10 @@ def _find_sandboxes() -> Iterator[_Sandbox]:
     for server in servers:
         try:
             with _ask(server, {}) as connection:
-                told = _read(connection)[0]
+                answer = _read(connection)[0]
         except OSError:  # the server has ended
             continue
-        yield from (_Sandbox(name, what, server) for name, what in told["sandboxes"].items())
+        yield from (_Sandbox(name, what, server) for name, what in answer["sandboxes"].items())
 
 
 def _choose(port: int, identifier: str | None) -> _Sandbox:
@@ -95,11 +95,11 @@ def _choose(port: int, identifier: str | None) -> _Sandbox:
     failed: dict[str, Any] = {}
     for one in reversed(found):
         with _ask(one.server, {"id": one.name, "port": port}) as connection:
-            told, descriptor = _read(connection)
+            answer, descriptor = _read(connection)
             if descriptor is not None:
                 os.close(descriptor)
                 return one
-            failed = told
+            failed = answer
     raise ConfigError(failed["error"], hint=failed["hint"])
 
 
@@ -153,9 +153,9 @@ async def _connect(client: "SocketStream", sandbox: _Sandbox, port: int) -> None
     try:
         control = await to_thread.run_sync(_ask, sandbox.server, {"id": sandbox.name, "port": port})
         with control:
-            told, descriptor = await to_thread.run_sync(_read, control)
+            answer, descriptor = await to_thread.run_sync(_read, control)
             if descriptor is None:
-                typer.echo(f"{told['error']}", err=True)
+                typer.echo(f"{answer['error']}", err=True)
                 return
             inner = await abc.SocketStream.from_socket(socket.socket(fileno=descriptor))
             async with inner, anyio.create_task_group() as tasks:

@@ -167,8 +167,8 @@ def _pass_on(connection: socket.socket) -> int:
                 _cancel(connection)
                 return of_unwritten(error)
             continue
-        told = json.loads(data)
-        return _end(told["error"], told["exit_code"]) if "error" in told else int(told["exit_code"])
+        message = json.loads(data)
+        return _end(message["error"], message["exit_code"]) if "error" in message else int(message["exit_code"])
 
 
 def _receive(connection: socket.socket) -> tuple[int, bytes]:

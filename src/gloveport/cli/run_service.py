@@ -56,37 +56,37 @@ class _RunService:
     async def answer(self, connection: CommandConnection) -> None:
         """Run the program of one connection."""
         await connection.send(run_protocol.pack({"code_bytes": self._limits.code_bytes}))
-        told = await self._receive(connection)
-        encoding = codecs.lookup(told["encoding"]).name
+        message = await self._receive(connection)
+        encoding = codecs.lookup(message["encoding"]).name
         queue, pending = anyio.create_memory_object_stream[bytes](math.inf)
 
         def write_later(stream: int, data: bytes) -> None:
             queue.send_nowait(run_protocol.HEAD.pack(stream, len(data)) + data)
 
-        printer = Printer.of(write_later, encoding, [int(stream) for stream in told["terminals"]])
+        printer = Printer.of(write_later, encoding, [int(stream) for stream in message["terminals"]])
         async with open_task_group() as watching:
             watching.start_soon(_cancel_at_end, connection, watching.cancel_scope)
             async with pending, anyio.create_task_group() as sending:
                 sending.start_soon(_send_all, connection, pending)
                 with queue:
-                    queue.send_nowait(run_protocol.pack(await self._run(told, printer)))
+                    queue.send_nowait(run_protocol.pack(await self._run(message, printer)))
 
     async def _receive(self, connection: CommandConnection) -> Mapping[str, Any]:
         stream = BufferedByteReceiveStream(connection)
         kind, size = run_protocol.HEAD.unpack(await stream.receive_exactly(run_protocol.HEAD.size))
         if kind != run_protocol.JSON or size > 8 * self._limits.code_bytes + _REQUEST_BYTES:
             raise ValueError(size)
-        told: Mapping[str, Any] = json.loads(await stream.receive_exactly(size))
-        return told
+        message: Mapping[str, Any] = json.loads(await stream.receive_exactly(size))
+        return message
 
-    async def _run(self, told: Mapping[str, Any], printer: Printer) -> Mapping[str, object]:
+    async def _run(self, message: Mapping[str, Any], printer: Printer) -> Mapping[str, object]:
         """Run a program; return the message of the last frame."""
         try:
-            request = read_request({name: told["request"].get(name) for name in run_protocol.ASKED})
+            request = read_request({name: message["request"].get(name) for name in run_protocol.ASKED})
         except UsageError as error:
             return {"error": printable_lines(str(error)), "exit_code": _USAGE}
         try:
-            result = await run_program(self._engine, request, self._limits, printer, as_json=bool(told["json"]))
+            result = await run_program(self._engine, request, self._limits, printer, as_json=bool(message["json"]))
         except GloveportError as error:
             return {"error": printable_lines(str(error)), "exit_code": exit_codes.of_error(error)}
         return {"exit_code": exit_codes.OF_A_RUN[result.status]}

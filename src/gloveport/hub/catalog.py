@@ -74,7 +74,7 @@ class Catalog:
         """
         tools = dict(sorted({tool.name: tool for tool in reversed(definitions)}.items()))
         about = _index_text([server, description])
-        told = [
+        entries = [
             (
                 _index_text([tool.name]),
                 about,
@@ -88,12 +88,12 @@ class Catalog:
             with self._index:
                 self._index.execute("begin")
                 self._index.executemany("delete from tool where rowid = ?", ((row,) for row in before))
-                self._index.executemany(_ADD, ((row, *texts) for row, texts in zip(rows, told, strict=True)))
+                self._index.executemany(_ADD, ((row, *texts) for row, texts in zip(rows, entries, strict=True)))
             for row in before:
                 del self._tools[row], self._lengths[row]
             self._tools |= zip(rows, tools.values(), strict=True)
             self._lengths |= {
-                row: sum(text.count(" ") + 1 for text in texts) for row, texts in zip(rows, told, strict=True)
+                row: sum(text.count(" ") + 1 for text in texts) for row, texts in zip(rows, entries, strict=True)
             }
             self._worth = None
             self._rows[server] = rows

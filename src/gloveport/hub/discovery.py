@@ -111,8 +111,8 @@ class Discovery(Struct, kw_only=True):
 
     def _require_budget(self) -> None:
         self._asked += 1
-        told, most = self.calls.ledger.bytes, int(self.calls.guard.grant.limits.tool_bytes)
-        if self._asked <= _MOST_ASKED and told <= most:
+        spent, most = self.calls.ledger.bytes, int(self.calls.guard.grant.limits.tool_bytes)
+        if self._asked <= _MOST_ASKED and spent <= most:
             return
         denial = Denied(
             "too_many_searches",
@@ -251,7 +251,7 @@ def describe_tool(hub: Hub, tool: Definition, detail: str) -> dict[str, JsonValu
     """Describe a tool in this detail."""
     state = hub.states[tool.server]
     exposed = next((exposed for exposed, own in state.names.items() if own == tool.name), tool.name)
-    told: dict[str, JsonValue] = {
+    description: dict[str, JsonValue] = {
         "server": tool.server,
         "name": tool.name,
         "exposed_server": state.exposed,
@@ -259,14 +259,14 @@ def describe_tool(hub: Hub, tool: Definition, detail: str) -> dict[str, JsonValu
         "description": tool.description if detail == "full" else summary(tool),
     }
     if detail == "signatures":
-        told["python"] = python_stubs.signature(tool, exposed)
-        told["typescript"] = typescript_stubs.signature(tool, exposed)
+        description["python"] = python_stubs.signature(tool, exposed)
+        description["typescript"] = typescript_stubs.signature(tool, exposed)
     elif detail == "full":
-        told["python"] = python_stubs.stub(tool, exposed)
-        told["typescript"] = typescript_stubs.stub(tool, exposed)
-        told["input_schema"] = dict(tool.input_schema)
-        told["output_schema"] = None if tool.output_schema is None else dict(tool.output_schema)
-    return told
+        description["python"] = python_stubs.stub(tool, exposed)
+        description["typescript"] = typescript_stubs.stub(tool, exposed)
+        description["input_schema"] = dict(tool.input_schema)
+        description["output_schema"] = None if tool.output_schema is None else dict(tool.output_schema)
+    return description
 
 
 def summary(tool: Definition) -> str:

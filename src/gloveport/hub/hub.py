@@ -246,9 +246,9 @@ class Hub:
         return clean
 
     def _without_secrets(self, tool: Definition) -> Definition:
-        told = tool.model_dump(mode="json")
-        clean = scrub.scrub_value(told, self._clean)
-        return tool if clean == told else read_value(Definition, clean)
+        fields = tool.model_dump(mode="json")
+        clean = scrub.scrub_value(fields, self._clean)
+        return tool if clean == fields else read_value(Definition, clean)
 
     def _index(self, state: ServerState, name: str, tools: Sequence[Definition]) -> dict[str, str]:
         """Index the tools for searches; return their own names by their names in programs. Thread-safe."""

@@ -244,9 +244,9 @@ def _aspects(tool: Definition | None) -> list[list[str]]:
     if tool is None:
         return [[] for _ in _ASPECTS]
     schemas = (None if schema is None else dict(schema) for schema in (tool.input_schema, tool.output_schema))
-    told = [json.dumps(schema, ensure_ascii=False, indent=2, sort_keys=True) for schema in schemas]
+    schema_texts = [json.dumps(schema, ensure_ascii=False, indent=2, sort_keys=True) for schema in schemas]
     texts = [text.replace("\\", "\\\\") for text in (tool.title, tool.description)]
-    return [_wrap_lines(text) for text in (*texts, *told, str(tool.read_only), str(tool.destructive))]
+    return [_wrap_lines(text) for text in (*texts, *schema_texts, str(tool.read_only), str(tool.destructive))]
 
 
 def _wrap_lines(text: str) -> list[str]:
@@ -296,5 +296,5 @@ def _open_private(path: Path, flags: int) -> Iterator[int]:
 
 def identity_of(server: Server) -> str:
     """Identify a server by the command or the URL that it is reached by."""
-    told = json.dumps([*server.command] or server.url)
-    return hashlib.sha256(told.encode()).hexdigest()
+    address = json.dumps([*server.command] or server.url)
+    return hashlib.sha256(address.encode()).hexdigest()

@@ -117,14 +117,14 @@ def _read_answer(status: int, content: bytes, now: float) -> Token | Refusal:
         answer = pydantic_core.from_json(content)
     except ValueError:
         answer = None
-    told = answer if isinstance(answer, dict) else {}
-    if status not in {200, 201} or "error" in told:
-        code = told.get("error")
+    reply = answer if isinstance(answer, dict) else {}
+    if status not in {200, 201} or "error" in reply:
+        code = reply.get("error")
         return Refusal(status, code if isinstance(code, str) and _ERROR_CODE.fullmatch(code) else "")
-    access, kind, refresh = told.get("access_token"), told.get("token_type", "bearer"), told.get("refresh_token")
+    access, kind, refresh = reply.get("access_token"), reply.get("token_type", "bearer"), reply.get("refresh_token")
     is_bearer = isinstance(access, str) and _TOKEN.fullmatch(access) and str(kind).lower() == "bearer"
     other = refresh if isinstance(refresh, str) and _TOKEN.fullmatch(refresh) else ""
-    return Token(str(access) if is_bearer else "", now, now + lifetime(told.get("expires_in")), other)
+    return Token(str(access) if is_bearer else "", now, now + lifetime(reply.get("expires_in")), other)
 
 
 def require_access(owner: str, answer: Token | Refusal) -> Token:
@@ -154,10 +154,10 @@ def require_scrubbable(owner: str) -> Iterator[None]:
         raise endpoint_error(owner, f"gives a token that can't be kept out of answers: {error}") from None
 
 
-def lifetime(said: object) -> float:
+def lifetime(seconds_sent: object) -> float:
     """Parse a token's lifetime in seconds; some servers send it as a string, and some send nothing valid."""
     try:
-        seconds = float(str(said))
+        seconds = float(str(seconds_sent))
     except ValueError:
         return _DEFAULT_SECONDS
     return max(LEAST_SECONDS, min(seconds, _MOST_SECONDS))

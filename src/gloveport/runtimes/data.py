@@ -107,8 +107,8 @@ def find(interpreter: str, extension: str, own: Sequence[str]) -> Data:
 
 def without_tree(why: OSError) -> Data:
     """The outcome if the tree can't be built."""
-    told = f"{join_names(NAMES)} can't be shown to programs: {why}"
-    return Data(detail=told, repair="make the state directory writable for this user alone", unusable=told)
+    message = f"{join_names(NAMES)} can't be shown to programs: {why}"
+    return Data(detail=message, repair="make the state directory writable for this user alone", unusable=message)
 
 
 @functools.lru_cache(maxsize=1)  # forty files are read and parsed for it
@@ -120,10 +120,10 @@ def _find_installed(path: tuple[str, ...]) -> tuple[Mapping[str, Path], Mapping[
 
 def _digest(installed: Iterable[Path], *, compiled: bool) -> str:
     """Digest the content of distributions: their records have a digest of each file except bytecode."""
-    told = hashlib.sha256(str(compiled).encode())
+    sha256 = hashlib.sha256(str(compiled).encode())
     for record in sorted(_read(one, "RECORD") for one in installed):
-        told.update(f"{len(record)} {record}".encode())
-    return told.hexdigest()
+        sha256.update(f"{len(record)} {record}".encode())
+    return sha256.hexdigest()
 
 
 def _closure(path: Sequence[str]) -> dict[str, Path]:

@@ -122,10 +122,10 @@ class _Front:
     def _follow_engine(self) -> bool:
         """Obey the engine's messages; return whether more may come."""
         try:
-            said = self._channel.recv(_BYTES)
+            codes = self._channel.recv(_BYTES)
         except OSError:
-            said = b""
-        for word in (said[at : at + 1] for at in range(len(said))):
+            codes = b""
+        for word in (codes[at : at + 1] for at in range(len(codes))):
             if word == STARTED and self._terminal is not None:
                 self._is_started = True
                 if self._is_in_front():
@@ -138,7 +138,7 @@ class _Front:
             elif word == ENDED:
                 self._end()
                 self._send_code(ENDED[0])
-        return bool(said)
+        return bool(codes)
 
     def _stop(self) -> None:
         """Stop, with all of our job but the engine, as by Ctrl-Z; continue when the shell says so."""

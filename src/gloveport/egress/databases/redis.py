@@ -66,9 +66,9 @@ async def serve_redis(session: EgressSession, wire: SocketStream, name: str, api
                     if auth.tls:
                         await server.secure(session, ())
                     await _log_in(session, server, auth, password)
-                said = await _take_login(wire)
-                await server.send(said)
-                count.sent += len(said)
+                pending = await _take_login(wire)
+                await server.send(pending)
+                count.sent += len(pending)
                 await join(wire, server.wire, count)
     except LoginRejectedError as error:
         await hang_up(wire, error.answer)

@@ -171,8 +171,8 @@ class Response:
             self._sent = await self._send(head + (body or b""))
         else:
             pieces = split(body) if isinstance(body, bytes) else body
-            said = len(body) if isinstance(body, bytes) else length
-            self._upload = _Upload(tasks, functools.partial(self._send_all, head, pieces, said), self._wire.close)
+            size = len(body) if isinstance(body, bytes) else length
+            self._upload = _Upload(tasks, functools.partial(self._send_all, head, pieces, size), self._wire.close)
         await self._read_head()
 
     async def end(self) -> bool:

@@ -187,12 +187,12 @@ def _fields(head: bytes, start: int) -> Headers:
 
 
 def _framing(headers: Headers, version: bytes) -> Framing:
-    said = [header for header in headers if header[0] in {b"content-length", b"transfer-encoding"}]
-    if not said:
+    declared = [header for header in headers if header[0] in {b"content-length", b"transfer-encoding"}]
+    if not declared:
         return Framing(None, chunked=False)
-    if len(said) > 1:
+    if len(declared) > 1:
         raise Malformed("it says more than once where its body ends")
-    ((name, value),) = said
+    ((name, value),) = declared
     if name == b"content-length":
         if _LENGTH.fullmatch(value) is None:
             raise Malformed("its content-length is no number")

@@ -209,12 +209,12 @@ def _find_site(target: str, site: Site | None) -> tuple[Site, str]:
     if matched is None:
         raise refuse_malformed("its target is none")
     scheme: Scheme = "https" if matched["scheme"].lower() == "https" else "http"
-    told = Site(scheme, *parse_authority(matched["authority"], DEFAULT_PORTS[scheme]))
-    if site is not None and told != site:
+    named = Site(scheme, *parse_authority(matched["authority"], DEFAULT_PORTS[scheme]))
+    if site is not None and named != site:
         raise Denied(
             "names_disagree",
             f"The connection leads to {site.host}:{site.port}, and the request names another place.",
             hint="Open a connection to the place that you mean.",
         )
     rest = matched["rest"]
-    return told, rest if rest.startswith("/") else f"/{rest}"
+    return named, rest if rest.startswith("/") else f"/{rest}"

@@ -36,8 +36,8 @@ from gloveport.policy.hosts.authorities import is_confidential
 from gloveport.secrets.vault import Vault
 
 _Source: TypeAlias = Callable[[str], Awaitable[tuple[str, str]]]
-"""Returns a header's name and value, or a query parameter's with ``_PARAMETER`` before its name. The argument is a value
-that the server has refused: then the source returns another one if it can."""
+"""Returns a header's name and value, or a query parameter's with ``_PARAMETER`` before its name. The argument is a
+value that the server has refused: then the source returns another one if it can."""
 
 _PARAMETER = "?"
 """Marks a query parameter; no header's name begins with it."""

@@ -16,7 +16,7 @@ def read_page(archive: Archive, handle: str, offset: int, most: int) -> Mapping[
     if page is None:
         return None
     text, following = page
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "output_ref": handle,
         "stream": handle.rpartition("/")[2],
         "offset": offset,
@@ -25,8 +25,8 @@ def read_page(archive: Archive, handle: str, offset: int, most: int) -> Mapping[
         "truncated": following is not None,
     }
     if following is not None:
-        told["next_action"] = next_action("read_output", output_ref=handle, offset=following)
-    return told
+        fields["next_action"] = next_action("read_output", output_ref=handle, offset=following)
+    return fields
 
 
 def page_text(page: Mapping[str, Any]) -> str:

@@ -42,11 +42,11 @@ def refusals(result: Result) -> list[str]:
     The hint for one kind is written once.
     """
     lines: list[str] = []
-    said: set[str] = set()
+    explained: set[str] = set()
     for request in result.requests:
         if request.code:
-            reason = f": {plain(request.reason)}" if request.reason and request.code not in said else ""
-            said.add(request.code)
+            reason = f": {plain(request.reason)}" if request.reason and request.code not in explained else ""
+            explained.add(request.code)
             what = " ".join(filter(None, (request.method, plain(request.url))))
             lines.append(f"no answer ({request.code}) to {what or 'a request'}{reason}")
     if lines and result.requests_total > len(result.requests):

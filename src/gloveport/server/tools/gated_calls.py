@@ -72,15 +72,15 @@ class GatedCalls(Struct, frozen=True, kw_only=True):
         answer = await self.permission.ask(ctx, name, gate, given)
         if isinstance(answer, wire.InputRequiredResult):
             return answer
-        told = answer.structured_content or {}
-        if told.get("status") == "waiting":  # in the queue; the message says how the owner answers there
-            return _Outcome(words=str(told["message"]), is_open=True)
-        if told.get("status") == "denied":
+        fields = answer.structured_content or {}
+        if fields.get("status") == "waiting":  # in the queue; the message says how the owner answers there
+            return _Outcome(words=str(fields["message"]), is_open=True)
+        if fields.get("status") == "denied":
             self._declined[call] = None
             if len(self._declined) > _MOST_DECLINED:
                 self._declined.popitem(last=False)
             return _Outcome(words=_DECLINED)
-        return _Outcome(is_granted=told.get("status") == "granted")
+        return _Outcome(is_granted=fields.get("status") == "granted")
 
 
 class _Outcome(Struct, frozen=True, kw_only=True):

@@ -27,8 +27,8 @@ def lean(schema: Mapping[str, Any], *, opaque: frozenset[str] = frozenset()) -> 
         for name, value in schema.get("properties", {}).items()
     }
     for name in _TOLD_DEFAULTS & properties.keys():
-        if "default" in (told := schema["properties"][name]):
-            properties[name]["default"] = told["default"]
+        if "default" in (original := schema["properties"][name]):
+            properties[name]["default"] = original["default"]
     required = {"required": schema["required"]} if "required" in schema else {}
     return {"type": "object", "properties": properties, **required, "additionalProperties": False}
 

@@ -81,8 +81,8 @@ class SessionTool(Struct, frozen=True, kw_only=True):
             return lines if state.state != "kept" else [*lines, "not rewound"]
         report = outcome.report if isinstance(outcome.report, dict) else {}
         error = report.get("error")
-        said = error.get("traceback") if isinstance(error, dict) else report.get("value")
-        return [*lines, self.engine.clean(plain(said)) if isinstance(said, str) else "there is no answer"]
+        text = error.get("traceback") if isinstance(error, dict) else report.get("value")
+        return [*lines, self.engine.clean(plain(text)) if isinstance(text, str) else "there is no answer"]
 
 
 def _render_list(sessions: Sequence[Session]) -> list[str]:
