@@ -14,8 +14,10 @@ from pathlib import Path
 import anyio
 import pytest
 
+from gloveport.errors import GuestError
 from gloveport.model import Limits
-from gloveport.sandbox.launch.launcher import Launcher
+from gloveport.sandbox.launch.bubblewrap_process import open_child
+from gloveport.sandbox.launch.launcher import Launched, Launcher
 from gloveport.sandbox.launch.uid_lease import lease
 from gloveport.sandbox.reaper import launch, reaper
 
@@ -219,3 +221,17 @@ def test_several_may_clear_a_server_that_has_died_at_once(tree):
                 (place / f"run-{number}").mkdir(parents=True)
             list(threads.map(reaper.clear, [place] * 4))
             assert not place.exists()
+
+
+def test_who_has_the_number_of_a_dead_child_is_refused_whatever_its_name(tmp_path):
+    script = tmp_path / os.fsdecode(b"x) 0 \xff")
+    script.write_text("#!/bin/sh\necho begun\nread line\n")
+    script.chmod(0o700)
+    with (
+        subprocess.Popen([script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process,
+        socket.socket() as status,
+    ):
+        assert process.stdout.readline() == b"begun\n"
+        open_child(process.pid, Launched(status=status, _pid=os.getpid())).close()
+        with pytest.raises(GuestError, match="it died while it was built"):
+            open_child(process.pid, Launched(status=status, _pid=process.pid))

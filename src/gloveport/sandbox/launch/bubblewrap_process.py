@@ -136,10 +136,10 @@ def open_child(pid: object, parent: Launched) -> FileIO:
     with contextlib.ExitStack() as stack:
         try:
             descriptor = stack.enter_context(FileIO(os.pidfd_open(pid)))
-            status = Path(f"/proc/{pid}/stat").read_text()
+            status = Path(f"/proc/{pid}/stat").read_bytes()  # with a name of any bytes
         except OSError as error:
             raise GuestError("it died while it was built") from error
-        if int(status.rpartition(")")[2].split()[1]) != parent.pid:
+        if int(status.rpartition(b")")[2].split()[1]) != parent.pid:
             raise GuestError("it died while it was built")
         stack.pop_all()
     return descriptor
