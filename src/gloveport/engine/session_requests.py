@@ -42,8 +42,9 @@ class SessionRequests(Struct, frozen=True, kw_only=True):
     async def ask(
         self, session: Session, message: dict[str, JsonValue], *, caller: str
     ) -> tuple[Outcome, SessionState]:
-        """Ask a session for ``variables``, to ``inspect`` one, to ``rewind`` and so on. Its doors stay closed
-        meanwhile.
+        """Ask a session for ``variables``, to ``inspect`` one, to ``rewind`` and so on.
+
+        Its doors are not answered meanwhile.
 
         Raises:
             Denied: It is over, there is no place, or it is a command session: to inspect is to run an expression.

@@ -100,11 +100,8 @@ def digest_in(name: str) -> str:
 
 def is_whole(name: str, store: Path) -> bool:
     """Whether a store has the content of this name unchanged."""
-    hasher = hashlib.sha256()
     with suppress(OSError), open(path_of(name, store), "rb", buffering=0) as file:  # noqa: PTH123 - as above
-        while chunk := file.read(_CHUNK):
-            hasher.update(chunk)
-        return hasher.hexdigest() == digest_in(name)
+        return hashlib.file_digest(file, "sha256").hexdigest() == digest_in(name)
     return False
 
 
