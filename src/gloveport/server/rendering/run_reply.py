@@ -67,8 +67,8 @@ def reply_failure(error: Exception) -> RunReply:
     exhausted = find_exhaustion(error)
     if exhausted is None and not isinstance(error, GloveportError):
         raise error
-    told = [str(error)] if exhausted is None else [exhausted[0], f"hint: {exhausted[1]}"]
-    return reply_error("the program was not run, or what became of it is not known", *told)
+    lines = [str(error)] if exhausted is None else [exhausted[0], f"hint: {exhausted[1]}"]
+    return reply_error("the program was not run, or what became of it is not known", *lines)
 
 
 def _lowered_limits(policy: Policy, grant: Grant) -> dict[str, Any]:

@@ -50,8 +50,8 @@ def takes(model: type[Model]) -> Callable[[Method[Model, Reply]], Callable[..., 
 
         own = signature(method)
         named = list(own.parameters.values())[:-1]
-        told = pydantic_model(model) if issubclass(model, Value) else model
-        fields = sorted(signature(told).parameters.values(), key=lambda one: one.name not in get_annotations(model))
+        checked = pydantic_model(model) if issubclass(model, Value) else model
+        fields = sorted(signature(checked).parameters.values(), key=lambda one: one.name not in get_annotations(model))
         tool.__dict__["__signature__"] = own.replace(parameters=[*named, *fields])
         return tool
 

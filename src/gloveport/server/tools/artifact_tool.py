@@ -62,7 +62,7 @@ class ArtifactListing(Struct, frozen=True, kw_only=True):
 
 
 class ArtifactTool(Struct, frozen=True, kw_only=True):
-    """What the tool works on.
+    """The tool, and what it needs.
 
     Attributes:
         transfer: Makes links to files; None without HTTP.

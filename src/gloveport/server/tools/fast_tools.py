@@ -179,8 +179,8 @@ def _executing(service: WorkspaceService) -> FastTool:
         return partial(execute, asked, partial(start_command, service, call.caller, asked, made=made))
 
     async def execute(asked: CommandArguments, start: Callable[[], Awaitable[Command]]) -> ToolReply:
-        told = await foreseen(asked, start)
-        return told if isinstance(told, RunReply) else WireReply(told)
+        reply = await foreseen(asked, start)
+        return reply if isinstance(reply, RunReply) else WireReply(reply)
 
     return begin
 

@@ -28,7 +28,7 @@ _SHARED: Final = (
 
 
 class SessionTool(Struct, frozen=True, kw_only=True):
-    """What the tool works on."""
+    """The tool ``session``, and what it needs."""
 
     engine: Engine
     transport: Transport

@@ -27,7 +27,7 @@ Made = TypeVar("Made")
 
 
 class SkillTools(Struct, frozen=True, kw_only=True):
-    """What the tools work on."""
+    """The tools for skills, and what they need."""
 
     tools: Tools
 

@@ -122,8 +122,8 @@ class FileTransfer(Struct, eq=False, kw_only=True):
         self._forget_old()
         kept = sum(len(upload.data) for upload in self._uploads.values())
         if len(self._uploads) >= _MOST_TICKETS or kept + len(data) > _UPLOAD_SHARES * self.most_bytes:
-            said = "too many files wait to be used: use one, or wait\n"
-            return PlainTextResponse(said, 503, {"Retry-After": str(_TICKET_SECONDS // 10)})
+            refusal = "too many files wait to be used: use one, or wait\n"
+            return PlainTextResponse(refusal, 503, {"Retry-After": str(_TICKET_SECONDS // 10)})
         ticket = f"upload:{secrets.token_urlsafe(_TOKEN_BYTES)}"
         self._uploads[ticket] = _UploadedFile(bytes(data), time.monotonic() + _TICKET_SECONDS)
         return JSONResponse(

@@ -38,19 +38,19 @@ class Requests(_Context):
     Attributes:
         next_line: Returns the next line for the SDK; raises ``EndOfStream``.
         write: Sends a line.
-        said: Lines that have begun the session and that the SDK has not seen.
+        replayed: Lines that have begun the session and that the SDK has not seen.
         end: Stops reading.
     """
 
     next_line: Callable[[], Awaitable[bytes]]
     write: Callable[[bytes], Awaitable[None]]
     end: Callable[[], None]
-    said: list[bytes] = field(default_factory=list)
+    replayed: list[bytes] = field(default_factory=list)
 
     async def receive(self) -> SessionMessage | Exception:
         """Return the next message. A line that is no message is answered here."""
         while True:
-            line = self.said.pop(0) if self.said else await self.next_line()
+            line = self.replayed.pop(0) if self.replayed else await self.next_line()
             try:
                 message = wire.jsonrpc_message_adapter.validate_json(line.decode(errors="replace"), by_name=False)
             except ValueError:  # not logged: its text quotes the line

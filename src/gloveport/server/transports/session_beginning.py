@@ -9,7 +9,7 @@ from gloveport.server.fast_path import HANDSHAKES, ClientMessage, FastPath, Line
 from gloveport.server.server_offer import PREFIX, STATELESS, ServerOffer
 from gloveport.server.startup import Startup
 
-_MOST_SAID: Final = 8
+_MOST_LINES: Final = 8
 """Most messages of a handshake that are kept for the SDK."""
 
 
@@ -19,14 +19,14 @@ class SessionBeginning(Struct, eq=False, kw_only=True):
     Attributes:
         fast_path: The session's fast path.
         startup: The start of the server.
-        said: Lines of the handshake that were answered here; the SDK has to see them too.
+        handshake: Lines of the handshake that were answered here; the SDK has to see them too.
         greeted: Ids of the ``initialize`` requests among them.
         has_called: Whether a tool was called: then there may be artifacts.
     """
 
     fast_path: FastPath
     startup: Startup
-    said: list[bytes] = field(default_factory=list)
+    handshake: list[bytes] = field(default_factory=list)
     greeted: set[str | int] = field(default_factory=set)
     has_called: bool = False
 
@@ -47,9 +47,9 @@ class SessionBeginning(Struct, eq=False, kw_only=True):
         return None if make is None else make(message.id)
 
     def _take_initialized(self, message: ClientMessage, line: bytes) -> bytes | None:
-        if message.method != "notifications/initialized" or not self.greeted or len(self.said) >= _MOST_SAID:
+        if message.method != "notifications/initialized" or not self.greeted or len(self.handshake) >= _MOST_LINES:
             return None
-        self.said.append(line)
+        self.handshake.append(line)
         return b""
 
     def _greet(self, request: str | int, message: ClientMessage, line: bytes) -> bytes | None:
@@ -58,7 +58,7 @@ class SessionBeginning(Struct, eq=False, kw_only=True):
             return None
         if not is_plain_client(message.params.get("clientInfo"), message.params.get("capabilities")):
             return None
-        self.said.append(line)
+        self.handshake.append(line)
         self.greeted.add(request)
         return line_of(request, offer.initialize_result(version))
 
@@ -66,9 +66,9 @@ class SessionBeginning(Struct, eq=False, kw_only=True):
         meta = message.params.get("_meta")
         if message.params.keys() != {"_meta"} or not isinstance(meta, dict) or self.startup.offer is None:
             return None
-        told = {name.removeprefix(PREFIX): value for name, value in meta.items()}
-        info, capabilities = told.get("clientInfo"), told.get("clientCapabilities")
-        if told.get("protocolVersion") != STATELESS or not is_plain_client(info, capabilities):
+        envelope = {name.removeprefix(PREFIX): value for name, value in meta.items()}
+        info, capabilities = envelope.get("clientInfo"), envelope.get("clientCapabilities")
+        if envelope.get("protocolVersion") != STATELESS or not is_plain_client(info, capabilities):
             return None
         return line_of(request, self.startup.offer.discover_result())
 

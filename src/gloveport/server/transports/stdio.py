@@ -118,7 +118,7 @@ class _Requests(Struct, kw_only=True):
             next_line=self._next_line,
             write=self.answers.send_line,
             end=self.end,
-            said=[*self.beginning.said, line],
+            replayed=[*self.beginning.handshake, line],
         )
         answers = sdk_session.Answers(write=self.answers.send_line, answered=self.beginning.greeted)
         await sdk_session.serve_by_sdk(server, requests, answers)
