@@ -1,8 +1,8 @@
-"""Counts what processes hold by their open descriptors and the kernel keeps no account of: locks, and epoll watches.
+"""Counts two things that open descriptors hold and the kernel does not account for: file locks and epoll watches.
 
-No limit of a process or a cgroup bounds either, so whoever has made many is looked for when the host runs short:
+No limit of a process or a cgroup bounds either. When the host runs short, the server searches for runs with many:
 
-- Locks on files: the kernel counts them for nobody, and keeps 192 bytes of its memory for each. 16,000 open files with
+- Locks on files: the kernel charges them to nobody, and keeps 192 bytes of its memory for each. 16,000 open files with
   a thousand locks each are 3 GB.
 - Epoll watches of runs without a cgroup: the kernel counts them for each user of the host, so one run can take all. A
   watch belongs to a file and a number together, so few descriptors make any number of them.
@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 from gloveport.sandbox.cgroups.process_family import is_ending, iterate_generations, iterate_threads, share_descriptors
 
 MOST_LOCKS = 500_000
-"""A run may hold so many, in about 100 MiB of the kernel's memory; an honest one was never seen to hold a thousand."""
+"""The most locks of one run, in about 100 MiB of kernel memory. No honest program was ever seen to hold a thousand."""
 
 _MOST_WATCHES = Path("/proc/sys/fs/epoll/max_user_watches")
 _WATCH_SHARES = 32
@@ -34,12 +34,12 @@ _CHUNK_BYTES = 1 << 16
 
 
 class HeldObject(NamedTuple):
-    """What descriptors hold.
+    """A kind of kernel object that descriptors hold.
 
     Attributes:
-        is_held_by: By where the link of a descriptor leads, whether it may hold any.
-        line: What the kernel writes for each in its ``fdinfo``.
-        stays_in_flight: Whether many stay while their descriptor is in flight.
+        is_held_by: Tells by the target of a descriptor's link whether it may hold any.
+        line: Beginning of the line for each object in the descriptor's ``fdinfo``.
+        stays_in_flight: Whether many objects can stay while their descriptor is in flight between sockets.
     """
 
     is_held_by: Callable[[str], bool]
@@ -50,9 +50,9 @@ class HeldObject(NamedTuple):
 _EPOLL = "anon_inode:[eventpoll]"
 
 LOCKS: Final = HeldObject(lambda target: target != _EPOLL, b"lock:", stays_in_flight=False)
-"""Anything can be locked, a pipe as well. But all of epoll is one file with one list of locks, where many take too long
-to make, and the kernel writes down all watches for who reads of them. Of the locks of a process none stays in flight,
-and ``flock`` makes one for a file. The filter refuses others.
+"""Any file can be locked, also a pipe. Epoll descriptors are left out: they share one inode with one list of locks, on
+which making many takes too long, and their ``fdinfo`` lists all watches. POSIX locks of a process do not stay in
+flight, ``flock`` makes one lock for a file, and the filter refuses all others.
 """
 
 WATCHES: Final = HeldObject(lambda target: target == _EPOLL, b"tfd:", stays_in_flight=True)
@@ -69,7 +69,7 @@ def has_many_watches(roots: Collection[int]) -> bool:
 
 
 def are_watches_exhausted() -> bool:
-    """Whether this user can make hardly any watch. A few can always be had: those that we have given back just now."""
+    """Whether this user can make hardly any more watches. A few are always free: those that we have just released."""
     with contextlib.ExitStack() as stack:
         try:
             pollers = [stack.enter_context(select.epoll()) for _ in range(_PROBE_SIDE)]
@@ -88,11 +88,11 @@ def read_kernel_bytes() -> int:
 
 
 def hold_more(roots: Collection[int], most: int, kind: HeldObject) -> bool:
-    """Whether these processes and all below them hold more than so many. Who can't be looked at, or has too much to
-    look at, does.
+    """Whether these processes and all below them hold more than ``most`` objects. Also true if a process can't be
+    inspected, or has too many descriptors to inspect.
 
-    What is in flight between sockets can't be looked at either: one descriptor may hold any number, or be a socket with
-    others in flight. But it arrives soon, as a rule: who has some in flight whenever it is looked at hides them.
+    Descriptors in flight between sockets can't be inspected: one may hold any number of objects, or be a socket with
+    others in flight. But normally they arrive soon: a run that has some in flight at each of several looks hides them.
     """
     for _ in range(_LOOKS_IN_FLIGHT):
         finding = _look(roots, most, kind)
@@ -130,7 +130,7 @@ def _look(roots: Collection[int], most: int, kind: HeldObject) -> _Finding:
 
 
 def _iterate_tables(pids: Iterable[int]) -> Iterator[int]:
-    """A thread for each table of descriptors: threads need not share theirs."""
+    """One thread for each table of descriptors: the threads of a process need not share one."""
     for pid in pids:
         tables = list[int]()
         for thread in iterate_threads(pid):
@@ -140,7 +140,7 @@ def _iterate_tables(pids: Iterable[int]) -> Iterator[int]:
 
 
 def _iterate_descriptors(thread: int) -> Iterator[tuple[str, Path]]:
-    """What each descriptor leads to, and its file below ``/proc``. None of a thread that has ended."""
+    """The target and the ``fdinfo`` file of each descriptor; nothing for a thread that has ended."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         for link in Path(f"/proc/{thread}/fd").iterdir():
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -153,11 +153,11 @@ def _read_target(link: Path) -> str:
     except OSError as error:
         if error.errno != errno.ENAMETOOLONG:
             raise
-        return "/"  # the kernel tells no path of more than a page
+        return "/"  # the kernel reports no path longer than a page
 
 
 def _count_lines(path: Path, most: int, kind: bytes) -> int:
-    """Lines that begin so. Read in pieces, until there are more than ``most``: there may be gigabytes."""
+    """The number of lines that begin with ``kind``. Reads in pieces up to ``most``: a file may have gigabytes."""
     lines, rest = 0, b"\n"
     with path.open("rb", buffering=0) as file:
         while lines <= most and (data := file.read(_CHUNK_BYTES)):

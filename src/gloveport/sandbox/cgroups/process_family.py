@@ -1,4 +1,4 @@
-"""Finds the processes of a run by their parents, where no cgroup lists them, and what they share."""
+"""Finds the processes of a run by their parents, where no cgroup lists them, and tells which resources they share."""
 
 import contextlib
 import ctypes
@@ -12,15 +12,15 @@ _KCMP: Final = 312  # of x86-64, as the filter
 _KCMP_VM, _KCMP_FILES = 1, 2
 _PF_EXITING = 0x4
 _MOST_GENERATIONS = 16
-"""Who makes another and ends, again and again, is looked for so often behind those that were there."""
+"""The most searches for processes that were forked during the previous search, by processes that fork and end."""
 
-_MOST_WALKED = 4096  # or nobody comes to an end who follows one that makes another without end
+_MOST_WALKED = 4096  # or a search behind an endless chain of forks would not end
 
 _libc = ctypes.CDLL(None)
 
 
 def find_family(roots: Collection[int]) -> dict[int, int]:
-    """These processes and all below them, and the parent of each."""
+    """These processes and all below them: process id → parent."""
     parents, children = dict[int, int](), defaultdict[int, list[int]](list)
     for pid in _list_numbers("/proc"):
         with contextlib.suppress(OSError):
@@ -37,10 +37,10 @@ def find_family(roots: Collection[int]) -> dict[int, int]:
 
 
 def iterate_generations(roots: Collection[int]) -> Iterator[Iterable[tuple[int, int]]]:
-    """These processes and all below them, with their parents; then those that were made meanwhile, and so on.
+    """These processes and all below them, with their parents; then those that were forked meanwhile, and so on.
 
-    Each is to be looked at by itself, since not all of them are there at one time. The later ones are found while they
-    are gone through: a process that makes another and ends does so in less time than it takes to look through all.
+    Judge each generation by itself, since they do not all exist at the same time. Later generations are found during
+    the iteration: a process can fork and end in less time than a look through all of ``/proc`` takes.
     """
     seen = find_family(roots)
     yield seen.items()
@@ -65,7 +65,7 @@ def _iterate_newborn(roots: Collection[int], seen: dict[int, int]) -> Iterator[t
 
 
 def _read_children(pid: int) -> list[int]:
-    """None where the kernel does not say (``CONFIG_PROC_CHILDREN``)."""
+    """The children of a process; empty if the kernel does not list them (``CONFIG_PROC_CHILDREN``)."""
     children = list[int]()
     for thread in _list_threads(pid):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -74,7 +74,7 @@ def _read_children(pid: int) -> list[int]:
 
 
 def iterate_threads(pid: int) -> Iterator[int]:
-    """The threads of a process, and those that were made meanwhile. The first may have ended while others go on."""
+    """The threads of a process, also those that start meanwhile. The first thread may have ended before the others."""
     seen = set[int]()
     for _ in range(_MOST_GENERATIONS):
         threads = [thread for thread in _list_threads(pid) if thread not in seen]
@@ -97,8 +97,8 @@ def _list_numbers(directory: str) -> list[int]:
 
 
 def is_ending(thread: int) -> bool:
-    """Whether a thread has ended or is about to. The kernel lets an ordinary user look into none that has given its
-    memory back already, as into one that hides; what such a thread holds is given back without anybody's doing.
+    """Whether a thread has ended or is ending. An ordinary user can't inspect a thread that has released its memory,
+    just as one that hides; but the kernel releases an ending thread's objects by itself.
     """
     try:
         return bool(int(_read_stat(thread)[6]) & _PF_EXITING)
@@ -107,12 +107,12 @@ def is_ending(thread: int) -> bool:
 
 
 def share_descriptors(one: int, other: int) -> bool:
-    """Whether two threads have one table of descriptors. False where the kernel does not say."""
+    """Whether two threads share one table of descriptors. False if the kernel does not tell."""
     return _is_same(one, other, _KCMP_FILES)
 
 
 def share_memory(one: int, other: int) -> bool:
-    """Whether two threads have the same memory, as processes after ``vfork``. False where the kernel does not say."""
+    """Whether two threads share their memory, as processes after ``vfork`` do. False if the kernel does not tell."""
     return _is_same(one, other, _KCMP_VM)
 
 
@@ -122,5 +122,5 @@ def _is_same(one: int, other: int, kind: int) -> bool:
 
 
 def _read_stat(thread: int) -> list[bytes]:
-    """What follows the name, which is of any bytes and of the process's choice, before the last parenthesis."""
+    """The fields behind the name. A program chooses its name, of any bytes; it ends at the last parenthesis."""
     return Path(f"/proc/{thread}/stat").read_bytes().rpartition(b")")[2].split()

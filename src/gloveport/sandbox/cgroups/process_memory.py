@@ -1,6 +1,6 @@
 """Adds up the memory of a run's processes, where no cgroup counts it.
 
-A limit of each process by itself leaves a run with many of them as many times as much.
+A limit for each process alone would let a run of many processes have that limit many times.
 """
 
 import contextlib
@@ -13,16 +13,16 @@ _KIB = 1024
 
 
 def read_free_bytes() -> int:
-    """Memory of the host that can be had, and swap."""
+    """Available memory of the host, and free swap."""
     fields = _read_sizes(Path("/proc/meminfo"))
     return fields["MemAvailable"] + fields["SwapFree"]
 
 
 def has_more_memory(most: int, roots: Collection[int]) -> bool:
-    """Whether these processes and all below them have more than so many bytes. Who tells nothing, has."""
+    """Whether these processes and all below them have more than ``most`` bytes. True if a process can't be read."""
     try:
         for processes in iterate_generations(roots):
-            # Between vfork and exec a child has all that its parent has, and nothing by itself.
+            # Between vfork and exec a child shares all memory of its parent, and has none of its own.
             if sum(_read_memory(pid) for pid, parent in processes if not share_memory(pid, parent)) > most:
                 return True
     except PermissionError:
@@ -31,10 +31,10 @@ def has_more_memory(most: int, roots: Collection[int]) -> bool:
 
 
 def _read_memory(pid: int) -> int:
-    """Bytes of one process, and of its tables of pages. What processes share is divided among those that do.
+    """Bytes of one process and its page tables. Shared memory is divided among the processes that share it.
 
-    Any of its threads can tell, but for those that have ended. Of a process that can't be looked into all counts, as
-    that may be known of anybody.
+    The figures are read from any thread that has not ended. For a process that can't be inspected all of its resident
+    memory counts, which its status tells everybody.
     """
     for thread in iterate_threads(pid):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -49,14 +49,14 @@ def _read_memory(pid: int) -> int:
 
 
 def _read_status(thread: int) -> dict[str, int]:
-    """Sizes in its status: none of one that has ended."""
+    """The sizes in a thread's status; empty if it has ended."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         return _read_sizes(Path(f"/proc/{thread}/status"))
     return {}
 
 
 def _read_sizes(path: Path) -> dict[str, int]:
-    """The lines of a file that name a size: name → bytes. One of them is the name of a process, which chooses it."""
+    """The lines of a file with a size: name → bytes. One line is the process's name, which the program chooses."""
     lines = (line.split() for line in path.read_text(errors="replace").splitlines())
     sizes = (words for words in lines if words[2:] == ["kB"] and words[1].isdecimal())
     return {words[0].rstrip(":"): int(words[1]) * _KIB for words in sizes}
