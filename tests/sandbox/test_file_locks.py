@@ -33,7 +33,7 @@ lock(fcntl.F_SETLK)
 KINDS = {
     "POSIX": "lock(fcntl.F_SETLK)",
     "open file": "lock(37)",
-    "in a child": "os.fork() or lock(37)",
+    "in a child": "import ctypes; os.fork() or ctypes.CDLL(None).prctl(1, 9) or lock(37)",  # it dies with its parent
     "long path": LONG_PATH,
     "in pipes": PIPES,
 }

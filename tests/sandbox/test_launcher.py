@@ -148,7 +148,7 @@ async def test_a_reaper_that_was_killed_before_the_first_launch_is_replaced(laun
 
 async def test_a_reaper_that_was_killed_is_replaced(launcher, stack):
     launched, output = await start(launcher, STAYS, stack)
-    output.readline()
+    sleeper = int(output.readline())
     os.kill(launcher._reaper.process.pid, signal.SIGKILL)
     await launched.wait()
     assert launched.code is None
@@ -156,6 +156,8 @@ async def test_a_reaper_that_was_killed_is_replaced(launcher, stack):
     said = int(output.readline())
     await again.wait()
     assert (said, again.code) == (again.pid, 0)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(sleeper, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=str)
