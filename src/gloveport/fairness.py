@@ -8,6 +8,7 @@ Nor is it enough to give others one turn of the event loop between two pieces: t
 would wait for a piece. So a task that has computed for long rests for as long.
 """
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Final, TypeVar, TypeVarTuple
@@ -20,7 +21,7 @@ SMALL_BYTES: Final = 1 << 16
 """Work of up to this size runs at once: a change of threads costs as much."""
 
 _MOMENT_SECONDS: Final = 0.004
-_computing: RunVar[anyio.Lock] = RunVar("gloveport.fairness.computing")
+_limiter: RunVar[anyio.CapacityLimiter] = RunVar("gloveport.fairness.limiter")
 _resting: RunVar[anyio.Lock] = RunVar("gloveport.fairness.resting")
 
 Arguments = TypeVarTuple("Arguments")
@@ -34,12 +35,20 @@ async def compute(size: int, work: Callable[[*Arguments], Result], *arguments: *
     """
     if size <= SMALL_BYTES:
         return work(*arguments)
-    async with _lock(_computing):
-        began = time.monotonic()
-        result = await to_thread.run_sync(work, *arguments)
-        spent = time.monotonic() - began
-        await anyio.sleep(spent if spent > _MOMENT_SECONDS else 0)
-        return result
+    limiter = _limiter.get(None)
+    if limiter is None:
+        limiter = anyio.CapacityLimiter(1)
+        _limiter.set(limiter)
+    return await to_thread.run_sync(functools.partial(_work_and_rest, work, *arguments), limiter=limiter)
+
+
+def _work_and_rest(work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
+    began = time.monotonic()
+    try:
+        return work(*arguments)
+    finally:
+        if (spent := time.monotonic() - began) > _MOMENT_SECONDS:
+            time.sleep(spent)
 
 
 class Pace:
@@ -61,15 +70,10 @@ class Pace:
         if self._spent <= _MOMENT_SECONDS:
             return False
         spent, self._spent = self._spent, 0.0
-        async with _lock(_resting):
+        lock = _resting.get(None)
+        if lock is None:
+            lock = anyio.Lock()
+            _resting.set(lock)
+        async with lock:
             await anyio.sleep(spent)
         return True
-
-
-def _lock(kept: RunVar[anyio.Lock]) -> anyio.Lock:
-    """The lock of the running event loop."""
-    lock = kept.get(None)
-    if lock is None:
-        lock = anyio.Lock()
-        kept.set(lock)
-    return lock
