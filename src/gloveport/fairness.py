@@ -1,7 +1,7 @@
-"""Keeps large work from blocking everybody else: runs it in a thread, one at a time, or in pieces with rests.
+"""Keeps large work from blocking everybody else: runs it in few threads, or in pieces, with rests between.
 
 A thread alone is no remedy: all threads share the interpreter's lock, and each computing thread delays the event loop
-by one switch of the lock. So a server does one large computation at a time, and the others wait for their turn. A
+by one switch of the lock. So a server does few large computations at a time, and the others wait for their turn. A
 single long call into C still stops everybody: it has to be bounded, or done in slices.
 
 Nor is it enough to give others one turn of the event loop between two pieces: their work takes many turns, and each
@@ -20,6 +20,7 @@ from anyio.lowlevel import RunVar
 SMALL_BYTES: Final = 1 << 16
 """Work of up to this size runs at once: a change of threads costs as much."""
 
+_PLACES: Final = 2  # and not one: some work waits for a lock on a file, or computes without the interpreter's lock
 _MOMENT_SECONDS: Final = 0.004
 _limiter: RunVar[anyio.CapacityLimiter] = RunVar("gloveport.fairness.limiter")
 _resting: RunVar[anyio.Lock] = RunVar("gloveport.fairness.resting")
@@ -29,7 +30,7 @@ Result = TypeVar("Result")
 
 
 async def compute(size: int, work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
-    """Call ``work``, whose time grows with ``size``; if that is large, in a thread, and one at a time.
+    """Call ``work``, whose time grows with ``size``; if that is large, in a thread, when a place is free.
 
     Once started it is not abandoned.
     """
@@ -37,17 +38,17 @@ async def compute(size: int, work: Callable[[*Arguments], Result], *arguments: *
         return work(*arguments)
     limiter = _limiter.get(None)
     if limiter is None:
-        limiter = anyio.CapacityLimiter(1)
+        limiter = anyio.CapacityLimiter(_PLACES)
         _limiter.set(limiter)
     return await to_thread.run_sync(functools.partial(_work_and_rest, work, *arguments), limiter=limiter)
 
 
 def _work_and_rest(work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
-    began = time.monotonic()
+    began = time.thread_time()
     try:
         return work(*arguments)
     finally:
-        if (spent := time.monotonic() - began) > _MOMENT_SECONDS:
+        if (spent := time.thread_time() - began) > _MOMENT_SECONDS:
             time.sleep(spent)
 
 

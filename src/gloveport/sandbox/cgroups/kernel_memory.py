@@ -203,7 +203,7 @@ class KernelMemory(Struct, kw_only=True):
             opened = []
             for name in ("sockstat", "sockstat6"):
                 with contextlib.suppress(OSError):  # it has just ended, or there is no IPv6
-                    opened.append(self._opened.enter_context(FileIO(f"/proc/{thread}/net/{name}")))
+                    opened.append(self._opened.enter_context(FileIO(f"/proc/{self.pid}/task/{thread}/net/{name}")))
             if opened:
                 return opened
         return ()
