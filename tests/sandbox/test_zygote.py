@@ -147,15 +147,13 @@ async def test_orphans_are_reaped(run):
     code = """
 import os
 for _ in range(200):
-    ends, held = os.pipe()
     if (child := os.fork()) == 0:
         if os.fork() == 0:
             os._exit(0)
         os._exit(0)
     os.waitpid(child, 0)
-    os.close(held)
-    os.read(ends, 1)  # until the orphan is dead, too
-    os.close(ends)
+    while sum(map(str.isdecimal, os.listdir("/proc"))) > 32:  # a busy host reaps late
+        os.sched_yield()
 'done'
 """
     result = await run("python", code, processes=64)
