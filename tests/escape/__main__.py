@@ -59,9 +59,9 @@ def run(module: list[str], names: list[str]) -> list[dict[str, str | bool]]:
     return verdicts
 
 
-def table(verdicts: list[dict[str, str | bool]]) -> Table:
-    """All verdicts, one a row."""
-    rows = Table(title="hostile programs", show_lines=False)
+def table(title: str, verdicts: list[dict[str, str | bool]]) -> Table:
+    """Verdicts, one a row."""
+    rows = Table(title=title, show_lines=False)
     for column in ("as", "sandbox", "case", "tries", "expected", "outcome", "held"):
         rows.add_column(column, overflow="fold")
     for verdict in verdicts:
@@ -89,8 +89,10 @@ def main() -> int:
     if "--json" in sys.argv:
         sys.stdout.write(json.dumps(verdicts))
     else:
-        console.print(table(verdicts))
-        console.print(f"{sum(bool(verdict['held']) for verdict in verdicts)} of {len(verdicts)} held")
+        console.print(table("hostile programs", verdicts))
+        if failed := [verdict for verdict in verdicts if not verdict["held"]]:
+            console.print(table("of them, not held", failed))  # at the end: of long output CI shows the end alone
+        console.print(f"{len(verdicts) - len(failed)} of {len(verdicts)} held")
     return 0 if verdicts and all(verdict["held"] for verdict in verdicts) else 1
 
 
