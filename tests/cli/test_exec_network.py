@@ -218,3 +218,17 @@ async def test_a_program_that_is_no_package_is_not_shown_with_what_lies_beside_i
     ended = await anyio.to_thread.run_sync(lambda: gloveport.run("exec", "tool", env=told, cwd=tmp_path / "work"))
     assert ended.returncode == 2
     assert "workspace.toolchains" in ended.stderr
+
+
+@pytest.mark.parametrize("name", ["tool", "{work}/bin/tool"])
+async def test_a_link_of_the_workspace_to_a_package_of_the_owner_does_not_show_it(
+    gloveport, configure, agent, tmp_path, name
+):
+    """P1: a repository may bring it, in a directory that is on PATH while its environment is active."""
+    told, work = configure(other="")[0], tmp_path / "work"
+    (work / "bin").mkdir()
+    (work / "bin/tool").symlink_to(agent / "agent")
+    told["PATH"] = f"{work}/bin:{told['PATH']}"
+    arguments = ("exec", name.format(work=work), "first", "localhost")
+    ended = await anyio.to_thread.run_sync(lambda: gloveport.run(*arguments, env=told, cwd=work))
+    assert (ended.returncode, ended.stdout) == (127, "")

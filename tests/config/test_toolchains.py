@@ -81,6 +81,18 @@ def test_the_order_is_that_of_the_path_and_nothing_lies_in_another(home):
     assert find(home, "project/.venv/bin", taken=[home / "project"]) == ([], [])
 
 
+@pytest.mark.parametrize("entry", ["project/.venv/bin", "project/bin", "tools"])
+def test_an_entry_in_the_workspace_shows_nothing_wherever_its_links_lead(home, entry):
+    """P1: a command may make a link of the active environment, and it is looked up when the next server starts."""
+    for link in (home / "project/.venv/bin", home / "project/bin"):
+        if link.is_dir():
+            link.rename(link.with_name("old"))
+        link.symlink_to(home / ".sdkman/candidates/java/21/bin")
+    (home / "tools").symlink_to("project/bin")
+    assert find(home, entry)[0] == [".sdkman/candidates/java/21"]
+    assert find(home, entry, root=home / "project") == ([], [])
+
+
 def test_what_overlaps_with_what_nobody_may_read_is_not_shown(home):
     """T4: the state directory, say."""
     (home.parent / "state").symlink_to(home / "miniconda3/state")

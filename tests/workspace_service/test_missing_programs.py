@@ -16,10 +16,19 @@ def tool(tmp_path):
 
 def test_a_program_on_the_owners_path_is_named_with_its_directory(tmp_path, tool):
     said = "make: begun\n/bin/bash: line 1: kit: command not found\n"
-    fix = explain_missing(said, tmp_path, f"/usr/bin:{tool.parent}")
+    root = tmp_path / "project"
+    fix = explain_missing(said, root, f"/usr/bin:{tool.parent}")
     assert fix == f"kit is in {tmp_path}/opt/kit: the owner can add that to workspace.toolchains"
-    assert explain_missing("sh: 1: kit: not found", tmp_path, str(tool.parent)) == fix
-    assert explain_missing(said, tmp_path, "/usr/bin") == ""
+    assert explain_missing("sh: 1: kit: not found", root, str(tool.parent)) == fix
+    assert explain_missing(said, root, "/usr/bin") == ""
+
+
+def test_a_link_of_the_workspace_on_the_owners_path_does_not_tell_whether_its_target_is_there(tmp_path, tool):
+    """P1: as in an active environment, in which a command makes a link to what it looks for."""
+    root = tmp_path / "project"
+    (root / "bin").mkdir(parents=True)
+    (root / "bin/probe").symlink_to(tool)
+    assert explain_missing("/bin/bash: line 1: probe: command not found", root, f"/usr/bin:{root}/bin") == ""
 
 
 def test_an_environment_whose_interpreter_is_elsewhere_names_where_its_link_leads(tmp_path):

@@ -13,7 +13,14 @@ from gloveport.bootstrap.host_setup import Host
 from gloveport.bootstrap.operator_reach import reach_of
 from gloveport.bootstrap.workspace_options import with_workspace
 from gloveport.bootstrap.workspace_plans import WorkspacePlans, prepare_plans
-from gloveport.config import Config, find_package, find_program, find_toolchains, refuse_as_workspace
+from gloveport.config import (
+    Config,
+    find_package,
+    find_program,
+    find_toolchains,
+    leads_through,
+    refuse_as_workspace,
+)
 from gloveport.config.schema import ExecProgram
 from gloveport.egress.sandbox_network import leads_out
 from gloveport.engine.reach import Reach
@@ -94,7 +101,7 @@ def plan_foreground(
     config, root, workdir = _with_directory(config, workspace, Path.cwd())
     refuse_as_workspace(root, config, environ, believed)
     shown = [Path(mount.source) for mount in (*host.system.binds, *config.policy.mounts)]
-    program, package = _find_owners(config, command, environ, [root, *shown])
+    program, package = _find_owners(config, command, environ, root, shown)
     update: dict[str, object] = {"limits": config.exec.limits, "toolsets": ("workspace",)}
     if environment is not None:
         update["environment"] = environment
@@ -138,18 +145,20 @@ def program_settings(config: Config, command: str) -> ExecProgram:
 
 
 def _find_owners(
-    config: Config, command: str, environ: Mapping[str, str], shown: Sequence[Path]
+    config: Config, command: str, environ: Mapping[str, str], root: Path, shown: Sequence[Path]
 ) -> tuple[Path | None, Path | None]:
     """The owner's program of this name, if sandboxes have none, and the paths to show for it.
 
     Raises:
         ConfigError: It can't be shown.
     """
+    if command.startswith("/") and leads_through(Path(command), root):  # the workspace's own, wherever it leads
+        return None, None
     program = Path(command).resolve() if command.startswith("/") else None
     toolchains = functools.cache(lambda: find_toolchains(config, environ))  # most programs need none
     if not find_executable(command, _SYSTEMS_PATH):
         path = ":".join(map(str, toolchains().path))
-        program = program if find_executable(command, path) else find_program(command, environ)
+        program = program if find_executable(command, path) else find_program(command, environ, root)
     if program is None or any(program.is_relative_to(one) for one in shown):
         return None, None
     return program, find_package(program, config, environ, toolchains().shown)

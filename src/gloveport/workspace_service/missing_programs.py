@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from gloveport.executables import find_executable
+from gloveport.config import find_program
 from gloveport.late_pattern import late_pattern
 from gloveport.untrusted_text import one_line
 
@@ -37,8 +37,8 @@ def explain_missing(output: str, root: Path, path: str) -> str:
     if name in _TOOLS:
         return f"{name} is no program here but a tool: call it with the same text"
     if "/" not in name:
-        found = find_executable(name, path)
-        return _line(name, Path(found).resolve()) if found else ""
+        found = find_program(name, {"PATH": path}, root)
+        return _line(name, found) if found else ""
     target = _follow(root, Path(name))
     return _line(name, target) if target is not None else ""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from gloveport.config.checks.mounts import toolchain_refusals
-from gloveport.config.host_paths.workspace_root import private_paths
+from gloveport.config.host_paths.workspace_root import leads_through, private_paths
 from gloveport.config.schema import Config
 from gloveport.config.toml_text import printable
 from gloveport.errors import ConfigError
@@ -21,12 +21,15 @@ _SHARED: Final = (".local", "share")
 """Where programs have directories of their own in a home."""
 
 
-def find_program(name: str, environ: Mapping[str, str]) -> Path | None:
-    """Find the program of this name along the owner's ``PATH`` (in ``environ``), if any."""
+def find_program(name: str, environ: Mapping[str, str], workspace: Path) -> Path | None:
+    """Find the program of this name along the owner's ``PATH`` (in ``environ``), if any. What the workspace has under
+    this name is none of the owner's: it may be a link to any file.
+    """
     if "/" in name and not name.startswith("/"):
         return None
-    found = find_executable(name, environ.get("PATH", os.defpath))
-    return None if found is None else Path(found).resolve()
+    entries = environ.get("PATH", os.defpath).split(":")
+    found = find_executable(name, ":".join(one for one in entries if not leads_through(Path(one), workspace)))
+    return None if found is None or leads_through(Path(found), workspace) else Path(found).resolve()
 
 
 def find_package(program: Path, config: Config, environ: Mapping[str, str], shown: Sequence[Path]) -> Path | None:

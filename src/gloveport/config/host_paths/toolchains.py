@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from gloveport.config.checks.mounts import overlap, toolchain_refusals
-from gloveport.config.host_paths.workspace_root import private_paths
+from gloveport.config.host_paths.workspace_root import leads_through, private_paths
 from gloveport.config.schema import Config
 from gloveport.late_module import late_module
 
@@ -65,7 +65,7 @@ def find_toolchains(config: Config, environ: Mapping[str, str], taken: Sequence[
     for one in config.workspace.toolchains:
         show(one, one / "bin" if (one / "bin").is_dir() else one)
     if config.workspace.auto_toolchains:
-        found = [*_find_owners(environ)]
+        found = [*_find_owners(environ, config.workspace.root)]
         refusals = toolchain_refusals((directory for directory, *_ in found), private_paths(config, environ))
         for (directory, *bins), refusal in zip(found, refusals, strict=True):
             if refusal is None:
@@ -75,13 +75,15 @@ def find_toolchains(config: Config, environ: Mapping[str, str], taken: Sequence[
     return Toolchains(tuple(shown), tuple(path))
 
 
-def _find_owners(environ: Mapping[str, str]) -> Iterator[tuple[Path, ...]]:
-    """Directories of toolchains, each with its directories of commands, as PATH names them."""
+def _find_owners(environ: Mapping[str, str], workspace: Path | None) -> Iterator[tuple[Path, ...]]:
+    """Directories of toolchains, each with its directories of commands, as PATH names them. An entry in the workspace,
+    such as an active environment's, names none: a command may have made it a link to any directory.
+    """
     home = Path(environ.get("HOME") or "/nonexistent").resolve()
     for entry in dict.fromkeys(environ.get("PATH", "").split(":")):
-        if not entry.startswith("/"):
-            continue
         named = Path(entry)
+        if not entry.startswith("/") or (workspace is not None and leads_through(named, workspace)):
+            continue
         if named.is_relative_to(home) or named.resolve().is_relative_to(home):
             yield from _find_in_home(home, named)
         elif (place := named.resolve()).is_relative_to("/opt") and len(place.parts) > 2 and place.is_dir():

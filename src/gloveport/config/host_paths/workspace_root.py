@@ -92,6 +92,11 @@ def private_paths(config: Config, environ: Mapping[str, str]) -> Iterator[Path]:
     yield from secret_files(config.secret_tables)
 
 
+def leads_through(path: Path, root: Path) -> bool:
+    """Whether a path lies in a workspace, or a link on its way does: then commands decide where it leads."""
+    return any(place.is_relative_to(real(root)) for place in _looked_up(Path(os.path.abspath(path))))  # noqa: PTH100
+
+
 def _own_refusal(root: Path, homes: Sequence[Path], belongings: Iterable[_Belonging]) -> tuple[str, str] | None:
     directory, broad = real(root), {*_BROAD, *homes}
     for belonging in belongings:
