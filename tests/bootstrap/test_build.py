@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from tests import shared_host
 
-from gloveport.bootstrap import app
+from gloveport.bootstrap import app, host_setup
 from gloveport.config import Config
 from gloveport.environments.environment_store import EnvironmentStore
 from gloveport.errors import ConfigError
 from gloveport.model.reading import read_value
-from gloveport.runtimes import data
+from gloveport.runtimes import data, python
 
 
 async def test_no_sandbox_gets_the_uid_of_an_account(environ):
@@ -34,3 +34,17 @@ async def test_the_tree_of_installed_packages_is_in_use_for_as_long_as_a_server_
         for tree in (Path(mount.source) for mount in engine.system.packages if mount.target == data.PLACE):
             with EnvironmentStore(tree.parents[1]).hold(f"{tree.name}.installed", wait=False) as is_unused:
                 assert not is_unused
+
+
+def test_no_interpreter_of_the_workspace_is_asked_on_a_host_whose_system_has_none(environ, tmp_path, monkeypatch):
+    """P31: that of an active environment comes first on PATH, and a command can replace it."""
+    monkeypatch.setattr(python, "_DISTRIBUTION", "/nonexistent/python3")
+    (tmp_path / "work/.venv/bin").mkdir(parents=True)
+    (tmp_path / "work/.venv/bin/python3").write_text(f'#!/bin/sh\ntouch {tmp_path}/ran\nexec /usr/bin/python3 "$@"\n')
+    (tmp_path / "work/.venv/bin/python3").chmod(0o755)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/python3").symlink_to("/usr/bin/python3")
+    config = read_value(Config, {"workspace": {"root": str(tmp_path / "work")}})
+    path = f"{tmp_path}/work/.venv/bin:{tmp_path}/bin"
+    assert host_setup.init_of(config, {**environ, "PATH": path}).executable == f"{tmp_path}/bin/python3"
+    assert not (tmp_path / "ran").exists()

@@ -32,7 +32,7 @@ async def fork_server(root: Path):
         tree = host_setup.cgroups(config, launcher)
         backend, system = (
             host_setup.bubblewrap(config, launcher, tree),
-            host_setup.system_of(host_setup.init_of(config), tree),
+            host_setup.system_of(host_setup.init_of(config, os.environ), tree),
         )
         shares = (Mount(source=str(root), target=WORKSPACE),)
         grant = operator_reach.whole_grant(config).model_copy(update={"writable": shares})

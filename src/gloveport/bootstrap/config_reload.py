@@ -70,7 +70,7 @@ async def _follow(engine: Engine, loaded: Loaded, given: Path | None, environ: M
 async def _adopt_environments(engine: Engine, config: Config, environ: Mapping[str, str]) -> None:
     """Offer programs the environments of ``config``, which are built with its APIs."""
     try:
-        init = await to_thread.run_sync(init_of, config)
+        init = await to_thread.run_sync(init_of, config, environ)
     except ConfigError as error:
         _log.warning("the environments stay as they were: %s", error)
         return

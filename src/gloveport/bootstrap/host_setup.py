@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from gloveport.config import Config, state_directory
+from gloveport.config import Config, path_outside, state_directory
 from gloveport.errors import ConfigError, SandboxError
 from gloveport.late_module import late_module
 from gloveport.model import Language, Mount
@@ -62,7 +62,7 @@ def find_interpreters(config: Config, environ: Mapping[str, str]) -> Interpreter
     Raises:
         ConfigError: None runs the init process of sandboxes.
     """
-    init = with_packages(init_of(config), environ)
+    init = with_packages(init_of(config, environ), environ)
     runtimes, missing = runtimes_of(config, init)
     return Interpreters(init=init, runtimes=runtimes, missing=missing)
 
@@ -188,13 +188,14 @@ def system_of(init: python.Python, tree: cgroup.CgroupTree | None) -> System:
     return host.read_system(init.executable, init.binds, packages.mounts, packages.env, counts_memory=tree is not None)
 
 
-def init_of(config: Config) -> python.Python:
+def init_of(config: Config, environ: Mapping[str, str]) -> python.Python:
     """The interpreter that runs the init process of every sandbox, and the programs in Python.
 
     Raises:
         ConfigError: There is none.
     """
-    return python.find(_path_text(config.runtimes.python))
+    path = path_outside(environ, filter(None, [config.workspace.root]))
+    return python.find(_path_text(config.runtimes.python), path=path)
 
 
 def with_packages(init: python.Python, environ: Mapping[str, str]) -> python.Python:

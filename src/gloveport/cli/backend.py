@@ -107,6 +107,7 @@ async def open_backend(
         from gloveport.bootstrap.config_reload import following
         from gloveport.bootstrap.inspection import inspect_host, require, warn_of_cold_start
         from gloveport.bootstrap.remembered_checks import recall_checks, remember_checks
+        from gloveport.config import path_outside
         from gloveport.server.process.lifetime import record_lifetime
         from gloveport.server.process.watchdog import watch_loop
 
@@ -130,7 +131,9 @@ async def open_backend(
         collect_from_now_on()
         stack.enter_context(watch_loop())
         await stack.enter_async_context(record_lifetime(engine, transport))
-        await stack.enter_async_context(following(engine, found, given, os.environ))
+        # The loaded configuration need not know the workspace.
+        environ = {**os.environ, "PATH": path_outside(os.environ, filter(None, [config.workspace.root]))}
+        await stack.enter_async_context(following(engine, found, given, environ))
         yield Backend(engine=engine, config=config, transport=transport, service=service)
 
 

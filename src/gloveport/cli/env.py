@@ -225,7 +225,7 @@ def _open(config: "ConfigOption") -> "Environments":
     from gloveport.bootstrap.host_setup import init_of
 
     found = load_config(config)
-    environments = environments_of(found, init_of(found), os.environ)
+    environments = environments_of(found, init_of(found, os.environ), os.environ)
     environments.store.create()
     return environments
 

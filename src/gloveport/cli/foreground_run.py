@@ -69,11 +69,16 @@ def run_in_foreground(options: ExecOptions) -> int:
     loaded = load_with_origins(options.config)
     config = loaded.config
     with ThreadPoolExecutor(1) as beside:
+        from gloveport.config import path_outside
         from gloveport.runtimes import python
 
-        path = config.runtimes.python
+        configured = config.runtimes.python
+        # It is asked before it is known which of these is the workspace.
+        path = path_outside(os.environ, filter(None, [config.workspace.root, Path(options.workspace or ".")]))
         has_packages = options.environment is not None or config.workspace.environment is not None
-        asked = beside.submit(python.find, None if path is None else str(path), with_data=has_packages)
+        asked = beside.submit(
+            python.find, None if configured is None else str(configured), path=path, with_data=has_packages
+        )
         from gloveport.bootstrap.foreground_plan import plan_foreground
         from gloveport.bootstrap.host_setup import open_lone_host, with_packages
 

@@ -14,7 +14,7 @@ loading        loads a configuration, reloads it while the old one is in use, an
 
 from gloveport.config.host_paths.owner_programs import find_package, find_program
 from gloveport.config.host_paths.toolchains import find_toolchains
-from gloveport.config.host_paths.workspace_root import leads_through, refuse_as_workspace
+from gloveport.config.host_paths.workspace_root import leads_through, path_outside, refuse_as_workspace
 from gloveport.config.loading.load import Loaded, load
 from gloveport.config.schema import AdmissionSettings, Audit, Config, Runtimes, Sandboxing, leaves
 from gloveport.config.sources.directories import audit_directory, skills_directory
@@ -36,6 +36,7 @@ __all__ = [
     "leads_through",
     "leaves",
     "load",
+    "path_outside",
     "refuse_as_workspace",
     "skills_directory",
     "state_directory",

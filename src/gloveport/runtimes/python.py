@@ -121,27 +121,24 @@ def in_environment(python: Python, name: str, modules: Sequence[str]) -> Python:
     return python.model_copy(update={"data": Data(modules=tuple(modules), detail=detail)})
 
 
-def find(configured: str | None, *, with_data: bool = True) -> Python:
-    """Find the interpreter: the configured one, else the distribution's, else the first ``python3`` on PATH.
+def find(configured: str | None, *, path: str = os.defpath, with_data: bool = True) -> Python:
+    """Find the interpreter: the configured one, else the distribution's, else the first ``python3`` on ``path``.
 
     If none is configured and the extra ``data`` was installed for another version, an interpreter of that version is
     preferred, but only one of the system: no home directory is shown to programs for it.
 
     Args:
         configured: The configured path, if any.
+        path: Directories, none of which a sandbox may write: the interpreter runs on this host, to be queried.
         with_data: Whether to find the extra ``data``, which reads some forty files.
 
     Raises:
         ConfigError: There is no interpreter, or it does not run, is too old, or lies where it can't be mounted.
     """
-    path = configured or (
-        _DISTRIBUTION
-        if Path(_DISTRIBUTION).exists()
-        else find_executable("python3", os.environ.get("PATH", os.defpath))
-    )
-    if path is None:
+    program = configured or (_DISTRIBUTION if Path(_DISTRIBUTION).exists() else find_executable("python3", path))
+    if program is None:
         raise ConfigError("no Python interpreter found for programs", hint="install python3, or set runtimes.python")
-    found = _ask(path, with_data=with_data)
+    found = _ask(program, with_data=with_data)
     if configured is None and found.data.unusable:
         for other in _of_our_version():
             with contextlib.suppress(ConfigError):

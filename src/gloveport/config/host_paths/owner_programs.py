@@ -4,13 +4,12 @@ A package manager puts the program in a package, and a link to it in a directory
 package to which the link leads.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from gloveport.config.checks.mounts import toolchain_refusals
-from gloveport.config.host_paths.workspace_root import leads_through, private_paths
+from gloveport.config.host_paths.workspace_root import leads_through, path_outside, private_paths
 from gloveport.config.schema import Config
 from gloveport.config.toml_text import printable
 from gloveport.errors import ConfigError
@@ -27,8 +26,7 @@ def find_program(name: str, environ: Mapping[str, str], workspace: Path) -> Path
     """
     if "/" in name and not name.startswith("/"):
         return None
-    entries = environ.get("PATH", os.defpath).split(":")
-    found = find_executable(name, ":".join(one for one in entries if not leads_through(Path(one), workspace)))
+    found = find_executable(name, path_outside(environ, [workspace]))
     return None if found is None or leads_through(Path(found), workspace) else Path(found).resolve()
 
 

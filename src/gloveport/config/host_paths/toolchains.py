@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from gloveport.config.checks.mounts import overlap, toolchain_refusals
-from gloveport.config.host_paths.workspace_root import leads_through, private_paths
+from gloveport.config.host_paths.workspace_root import path_outside, private_paths
 from gloveport.config.schema import Config
 from gloveport.late_module import late_module
 
@@ -80,10 +80,10 @@ def _find_owners(environ: Mapping[str, str], workspace: Path | None) -> Iterator
     such as an active environment's, names none: a command may have made it a link to any directory.
     """
     home = Path(environ.get("HOME") or "/nonexistent").resolve()
-    for entry in dict.fromkeys(environ.get("PATH", "").split(":")):
-        named = Path(entry)
-        if not entry.startswith("/") or (workspace is not None and leads_through(named, workspace)):
+    for entry in dict.fromkeys(path_outside(environ, filter(None, [workspace])).split(":")):
+        if not entry.startswith("/"):
             continue
+        named = Path(entry)
         if named.is_relative_to(home) or named.resolve().is_relative_to(home):
             yield from _find_in_home(home, named)
         elif (place := named.resolve()).is_relative_to("/opt") and len(place.parts) > 2 and place.is_dir():

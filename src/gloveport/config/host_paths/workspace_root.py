@@ -97,6 +97,12 @@ def leads_through(path: Path, root: Path) -> bool:
     return any(place.is_relative_to(real(root)) for place in _looked_up(Path(os.path.abspath(path))))  # noqa: PTH100
 
 
+def path_outside(environ: Mapping[str, str], workspaces: Iterable[Path]) -> str:
+    """The owner's ``PATH`` without entries in a workspace, such as an active environment's: commands write there."""
+    entries, roots = environ.get("PATH", os.defpath).split(os.pathsep), [*workspaces]
+    return os.pathsep.join(one for one in entries if not any(leads_through(Path(one), root) for root in roots))
+
+
 def _own_refusal(root: Path, homes: Sequence[Path], belongings: Iterable[_Belonging]) -> tuple[str, str] | None:
     directory, broad = real(root), {*_BROAD, *homes}
     for belonging in belongings:
@@ -176,7 +182,8 @@ def _run(config: Config, environ: Mapping[str, str]) -> Iterator[_Belonging]:
     for entry in sys.path:  # an empty one is the working directory
         path = Path(os.path.abspath(entry))  # noqa: PTH100
         yield _Belonging(path=path, what="a directory that Python imports from", remedy=_PYTHON, broad=True)
-    interpreter = find_executable("python3", f"/usr/bin{os.pathsep}{environ.get('PATH', '')}")
+    places = path_outside(environ, filter(None, [config.workspace.root]))
+    interpreter = find_executable("python3", f"/usr/bin{os.pathsep}{places}")
     programs = {
         "sandbox.bubblewrap": config.sandbox.bubblewrap,
         "runtimes.python": config.runtimes.python or (interpreter and Path(interpreter)),
