@@ -68,6 +68,8 @@ class Battery:
     Attributes:
         engine: Builds each sandbox for its program, and mounts nothing.
         warm: The backend that never does.
+        places: As many as the engine has. Programs wait here without a limit: in its own queue a slow host would have
+            them refused after a time.
         share: Which of how many shares of all trials is run; in each, a program is run once at most.
     """
 
@@ -77,6 +79,7 @@ class Battery:
     directory: Path
     cgroups: bool
     temperatures: Sequence[str]
+    places: anyio.CapacityLimiter
     share: tuple[int, int] = (0, 1)
 
     async def run(self, cases: Sequence[header.Case]) -> AsyncIterator[Verdict]:
@@ -137,15 +140,16 @@ class Battery:
         for _ in range(case.runs):
             result: Result | None = None
             trial.outcome = "hangs"
-            with anyio.move_on_after(_HANG_SECONDS):
-                try:
-                    result = await engine.execute(case.request(source, cgroups=self.cgroups), caller="escape")
-                    trial.outcome = _told(result)
-                except SandboxError as error:
-                    trial.outcome = f"refused: {error.args[0]}"
-                except Exception as error:  # noqa: BLE001 - an engine that raises is what is looked for
-                    trial.outcome = f"the engine raised {error!r}"
-                    trial.faults.append("no result")
+            async with self.places:
+                with anyio.move_on_after(_HANG_SECONDS):
+                    try:
+                        result = await engine.execute(case.request(source, cgroups=self.cgroups), caller="escape")
+                        trial.outcome = _told(result)
+                    except SandboxError as error:
+                        trial.outcome = f"refused: {error.args[0]}"
+                    except Exception as error:  # noqa: BLE001 - an engine that raises is what is looked for
+                        trial.outcome = f"the engine raised {error!r}"
+                        trial.faults.append("no result")
             text = "" if result is None else result.model_dump_json(exclude={"grant"})
             expectations = case.expectations(cgroups=self.cgroups)
             met = any(expected.met_by(result, trial.results) for expected in expectations)
@@ -238,6 +242,7 @@ async def assembled(directory: Path, words: Collection[str]) -> AsyncIterator[Ba
             directory=directory,
             cgroups=engine.sandbox.cold.tree is not None,
             temperatures=("cold",) if "--cold" in words else ("cold", "warm"),
+            places=anyio.CapacityLimiter(config.admission.concurrent_runs),
             share=_share_of(words),
         )
         await battery.follow_up("cold")

@@ -211,10 +211,29 @@ def test_growth_of_the_host_is_counted_from_the_least_it_has_held():
     """Or whoever begins while another's objects are freed could hold as many unseen."""
     with alone(os.getpid(), 1 << 40) as memory:
         memory._host_bytes = 1 << 60
-        assert memory._choose_search() is None
+        assert not memory._is_search_of_locks_due()
         assert memory._host_bytes < 1 << 50
         memory._host_bytes = -(1 << 30)
-        assert memory._choose_search() is open_files.has_many_locks
+        assert memory._is_search_of_locks_due()
+
+
+def test_locks_are_searched_for_without_growth_each_time_a_run_is_twice_as_old():
+    """Or whoever begins as another ends could hold as many as that one did, unseen, for as long as it likes."""
+    with alone(os.getpid(), 1 << 40) as memory:
+        for age in (8, 16, 32):
+            memory._began = time.monotonic() - age
+            memory._next_search_of_locks = memory._began + age
+            assert memory._is_search_of_locks_due()
+            assert not memory._is_search_of_locks_due()
+            assert age <= memory._next_search_of_locks - time.monotonic() + 1 <= age + 2
+
+
+def test_locks_are_searched_for_while_the_users_watches_are_exhausted_too(monkeypatch):
+    """Or one that exhausts them would hide the locks of all others."""
+    monkeypatch.setattr(open_files, "are_watches_exhausted", lambda: True)
+    with alone(os.getpid(), 1 << 40) as memory:
+        memory._host_bytes = -(1 << 30)
+        assert memory._choose_searches() == [open_files.has_many_watches, open_files.has_many_locks]
 
 
 def test_of_a_process_that_is_gone_nothing_is_counted(start):

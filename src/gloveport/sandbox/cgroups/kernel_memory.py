@@ -5,7 +5,7 @@ seconds to free, under locks of the host. No honest program was found that makes
 
 A TCP connection that waits to be accepted belongs to no cgroup, and neither do its buffers. Only its network namespace
 counts it. Locks on files are counted nowhere and, without cgroups, neither are epoll watches nor the total memory of a
-run: these are searched for when the host runs low.
+run: these are searched for when the host runs low, and now and then.
 """
 
 import concurrent.futures
@@ -13,7 +13,7 @@ import contextlib
 import os
 import subprocess
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from functools import partial
 from io import FileIO
 from pathlib import Path
@@ -47,6 +47,7 @@ _LEFT_BYTES = 32 * MIB
 _SEARCH_SECONDS = 1.0
 _LOOK_SECONDS = 0.25  # without a cgroup: a program fills half a gigabyte in that time
 _GROWN_BYTES = 128 * MIB  # growth of the whole host's kernel memory before locks are searched for
+_LOCKS_SECONDS = 8.0  # without growth: others may free as much meanwhile
 _SUM_SECONDS = 4.0
 _TAKEN_SHARE = 1 / 4  # of a run's memory limit: after such a fall of the host's free memory it is summed up
 _FILE_BYTES = 4096
@@ -75,6 +76,8 @@ class KernelMemory(Struct, kw_only=True):
     _reclaim_began: float = 0.0
     _next_reclaim: float = 0.0
     _next_search: float = 0.0
+    _began: float = field(default_factory=time.monotonic)
+    _next_search_of_locks: float = 0.0
     _host_bytes: int | None = None
     """The least kernel memory of the whole host since the first look."""
 
@@ -87,6 +90,7 @@ class KernelMemory(Struct, kw_only=True):
     _opened: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def __post_init__(self) -> None:
+        self._next_search_of_locks = self._began + _LOCKS_SECONDS
         if self.group is None:
             self._free_bytes, self._next_sum = process_memory.read_free_bytes(), time.monotonic() + _SUM_SECONDS
 
@@ -152,19 +156,27 @@ class KernelMemory(Struct, kw_only=True):
                 return False
         if now >= self._next_search:
             self._next_search = now + _SEARCH_SECONDS
-            if (has_many := self._choose_search()) is not None:
-                self._search = _searches.submit(has_many, (self.pid, _number(self.inner)))
+            if searches := self._choose_searches():
+                self._search = _searches.submit(_is_any_true, searches, (self.pid, _number(self.inner)))
         return False
 
-    def _choose_search(self) -> Callable[[Collection[int]], bool] | None:
+    def _choose_searches(self) -> Sequence[Callable[[Collection[int]], bool]]:
+        searches = list[Callable[[Collection[int]], bool]]()
         if self.group is None and open_files.are_watches_exhausted():
-            return open_files.has_many_watches
-        now = open_files.read_kernel_bytes()
-        self._host_bytes = now if self._host_bytes is None else min(now, self._host_bytes)
-        if now < self._host_bytes + _GROWN_BYTES:
-            return None
-        self._host_bytes = now - _GROWN_BYTES // 2  # it may be another run's: look again when there is more
-        return open_files.has_many_locks
+            searches.append(open_files.has_many_watches)
+        if self._is_search_of_locks_due():
+            searches.append(open_files.has_many_locks)
+        return searches
+
+    def _is_search_of_locks_due(self) -> bool:
+        """Whether to search for locks: when the kernel's memory has grown, and each time the run is twice as old."""
+        now, host_bytes = time.monotonic(), open_files.read_kernel_bytes()
+        self._host_bytes = host_bytes if self._host_bytes is None else min(host_bytes, self._host_bytes)
+        if host_bytes < self._host_bytes + _GROWN_BYTES and now < self._next_search_of_locks:
+            return False
+        self._host_bytes = max(self._host_bytes, host_bytes - _GROWN_BYTES // 2)  # look again when there is more
+        self._next_search_of_locks = now + max(_LOCKS_SECONDS, now - self._began)
+        return True
 
     def _is_sum_due(self) -> bool:
         """Whether to sum up the processes' memory: when the host has less, and now and then, since others may free
@@ -207,6 +219,10 @@ class KernelMemory(Struct, kw_only=True):
             if opened:
                 return opened
         return ()
+
+
+def _is_any_true(searches: Iterable[Callable[[Collection[int]], bool]], roots: Collection[int]) -> bool:
+    return any(has_many(roots) for has_many in searches)
 
 
 def _number(process: int) -> int:
