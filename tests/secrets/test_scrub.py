@@ -8,6 +8,7 @@ import math
 import os
 import quopri
 import re
+import sys
 import time
 import tracemalloc
 from urllib.parse import quote, quote_plus
@@ -544,6 +545,38 @@ def test_n6_e4_beginnings_of_many_forms_cost_no_more_than_one(value):
     for head in sorted(heads)[:6]:
         body = head * (65536 // len(head))
         assert any(cost(needles, body) < 0.1 for _ in range(3))
+
+
+def lines_of(work):
+    """How many lines of Python run: what a search costs, however busy the host is."""
+    count = 0
+
+    def trace(_frame, event, _argument):
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@for_each("before, behind", [(b"", b"!"), (b"", b"\n  "), (b"ABCDEFGH", b"\\n"), (b"ABCDEFGH", b"=")])
+def test_n6_how_long_a_search_takes_does_not_tell_how_far_a_guess_is_right(before, behind):
+    """N6: or a program that measures it, with a fold behind each guess, reads a secret out character by character."""
+    value = "sgt4hq7ey2dp9wci5xra8uf3bvt6ghqy1dpe"  # of which all forms of one beginning are one
+    needles = Needles.of({"KEY": value})
+    for encode in (str.encode, lambda text: text.encode().hex().encode(), lambda text: base64.b64encode(text.encode())):
+        form = encode(value)
+        costs = {
+            right: lines_of(lambda guess=form[:right]: needles.search(before + guess + behind + b"!" * 99))
+            for right in range(9, len(form) // 2)
+        }
+        assert len({*costs.values()}) == 1, (form, costs)
 
 
 def cost(needles, body):

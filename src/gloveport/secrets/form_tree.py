@@ -1,6 +1,7 @@
 """A prefix tree of forms: forms with a common prefix are compared together, as far as the prefix goes.
 
-If forms were compared one by one, input that repeats a prefix of hundreds of forms could stop the server.
+If forms were compared one by one, input that repeats a prefix of hundreds of forms could stop the server. And if they
+were compared byte by byte, the time of a search would tell how far a guess is right, and so a secret byte by byte.
 """
 
 import sys
@@ -20,7 +21,10 @@ RUN = rb"[A-Za-z0-9+/=_-]{%d}" % RUN_BYTES
 """Text before a fold: whether a line may be folded depends on the line itself, not on the forms that are sought."""
 
 _RUN = late_pattern(RUN)
-_STEP = 32
+_BREAK = late_pattern(rb"[\r\n\\]")
+_STEP = 64
+"""How many bytes are compared at once: too many to be guessed."""
+
 _MOST_BEFORES = 8
 """Compared one by one. More forms have a common end only where they differ in the escapes of a few characters."""
 
@@ -128,16 +132,24 @@ class FormTree:
 
 def _along(label: bytes, data: bytes, at: int) -> int:
     """The end of a label that begins at ``at`` and may be folded; -1 if the label is not there."""
-    done = 0
-    while True:
-        line = _alike(label, done, data, at)
-        done, at = done + line, at + line
-        if done == len(label):
-            return at
-        behind = _behind_fold(data, at)
-        if behind == at:
+    for done in range(0, len(label), _STEP):
+        step = label[done : done + _STEP]
+        line, at = _unfold(data, at, len(step))
+        if line != step:
             return -1
-        at = behind
+    return at
+
+
+def _unfold(data: bytes, at: int, size: int) -> tuple[bytes, int]:
+    """So many bytes from ``at`` on without folds, or those before what is neither; and where they end."""
+    line = b""
+    while found := _BREAK.search(data, at, at + size - len(line)):
+        line += data[at : found.start()]
+        at = _behind_fold(data, found.start())
+        if at == found.start():
+            return line, at
+    end = at + size - len(line)
+    return line + data[at:end], end
 
 
 def _behind_fold(data: bytes, at: int) -> int:
@@ -161,12 +173,14 @@ def _alike_before(before: bytes, data: bytes, at: int) -> int:
 
 
 def _alike(one: bytes, start: int, other: bytes, at: int) -> int:
-    """How many bytes of both are the same, from these places on, in time linear in the result."""
+    """How many bytes of both are the same, from these places on, in time linear in the result.
+
+    Within a step, the time does not depend on it.
+    """
     done = start
     while (step := one[done : done + _STEP]) and other.startswith(step, at):
         done, at = done + len(step), at + len(step)
-    for mine, theirs in zip(step, other[at : at + _STEP], strict=False):
-        if mine != theirs:
-            break
-        done += 1
-    return done - start
+    theirs = other[at : at + len(step)]
+    different = int.from_bytes(step[: len(theirs)], "little") ^ int.from_bytes(theirs, "little")
+    alike = (different & -different).bit_length() - 1 >> 3 if different else len(theirs)
+    return done + alike - start
