@@ -257,21 +257,40 @@ async def test_no_spelling_of_a_path_walks_around_a_rule(attack, alpha):
         )
     }
     form, parts = "Content-Type: application/x-www-form-urlencoded", "Content-Type: multipart/form-data; boundary=b"
+    plain, json_ = "Content-Type: text/plain", "Content-Type: application/json"
+    head = request(A, "/part", "POST", [json_, "Transfer-Encoding: chunked"])
+    pieces = [head, *(b"1\r\n%c\r\n" % byte for byte in b'{"_method":"PUT"}'), b"0\r\n\r\n"]
     part = b'--b\r\nContent-Disposition: form-data; name="_method"\r\n\r\nDELETE\r\n--b--\r\n'
     attempts |= {
         "form": at("/x", "POST", [form], b"a=b&_method=DELETE"),
         "form-encoded": at("/x", "POST", [form + "; charset=utf-8"], b"%5fmetho%64=DELETE&a=b"),
         "form-of-parts": at("/x", "POST", [parts], part),
         "form-under-a-coding": at("/x", "POST", [form, "Content-Encoding: gzip"], b"?"),
+        "form-in-ebcdic": at("/x", "POST", [form + "; charset=ibm037"], "a=b&_method=DELETE".encode("cp037")),
+        "form-without-a-type": at("/x", "POST", [], b"a=b&_method=DELETE"),
+        "form-of-an-empty-type": at("/x", "POST", ["Content-Type: "], b"_method=DELETE"),
+        "form-of-two-types": at("/x", "POST", [plain, form.replace("-", "_", 1)], b"_method=PUT"),
+        "parts-of-mail": at("/x", "POST", [parts.replace("form-data", "mixed")], part),
+        "related-parts": at("/x", "POST", [parts.replace("form-data", "related")], part),
+        "escaped-part": at("/x", "POST", [parts], part.replace(b"_method", b"_me\\thod")),
+        "numbered-part": at("/x", "POST", [parts], b"--b\r\nContent-ID: _method\r\n\r\nDELETE\r\n--b--\r\n"),
+        "json": at("/x", "POST", [json_], b'{"a": 1, "_method": "DELETE"}'),
+        "escaped-json": at("/x", "POST", [json_.replace("json", "a+JSON")], b'{"\\u005fm\\u0065thod": "DELETE"}'),
+        "long-json": at("/part", "POST", [json_], b'{"a": "%b", "_method": "DELETE"}' % (b"x" * 100_000)),
+        "json-over-pieces": lambda: asked(direct("alpha.test", ALPHA), *pieces),
     }
     attempts |= {"method": at("/x", "DELETE"), "lower-case": at("/x", "delete")}
     attempts |= {"fine": at("/fine?method=flickr.photos"), "fine-form": at("/fine", "POST", [form], b"method_=a+b")}
+    attempts["fine-json"] = at("/fine", "POST", [json_], b'{"method": "DELETE", "text": "\\"_method\\""}')
     together(attempts)
     """)
-    assert (said.pop("fine"), said.pop("fine-form")) == ("200", "200")
+    assert [said.pop(name) for name in ("fine", "fine-form", "fine-json")] == ["200"] * 3
     passed = {path: code for path, code in said.items() if not REFUSED.fullmatch(code)}
     assert passed == {"/admin%20": "200", "/admin%2e": "200"}, "these are other paths, as they are to every server"
-    assert {heard.target for heard in alpha.heard} == {"/admin%20", "/admin%2e", "/fine?method=flickr.photos", "/fine"}
+    begun = alpha.at("/part")
+    assert [heard.body for heard in begun] == [b"", b""], "of what is looked at as it goes, the end never comes"
+    heard_whole = {heard.target for heard in alpha.heard if heard not in begun}
+    assert heard_whole == {"/admin%20", "/admin%2e", "/fine?method=flickr.photos", "/fine"}
 
 
 async def test_ports_and_schemes_that_were_not_granted_lead_nowhere(attack, alpha, beta, gamma):

@@ -179,10 +179,33 @@ def test_a_method_in_a_form_is_seen(name):
     assert not head.overrides_in(b"a=_method&methods=x&my_method=y")
 
 
+def test_a_body_that_a_framework_takes_for_a_form_is_one():
+    """Rack: of every kind of parts, and of a POST without a type. A PUT without one is a file."""
+    post, put = (f"{method} / HTTP/1.1\nHost: alpha.test\nContent-Length: 9" for method in ("POST", "PUT"))
+    assert asked(post).has_form
+    assert asked(post + "\nContent-Type: ").has_form
+    assert asked(put + "\nContent-Type: multipart/mixed; boundary=b").has_form
+    assert not asked(put).has_form
+    assert not asked(post + "\nContent-Type: application/octet-stream").has_form
+
+
+@for_each("charset, is_seen_through", [("utf-8", True), ('"ISO-8859-15"', True), ("", True), ("utf-7", False)])
+def test_a_form_in_another_charset_counts_as_one_that_asks_for_another_method(charset, is_seen_through):
+    """Tomcat decodes the names of fields as the type declares: ``_method`` in EBCDIC has no letter of it."""
+    head = "POST / HTTP/1.1\nHost: alpha.test\nContent-Length: 9\nContent-Type: application/x-www-form-urlencoded"
+    assert asked(f"{head} ; Charset = {charset}").overrides_in(b"a=b") is not is_seen_through
+
+
 @pytest.mark.parametrize(
     "form",
-    [b"name=" + b" " * (8 << 20), b"name" + b" " * (8 << 20), b"name=" * (8 << 18), b'name="' * (8 << 17)],
-    ids=["blanks behind the sign", "blanks before it", "nothing but names", "open quotes"],
+    [
+        b"name=" + b" " * (8 << 20),
+        b"name" + b" " * (8 << 20),
+        b"name=" * (8 << 18),
+        b'name="' * (8 << 17),
+        b"content-id:" * (8 << 16),
+    ],
+    ids=["blanks behind the sign", "blanks before it", "nothing but names", "open quotes", "nothing but numbers"],
 )
 def test_a_form_of_the_largest_size_is_looked_at_in_linear_time(form):
     """40,000 blanks once took 22 s, and all who waited for the event loop with them; these would take days."""

@@ -14,7 +14,14 @@ from gloveport.egress.http.content_encoding import ACCEPTED
 from gloveport.egress.http.heads import Headers, Malformed, Outbound, RequestHead, join_values
 from gloveport.egress.http.server import ServerConnection
 from gloveport.egress.outbound_session import OWNERS_HINT, EgressSession
-from gloveport.egress.proxy.request import ParsedRequest, Site, parse_request, refuse_malformed
+from gloveport.egress.proxy.request import (
+    LONGEST_IN_JSON,
+    ParsedRequest,
+    Site,
+    overrides_in_json,
+    parse_request,
+    refuse_malformed,
+)
 from gloveport.egress.proxy.response import ResponseRelay
 from gloveport.egress.proxy.scrubbing import redact_body, redact_head
 from gloveport.egress.proxy.websocket import WebSocketRelay
@@ -259,6 +266,8 @@ class _RequestHandler(Struct, kw_only=True, dict=True):
         if redactions:
             stream = redact_body(redactions, stream, join_values(request.headers, b"content-encoding"))
             length = None
+        if self._api.rules and request.has_json:
+            stream = _reject_override_in_json(stream)
         if not self._is_short and not self._needs_whole:  # short ones are read whole, for servers without chunks
             return stream, length
         data = await _read_whole(stream)
@@ -303,6 +312,21 @@ def _refuse_override(place: str) -> Denied:
         "owner allows is judged by its own.",
         hint="Use the method and the path themselves.",
     )
+
+
+async def _reject_override_in_json(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Pass on a JSON text, but not the piece in which a method override ends: a server gets no whole text then.
+
+    Raises:
+        Denied: It overrides the method.
+    """
+    tail = b""
+    async for piece in pieces:
+        text = tail + piece
+        if overrides_in_json(text):
+            raise _refuse_override("the JSON")
+        tail = text[-LONGEST_IN_JSON:]
+        yield piece
 
 
 def _replace_header(headers: Headers, name: bytes, value: bytes) -> Headers:

@@ -23,9 +23,22 @@ _OVERRIDES = frozenset(
     {b"x-http-method-override", b"x-http-method", b"x-method-override", b"x-original-method"}
     | {b"x-original-url", b"x-rewrite-url", b"x-original-uri"}
 )
-_FORM = re.compile(rb"application/x-www-form-urlencoded|multipart/form-data", re.IGNORECASE)
+# Rack takes every multipart body for a form, and a POST without a type.
+_FORM = re.compile(rb"application/x-www-form-urlencoded|multipart/", re.IGNORECASE)
+_CHARSET = re.compile(rb";\s*charset\s*=\s*\"?([^\s;\"]*)", re.IGNORECASE)
+_LIKE_ASCII = re.compile(rb"(?:utf-?8|(?:us-)?ascii|iso-?8859-\d{1,2}|latin-?1|windows-125\d)?", re.IGNORECASE)
+"""Charsets in which a name of ASCII letters has the same bytes as in ASCII: Tomcat decodes a form as it is declared."""
+
+_JSON = re.compile(rb"[/+]json", re.IGNORECASE)
+_IN_JSON = re.compile(b'"%b"' % b"".join(rb"(?:%c|\\u%04x)" % (letter, letter) for letter in b"_method"), re.IGNORECASE)
+LONGEST_IN_JSON = len(rb'"\u005f"') + len("method") * len(rb"\u006d")
+"""Most bytes of a member's name that overrides the method, as Laravel and Phoenix let it."""
+
 # Possessive quantifiers, without backtracking: a form may be a megabyte of blanks after one "name=".
-_PART = re.compile(rb"name\s*+=(?:\s*+[\"'])?+[^a-z\"';]++method\b")
+_PARTS = (
+    (b"name", re.compile(rb"name\s*+=(?:\s*+[\"'])?+[^a-z\"';]++method\b")),
+    (b"content-id", re.compile(rb"content-id:\s*+[^a-z\s\"';]++method\b")),  # to Rack, the name of a part without one
+)
 _SLICE_BYTES = 1 << 16
 _NO_LETTERS = bytes(code for code in range(256) if not bytes((code,)).isalpha())
 _OVERRIDING_PARAMETERS = frozenset(name.replace(b"-", b"") for name in _OVERRIDES)
@@ -83,7 +96,19 @@ class ParsedRequest(Struct, frozen=True, kw_only=True):
     @property
     def has_form(self) -> bool:
         """Whether the body is a form, in which frameworks look for a method override."""
-        return self.has_body and any(name == b"content-type" and _FORM.match(value) for name, value in self.headers)
+        if not self.has_body:
+            return False
+        is_typed = any(name == b"content-type" and value for name, value in self.headers)
+        return (self.method == "POST" and not is_typed) or any(map(_FORM.match, self._types))
+
+    @property
+    def has_json(self) -> bool:
+        """Whether the body is JSON, in which frameworks look for it, too."""
+        return self.has_body and any(map(_JSON.search, self._types))
+
+    @property
+    def _types(self) -> list[bytes]:
+        return [value for name, value in self.headers if hyphenate(name) == b"content-type"]
 
     def override(self) -> str | None:
         """Find where the head asks the server to treat the request as another method or path; None if nowhere."""
@@ -94,20 +119,29 @@ class ParsedRequest(Struct, frozen=True, kw_only=True):
 
     def overrides_in(self, form: bytes) -> bool:
         """Whether a form asks for another method. For a large form, call it in a thread."""
-        if any(name == b"content-encoding" for name, _ in self.headers):
+        if any(hyphenate(name) == b"content-encoding" for name, _ in self.headers):
             return True  # an encoded form can't be inspected here
+        if not all(_LIKE_ASCII.fullmatch(charset) for each in self._types for charset in _CHARSET.findall(each)):
+            return True
         return _overrides_in_parts(form.lower()) or _overrides(form)
+
+
+def overrides_in_json(text: bytes) -> bool:
+    """Whether a part of a JSON text has a member that overrides the method."""
+    return _IN_JSON.search(text) is not None
 
 
 def _overrides_in_parts(form: bytes) -> bool:
     """Whether a part of a multipart form overrides the method. It searches slices: ``re`` blocks all threads."""
-    at = 0
-    while at < len(form):
-        following = form.find(b"name", at + _SLICE_BYTES)  # no match holds a second "name", so slices may end there
-        end = len(form) if following < 0 else following
-        if _PART.search(form, at, end):
-            return True
-        at = end
+    form = form.replace(b"\\", b"")  # some frameworks drop those in a name
+    for word, pattern in _PARTS:
+        at = 0
+        while at < len(form):
+            following = form.find(word, at + _SLICE_BYTES)  # no match holds the word twice, so slices may end there
+            end = len(form) if following < 0 else following
+            if pattern.search(form, at, end):
+                return True
+            at = end
     return False
 
 
