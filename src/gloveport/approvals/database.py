@@ -126,8 +126,8 @@ def _require_ours(database: "sqlite3.Connection", path: Path) -> None:
     Raises:
         ConfigError: It is so.
     """
-    made = (_number(database, "application_id"), _number(database, "user_version"))
-    if made != (_APPLICATION, _VERSION) and (made != (0, 0) or not _is_empty(database)):
+    header = (_number(database, "application_id"), _number(database, "user_version"))
+    if header != (_APPLICATION, _VERSION) and (header != (0, 0) or not _is_empty(database)):
         raise ConfigError(f"{path} was not made by this version of Gloveport", hint=_BEGIN_ANEW)
 
 

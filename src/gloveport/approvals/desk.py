@@ -57,12 +57,12 @@ class Pending:
     """A question on its way to an answer.
 
     Attributes:
-        shown: Whether it is in the store, and so can be answered.
+        is_stored: Whether it is in the store, and so can be answered.
     """
 
     question: Question
     asker: "RunAsker"
-    shown: bool = False
+    is_stored: bool = False
     verdict: Verdict | None = None
     answered: anyio.Event = field(default_factory=anyio.Event)
 
@@ -144,7 +144,7 @@ class Desk:
 
     def pending(self, run: str) -> list[Question]:
         """The questions of a run that nobody has answered yet, the oldest first."""
-        return [one.question for one in self._open() if one.shown and one.question.run == run]
+        return [one.question for one in self._open() if one.is_stored and one.question.run == run]
 
     def answer(self, question_id: str, verdict: Verdict) -> None:
         """Answer a question of this process, for the client. Has no effect if it is answered already.
@@ -194,11 +194,11 @@ class Desk:
     async def _verdict(self, pending: Pending) -> Verdict:
         question = pending.question
         _, patterns = await self._in_thread(partial(self.store.news, ()))
-        if (known := _find_remembered(patterns, question)) is not None:
-            return known
+        if (remembered := _find_remembered(patterns, question)) is not None:
+            return remembered
         try:
             await self._in_thread(partial(self.store.put, question, in_queue="queue" in self.channels))
-            pending.shown = True
+            pending.is_stored = True
             pending.asker.changed()
             await self._wait(pending)
         except BaseException:  # the run is over
@@ -235,14 +235,14 @@ class Desk:
         async with self._looking:
             while True:
                 await anyio.sleep(_POLL_SECONDS)
-                asked = [one.question.id for one in self._open() if one.shown]
+                question_ids = [one.question.id for one in self._open() if one.is_stored]
                 try:
-                    verdicts, patterns = await self._in_thread(partial(self.store.news, asked))
+                    verdicts, patterns = await self._in_thread(partial(self.store.news, question_ids))
                 except ConfigError:
-                    verdicts, patterns = dict.fromkeys(asked, _UNAVAILABLE), ()
+                    verdicts, patterns = dict.fromkeys(question_ids, _UNAVAILABLE), ()
                 for one in self._open():
                     verdict = verdicts.get(one.question.id) or _find_remembered(patterns, one.question)
-                    if verdict is not None and one.shown:
+                    if verdict is not None and one.is_stored:
                         _settle(one, verdict)
 
     async def _in_thread(self, work: Callable[[], Made]) -> Made:

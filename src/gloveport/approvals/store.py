@@ -32,7 +32,7 @@ Status: TypeAlias = Literal["pending", "allowed", "denied", "expired", "cancelle
 MOST_KEPT = 500
 """Ended questions that are kept, so that a program which asks and leaves, again and again, can't fill the disk."""
 
-_KEPT = timedelta(days=7)
+_RETENTION = timedelta(days=7)
 _SHORTEST = 4
 """Digits of an id that has been cut short."""
 _COLUMNS = "id, question, expires, queue, pid, birth, status, verdict, decided, uid, tty"
@@ -92,7 +92,7 @@ class Store(Struct, frozen=True):
         """Store a new question of this process; forget those that ended a week ago, or are too many."""
         pid = os.getpid()
         with transaction(self.directory) as database:
-            database.execute("DELETE FROM questions WHERE expires < ?", [(_now() - _KEPT).timestamp()])
+            database.execute("DELETE FROM questions WHERE expires < ?", [(_now() - _RETENTION).timestamp()])
             database.execute(
                 "DELETE FROM questions WHERE status != 'pending' AND id NOT IN"
                 " (SELECT id FROM questions WHERE status != 'pending' ORDER BY rowid DESC LIMIT ?)",

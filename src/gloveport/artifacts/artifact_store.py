@@ -101,7 +101,7 @@ class Bundle(Struct, eq=False, dict=True):
         head = self._content.read(offset, min(HEAD_BYTES, self.size - offset))
         kind = find_type(path, head)
         size = read_size(kind, head) if kind.startswith("image/") and kind != "image/svg+xml" else None
-        made = Artifact(
+        artifact = Artifact(
             uri=f"{PREFIX}{self.id}/{number}",
             path=shown_path,
             mime_type=kind,
@@ -111,13 +111,13 @@ class Bundle(Struct, eq=False, dict=True):
             height=size[1] if size else None,
             about=about,
         )
-        self.files.append(made)
-        return made
+        self.files.append(artifact)
+        return artifact
 
     def read(self, number: int, offset: int, most: int) -> bytes:
         """Read so many bytes of a file from an offset. ``number``: from 1 on."""
-        left = max(0, self.files[number - 1].bytes - offset)
-        return self._content.read(self._offsets[number - 1] + offset, min(most, left))
+        remaining_bytes = max(0, self.files[number - 1].bytes - offset)
+        return self._content.read(self._offsets[number - 1] + offset, min(most, remaining_bytes))
 
     def close(self) -> None:
         """Forget everything."""

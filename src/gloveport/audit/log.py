@@ -77,7 +77,7 @@ class AuditLog:
         self._log_file = (0, 0, 0)
         self._log_name = ""
         self._head = EMPTY_LOG
-        self._seen = b""
+        self._head_data = b""
         """The head file as it was when ``_head`` was taken from it; empty: take nothing for granted."""
         self._mutex = threading.Lock()
         self._closed = False
@@ -178,17 +178,17 @@ class AuditLog:
         """Update ``_head`` and ``_log_fd`` to the end of the log after writes of others; refuse a false end."""
         self._require_in_place()
         data = os.pread(self._head_fd, HEAD_BYTES + 1, 0)
-        if self._seen and data == self._seen:
+        if self._head_data and data == self._head_data:
             status = os.stat(self._log_name, dir_fd=self._directory_fd, follow_symlinks=False)
             if identify(self._head.file, status) == self._log_file and status.st_size == self._head.size:
                 return
-        self._seen = b""
+        self._head_data = b""
         head = self._create_log() if data == b"" else parse_head(data)
         if head is None:
             raise AuditError("the head file of the audit log is damaged", hint=VERIFY_HINT)
         self._adopt(self._open_file(head.file, os.O_RDWR), head.file)
         self._require_last_line(head)
-        self._head, self._seen = head, head.encode()
+        self._head, self._head_data = head, head.encode()
         self._settle_rest()
 
     def _require_in_place(self) -> None:
@@ -275,7 +275,7 @@ class AuditLog:
             if self._head == head:
                 with contextlib.suppress(OSError):
                     write_whole(self._log_fd, torn)
-            self._seen = b""
+            self._head_data = b""
             raise
 
     def _write(self, what: UnchainedRecord) -> Record:
@@ -304,7 +304,7 @@ class AuditLog:
             self._write_head(Head(record.seq, record.hash, head.file, head.size + len(data)))
         except OSError:
             # Should this fail too, a torn line is left beyond the head: the next append cuts it off.
-            self._seen = b""
+            self._head_data = b""
             with contextlib.suppress(OSError):
                 os.ftruncate(self._log_fd, head.size)
             raise
@@ -323,8 +323,8 @@ class AuditLog:
         self._adopt(opened, number)
 
     def _write_head(self, head: Head) -> None:
-        data, before = head.encode(), self._seen
-        self._seen = b""
+        data, before = head.encode(), self._head_data
+        self._head_data = b""
         written = 0
         try:
             written = os.pwrite(self._head_fd, data, 0)
@@ -335,4 +335,4 @@ class AuditLog:
                     os.ftruncate(self._head_fd, len(before))
         if written != len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        self._head, self._seen = head, data
+        self._head, self._head_data = head, data

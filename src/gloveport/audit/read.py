@@ -88,13 +88,13 @@ def records(directory: Path) -> Iterator[Entry]:
                     raise  # else it was removed meanwhile, as the oldest of a log that is too large
 
 
-def query(directory: Path, wanted: Filter) -> Iterator[Entry]:
+def query(directory: Path, criteria: Filter) -> Iterator[Entry]:
     """Yield the records that match, oldest first, and every damaged line, since its content is unknown.
 
     Raises:
         AuditError: The directory or a file in it can't be read.
     """
-    return (entry for entry in records(directory) if isinstance(entry, Damaged) or wanted.matches(entry))
+    return (entry for entry in records(directory) if isinstance(entry, Damaged) or criteria.matches(entry))
 
 
 def tail(directory: Path, count: int) -> list[Entry]:

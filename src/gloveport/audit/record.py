@@ -172,21 +172,21 @@ def _encode(kind: str, fields: Mapping[str, JsonValue], room: int) -> UnchainedR
 
 def _shorten(kind: str, fields: Mapping[str, JsonValue], room: int) -> UnchainedRecord:
     """Replace fields that nest too deeply, then the largest ones, until the record fits."""
-    kept = {name: shallow(value) for name, value in fields.items()}
-    texts = {name: encode_json(value) for name, value in kept.items()}
+    record_fields = {name: shallow(value) for name, value in fields.items()}
+    texts = {name: encode_json(value) for name, value in record_fields.items()}
     spent = sum(len(encode_json(name)) + len(text) + 2 for name, text in texts.items())
     for name in sorted(texts, key=lambda name: -len(texts[name])):
         if spent < room:
             break
         digest = hashlib.sha256(texts[name].encode("ascii")).hexdigest()
-        kept[name] = {"omitted": {"bytes": len(texts[name]), "sha256": digest}}
-        shorter = encode_json(kept[name])
+        record_fields[name] = {"omitted": {"bytes": len(texts[name]), "sha256": digest}}
+        shorter = encode_json(record_fields[name])
         spent += len(shorter) - len(texts[name])
         texts[name] = shorter
     if spent >= room:
         raise AuditError(f"the audit record {kind!r} has more fields than fit into {room} bytes")
     return UnchainedRecord(
-        kind=kind, fields=kept, members="," + ",".join(f"{encode_json(n)}:{t}" for n, t in texts.items())
+        kind=kind, fields=record_fields, members="," + ",".join(f"{encode_json(n)}:{t}" for n, t in texts.items())
     )
 
 

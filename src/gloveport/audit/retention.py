@@ -72,15 +72,15 @@ def find_removal(directory: int, current: int, room: int) -> Removal | None:
     A file that does not end in a sound record is evidence, and stays with all that follow it.
     """
     sizes = {number: _size(number, directory) for number in file_numbers(directory) if number < current}
-    left, removed, until = sum(sizes.values()), list[int](), None
+    remaining_bytes, removed, until = sum(sizes.values()), list[int](), None
     for number, size in sizes.items():
-        if left <= room:
+        if remaining_bytes <= room:
             break
         end = _last_link(number, directory)
         if end is None:
             break
         removed.append(number)
-        left -= size
+        remaining_bytes -= size
         until = end
     if until is None:
         return None

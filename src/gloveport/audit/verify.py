@@ -115,8 +115,8 @@ def verify(directory: Path) -> Verification:
 def _find_archived(found: Scan, parts: list[_Part]) -> Archived | None:
     """The removal that the genuine order records, if its files are gone."""
     genuine = {part.index: part.last for part in parts}
-    told = [until for seq, index, until in found.archives if seq <= genuine.get(index, 0)]
-    last = max(told, default=None)
+    removals = [until for seq, index, until in found.archives if seq <= genuine.get(index, 0)]
+    last = max(removals, default=None)
     if last is None or not parts or parts[0].run.first == 1:
         return None
     # Perhaps not all files are gone yet: then the log begins with the first line that is left.

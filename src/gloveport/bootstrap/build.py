@@ -49,7 +49,7 @@ def stocks(
     grant = whole_grant(config).model_copy(update={"skills": DOOR in network.doors})
     settings = config.pool
     plans: list[Plan] = []
-    made: list[Stock] = []
+    run_stocks: list[Stock] = []
     for language in LANGUAGES:
         for source in _KINDS if language in runtimes and language in grant.languages else ():
             program = runtimes[language].prepare(source, grant)
@@ -63,8 +63,8 @@ def stocks(
                 plans.append(plan)
                 stock = _make_stock(config, backend, plan, program)
                 stock.begins_with_use = program.preload == python.WITH_DATA
-                made.append(stock)
-    return (*_session_stocks(config, made, system, runtimes, network), *made)  # plain ones fit them too
+                run_stocks.append(stock)
+    return (*_session_stocks(config, run_stocks, system, runtimes, network), *run_stocks)  # plain ones fit them too
 
 
 def _session_stocks(

@@ -32,21 +32,21 @@ _log = logging.getLogger(__name__)
 
 @contextlib.asynccontextmanager
 async def following(
-    engine: Engine, loaded: Loaded, given: Path | None, environ: Mapping[str, str]
+    engine: Engine, loaded: Loaded, config_path: Path | None, environ: Mapping[str, str]
 ) -> AsyncIterator[None]:
     """Watch the files of ``loaded`` for changes, inside the context."""
     async with open_task_group() as tasks:
-        tasks.start_soon(_follow, engine, loaded, given, environ)
+        tasks.start_soon(_follow, engine, loaded, config_path, environ)
         yield
 
 
-async def _follow(engine: Engine, loaded: Loaded, given: Path | None, environ: Mapping[str, str]) -> None:
+async def _follow(engine: Engine, loaded: Loaded, config_path: Path | None, environ: Mapping[str, str]) -> None:
     cwd, faulty = Path.cwd(), False
-    async with contextlib.aclosing(changes(given, cwd=cwd, environ=environ)) as changed:
+    async with contextlib.aclosing(changes(config_path, cwd=cwd, environ=environ)) as changed:
         async for _ in changed:
             try:
                 found = await to_thread.run_sync(
-                    functools.partial(reload, loaded, given, cwd=cwd, environ=environ), abandon_on_cancel=True
+                    functools.partial(reload, loaded, config_path, cwd=cwd, environ=environ), abandon_on_cancel=True
                 )
             except ConfigError as error:
                 for line in str(error).splitlines():

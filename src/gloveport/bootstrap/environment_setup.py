@@ -61,11 +61,11 @@ def open_environments(
     with contextlib.suppress(ConfigError):
         deno = typescript.find(str(config.runtimes.deno) if config.runtimes.deno else None, "typescript")
         npm.builder = NpmBuilder(host=build, registries=npm.registries, deno=deno)
-    made = _make(config, store, python, npm, indexes.warnings)
+    environments = _make(config, store, python, npm, indexes.warnings)
     url = (settings.advisories or PUBLIC_ADVISORIES).rstrip("/")
     own = tuple(f"{NPM}{scope}/" for scope in npm.registries.scopes)
     advisories = AdvisoryService(host=build, url=url, unasked=own)
-    return replace(made, advisories=advisories, asks_first=settings.advisories is not None)
+    return replace(environments, advisories=advisories, asks_first=settings.advisories is not None)
 
 
 def environments_of(config: Config, init: Python, environ: Mapping[str, str]) -> Environments:

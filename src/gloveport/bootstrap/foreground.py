@@ -95,14 +95,14 @@ async def open_foreground(
         SandboxError: This host can't build its sandbox.
         AuditError: The audit log can't be written.
     """
-    config, environ, begun = planned.config, planned.environ, planned.begun
+    config, environ, early_sandbox = planned.config, planned.environ, planned.early_sandbox
     # Of the outbound gateway only the certificate is in the plan.
     certified = build.open_gateway(config, environ) if leads_out(config.way_out) else contextlib.nullcontext()
     async with certified as early, open_task_group() as tasks:
         server = None
-        if begun is not None:
-            reach, plans = begun.reach, begun.plans
-            server = plans.start_server(host.backend, tasks, begun.plan, begun.process)
+        if early_sandbox is not None:
+            reach, plans = early_sandbox.reach, early_sandbox.plans
+            server = plans.start_server(host.backend, tasks, early_sandbox.plan, early_sandbox.process)
         else:
             reach = reach_of(config, early)
             plans = planned.prepare_plans(host, reach)
@@ -133,7 +133,7 @@ async def open_foreground(
                                 reach=reach,
                                 reach_now=lambda: reach,
                                 state=plans.state,
-                                begun=forked.kept,
+                                begun=forked.protected,
                             ),
                             program=_inside(planned, forked.source.server.plan.binds),
                             environment=default_environment.default_of(
@@ -148,12 +148,12 @@ class _Forked(NamedTuple):
     """A sandbox that was forked.
 
     Attributes:
-        kept: The paths that are protected from its program.
+        protected: The paths that are protected from its program.
         tree: The workspace, with its path in the sandbox.
         source: Its source.
     """
 
-    kept: "ProtectedPaths"
+    protected: "ProtectedPaths"
     tree: "Tree"
     source: "SandboxPrefetch"
 
@@ -161,11 +161,11 @@ class _Forked(NamedTuple):
 async def _fork(server: "ForkServer", files: "Tree", plans: WorkspacePlans, tasks: "TaskGroup") -> _Forked:
     """Fork the sandbox as soon as there is a fork server: it protects the paths that are protected now."""
     target = server.plan.writable[0].target
-    seen = replace(files, seen_at=target)
-    kept = await to_thread.run_sync(protected_state.find_first, seen, plans.state)
+    sandbox_tree = replace(files, seen_at=target)
+    protected = await to_thread.run_sync(protected_state.find_first, sandbox_tree, plans.state)
     source = prefetch.SandboxPrefetch(server=server, tasks=tasks, target=target, ahead=0)
-    source.begin(kept)
-    return _Forked(kept, seen, source)
+    source.begin(protected)
+    return _Forked(protected, sandbox_tree, source)
 
 
 async def _build_environment(

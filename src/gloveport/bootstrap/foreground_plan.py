@@ -57,7 +57,7 @@ class ForegroundPlan(Struct, frozen=True, kw_only=True):
         command: The program's name here.
         program: Its path, if the sandbox has to be shown it.
         environ: Our environment.
-        begun: Its sandbox; None if it can't be planned yet, since its certificate or packages are missing.
+        early_sandbox: Its sandbox; None if it can't be planned yet, since its certificate or packages are missing.
     """
 
     config: Config
@@ -66,7 +66,7 @@ class ForegroundPlan(Struct, frozen=True, kw_only=True):
     command: str
     program: Path | None
     environ: Mapping[str, str]
-    begun: BegunSandbox | None
+    early_sandbox: BegunSandbox | None
 
     def prepare_plans(self, host: Host, reach: Reach) -> WorkspacePlans:
         """The plans of the workspace, for this reach."""
@@ -100,8 +100,8 @@ def plan_foreground(
     """
     config, root, workdir = _with_directory(config, workspace, Path.cwd())
     refuse_as_workspace(root, config, environ, believed)
-    shown = [Path(mount.source) for mount in (*host.system.binds, *config.policy.mounts)]
-    program, package = _find_owners(config, command, environ, root, shown)
+    shown_paths = [Path(mount.source) for mount in (*host.system.binds, *config.policy.mounts)]
+    program, package = _find_owners(config, command, environ, root, shown_paths)
     update: dict[str, object] = {"limits": config.exec.limits, "toolsets": ("workspace",)}
     if environment is not None:
         update["environment"] = environment
@@ -109,14 +109,20 @@ def plan_foreground(
         update["toolchains"] = (*config.workspace.toolchains, package)
     # It calls no tools.
     alone = config.model_copy(update={"servers": {}, "workspace": config.workspace.model_copy(update=update)})
-    begun = None
+    early_sandbox = None
     if alone.workspace.environment is None and not leads_out(alone.way_out):
         reach = reach_of(alone, None)
         plans = _prepare(host, reach, alone, root, command, environ)
         plan = plans.plan()
-        begun = BegunSandbox(reach=reach, plans=plans, plan=plan, process=host.backend.begin_zygote(plan))
+        early_sandbox = BegunSandbox(reach=reach, plans=plans, plan=plan, process=host.backend.begin_zygote(plan))
     return ForegroundPlan(
-        config=alone, root=root, workdir=workdir, command=command, program=program, environ=environ, begun=begun
+        config=alone,
+        root=root,
+        workdir=workdir,
+        command=command,
+        program=program,
+        environ=environ,
+        early_sandbox=early_sandbox,
     )
 
 
@@ -145,7 +151,7 @@ def program_settings(config: Config, command: str) -> ExecProgram:
 
 
 def _find_owners(
-    config: Config, command: str, environ: Mapping[str, str], root: Path, shown: Sequence[Path]
+    config: Config, command: str, environ: Mapping[str, str], root: Path, shown_paths: Sequence[Path]
 ) -> tuple[Path | None, Path | None]:
     """The owner's program of this name, if sandboxes have none, and the paths to show for it.
 
@@ -159,6 +165,6 @@ def _find_owners(
     if not find_executable(command, _SYSTEMS_PATH):
         path = ":".join(map(str, toolchains().path))
         program = program if find_executable(command, path) else find_program(command, environ, root)
-    if program is None or any(program.is_relative_to(one) for one in shown):
+    if program is None or any(program.is_relative_to(one) for one in shown_paths):
         return None, None
     return program, find_package(program, config, environ, toolchains().shown)

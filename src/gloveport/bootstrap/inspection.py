@@ -106,21 +106,21 @@ async def _try_layers(host: Host, config: Config, network: Network, checks: list
 async def inspect_secrets(config: Config, environ: Mapping[str, str]) -> list[Check]:
     """Whether the secrets of active APIs, servers and models can be fetched now. Their values are not kept."""
     sources = Sources(environ)
-    wanted: dict[str, set[tuple[Secret, _Resolve]]] = {}
+    secrets_by_name: dict[str, set[tuple[Secret, _Resolve]]] = {}
     for name, api in config.api.items():
         if api.active:
-            wanted[f"api.{name}"] = {(ref, sources.resolve) for auth in api.auth for ref in secrets_of(auth)}
+            secrets_by_name[f"api.{name}"] = {(ref, sources.resolve) for auth in api.auth for ref in secrets_of(auth)}
     for name, server in config.servers.items():
         if server.active:
             variables = {(ref, sources.resolve_text) for ref in server.secret_env.values()}
-            wanted[f"servers.{name}"] = variables | {
+            secrets_by_name[f"servers.{name}"] = variables | {
                 (ref, sources.resolve) for auth in server.auth for ref in secrets_of(auth)
             }
     if config.proxy.secret:
-        wanted["proxy"] = {(config.proxy.secret, sources.resolve)}
+        secrets_by_name["proxy"] = {(config.proxy.secret, sources.resolve)}
     if config.sampling.enabled and config.sampling.secret:
-        wanted["sampling"] = {(config.sampling.secret, sources.resolve)}
-    return [await _check_secrets(name, secrets) for name, secrets in wanted.items() if secrets]
+        secrets_by_name["sampling"] = {(config.sampling.secret, sources.resolve)}
+    return [await _check_secrets(name, secrets) for name, secrets in secrets_by_name.items() if secrets]
 
 
 async def _check_secrets(name: str, secrets: Collection[tuple[Secret, _Resolve]]) -> Check:
@@ -267,9 +267,11 @@ def _disk_check(tree: cgroup.CgroupTree) -> Check:
 
 def _descriptor_checks(config: Config, most: int) -> list[Check]:
     """Whether programs get as many descriptors as configured."""
-    wanted = {"policy.limits": config.policy.limits, "workspace.limits": config.workspace.limits}
+    limits_by_name = {"policy.limits": config.policy.limits, "workspace.limits": config.workspace.limits}
     detail = [
-        f"{name}.open_files is {limits.open_files}" for name, limits in wanted.items() if limits.open_files > most
+        f"{name}.open_files is {limits.open_files}"
+        for name, limits in limits_by_name.items()
+        if limits.open_files > most
     ]
     if not detail:
         return []

@@ -66,9 +66,9 @@ def find_owner_registries(environ: Mapping[str, str], granted: Collection[str]) 
         return plain and place.hostname in granted
 
     files: dict[str, str] = {}
-    asked = indexes.find_indexes((), environ)
-    if asked.urls != (indexes.PUBLIC,) and all(map(is_granted, asked.urls)):
-        *more, default = asked.urls
+    package_indexes = indexes.find_indexes((), environ)
+    if package_indexes.urls != (indexes.PUBLIC,) and all(map(is_granted, package_indexes.urls)):
+        *more, default = package_indexes.urls
         extra = f"extra-index-url = {' '.join(more)}\n" if more else ""
         files["pip.conf"] = f"[global]\nindex-url = {default}\n{extra}"
         tables = [f"[[index]]\nurl = {json.dumps(url)}\n" for url in more]

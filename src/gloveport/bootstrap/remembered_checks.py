@@ -50,9 +50,9 @@ def remember_checks(host: Host, config: Config, environ: Mapping[str, str], chec
     directory = state_directory(environ)
     if any(check.state == "missing" for check in checks) or not is_ours(directory):
         return
-    known = {**_read(environ), _key(host, config): [check.model_dump(mode="json") for check in checks]}
+    entries = {**_read(environ), _key(host, config): [check.model_dump(mode="json") for check in checks]}
     try:
-        replace_file(directory / _FILE, json.dumps(dict([*known.items()][-_MOST_KNOWN:])).encode())
+        replace_file(directory / _FILE, json.dumps(dict([*entries.items()][-_MOST_KNOWN:])).encode())
     except OSError:
         return
 

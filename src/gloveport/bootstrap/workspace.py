@@ -51,9 +51,9 @@ def with_view(config: Config, system: System, environ: Mapping[str, str], believ
 
     def show(target: str) -> Config:
         mounts = (*config.policy.mounts, Mount(source=str(root), target=target, as_owner=True))
-        shown = config.model_copy(update={"policy": config.policy.model_copy(update={"mounts": mounts})})
-        make_plan(Program(name="view"), whole_grant(shown), system)
-        return shown
+        view_config = config.model_copy(update={"policy": config.policy.model_copy(update={"mounts": mounts})})
+        make_plan(Program(name="view"), whole_grant(view_config), system)
+        return view_config
 
     try:
         return show(str(root))
@@ -181,7 +181,7 @@ def _report_recovery(engine: Engine, root: Path, recovery: Recovery) -> None:
     if recovery.outcome == "nothing":
         return
     engine.audit.append("workspace.recovered", {"root": str(root), "state": recovery.outcome, "left": [*recovery.left]})
-    came = "the new files stay" if recovery.outcome == "new" else "the old files are back"
-    _log.warning("a change of %s was interrupted: %s", root, came)
+    outcome = "the new files stay" if recovery.outcome == "new" else "the old files are back"
+    _log.warning("a change of %s was interrupted: %s", root, outcome)
     if recovery.left:
         _log.warning("left as somebody has made it since: %s", ", ".join(map(repr, recovery.left)))

@@ -9,19 +9,19 @@ from gloveport.errors import ConfigError
 from gloveport.model.reading import WrongShapeError, read_value
 
 
-def with_workspace(config: Config, told: Mapping[str, object]) -> Config:
+def with_workspace(config: Config, options: Mapping[str, object]) -> Config:
     """The configuration with the command line's ``root`` and ``toolsets`` of the workspace, where given.
 
     Raises:
         ConfigError: There is no such directory, it can't be a workspace, or there is no such toolset.
     """
-    root, toolsets = told["root"], [name.strip() for name in str(told["toolsets"]).split(",") if name.strip()]
-    said: dict[str, object] = {}
+    root, toolsets = options["root"], [name.strip() for name in str(options["toolsets"]).split(",") if name.strip()]
+    changes: dict[str, object] = {}
     if root is not None:
-        said["root"] = _real(str(root))
-    if told["toolsets"]:
-        said["toolsets"] = _read_toolsets(toolsets)
-    return config.model_copy(update={"workspace": config.workspace.model_copy(update=said)})
+        changes["root"] = _real(str(root))
+    if options["toolsets"]:
+        changes["toolsets"] = _read_toolsets(toolsets)
+    return config.model_copy(update={"workspace": config.workspace.model_copy(update=changes)})
 
 
 def _read_toolsets(names: list[str]) -> tuple[str, ...]:

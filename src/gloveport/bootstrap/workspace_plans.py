@@ -105,8 +105,8 @@ class WorkspacePlans(Struct, frozen=True, kw_only=True):
         Raises:
             SandboxError: No such sandbox can be planned.
         """
-        made = _plan(self, environment)
-        return made if self.home is None else _with_home(made, self.home)
+        plan = _plan(self, environment)
+        return plan if self.home is None else _with_home(plan, self.home)
 
     def start_server(
         self, backend: Bubblewrap, tasks: "TaskGroup", plan: Plan, begun: BegunProcess | None = None
@@ -156,8 +156,8 @@ def _plan(plans: WorkspacePlans, environment: "RunEnvironment | None") -> Plan:
     # A project brings its own packages, and no command has ours on its path; our tools do find ours there.
     packages = (*_pillow(plans.system.packages), *_pypdf(), _PATCH_TEXT)
     system = plans.system.model_copy(update={"packages": packages, "env": {}})
-    taken = [root, *(Path(mount.target) for mount in (*system.binds, *config.policy.mounts))]
-    toolchains = find_toolchains(config, environ, taken)
+    reserved_paths = [root, *(Path(mount.target) for mount in (*system.binds, *config.policy.mounts))]
+    toolchains = find_toolchains(config, environ, reserved_paths)
     targets = {path: _target(number, path) for number, path in enumerate(toolchains.shown)}
     names = ("python", "python3") if environment is not None else ()
     links = [Symlink(path=f"{run_environment.ENVIRONMENT_PYTHON}/{one}", target=system.python) for one in names]
@@ -193,8 +193,8 @@ def _plan(plans: WorkspacePlans, environment: "RunEnvironment | None") -> Plan:
         mounts = tuple(mount for mount in config.policy.mounts if mount.source != str(root))
         changes = {"mounts": mounts, "writable": shares, "limits": config.workspace.limits}
         grant = whole_grant(config).model_copy(update=changes)
-        made = make_plan(program, grant, system, network)
-        return made.model_copy(update={"landlock": (*made.landlock, (data.PLACE, "run"))})  # Python lists it
+        base = make_plan(program, grant, system, network)
+        return base.model_copy(update={"landlock": (*base.landlock, (data.PLACE, "run"))})  # Python lists it
 
     try:
         return plan(str(root))
@@ -211,8 +211,8 @@ def _target(number: int, toolchain: Path) -> str:
 
 def _inside(path: Path, targets: Mapping[Path, str]) -> str:
     """A directory of a toolchain as commands see it."""
-    shown, target = next((one, target) for one, target in targets.items() if path.is_relative_to(one))
-    return str(PurePosixPath(target, path.relative_to(shown)))
+    source, target = next((one, target) for one, target in targets.items() if path.is_relative_to(one))
+    return str(PurePosixPath(target, path.relative_to(source)))
 
 
 def _connectors() -> tuple[int, ...]:

@@ -151,8 +151,8 @@ def _answer(found: str, verdict: "Verdict") -> None:
     store = _store()
     question = store.answer(found, verdict, _person())
     longer = {"once": "", "run": " for this run", "session": " for this session", "pattern": " until it is forgotten"}
-    said = f"allowed{longer[verdict.scope]}" if verdict.allowed else "denied"
-    typer.echo(printable(f"{said}: {verdict.pattern or question.subject} ({question.id})"))
+    outcome = f"allowed{longer[verdict.scope]}" if verdict.allowed else "denied"
+    typer.echo(printable(f"{outcome}: {verdict.pattern or question.subject} ({question.id})"))
 
 
 def _store() -> "Store":
@@ -197,12 +197,12 @@ def _fold_line(line: str, width: int) -> str:
 
 
 def _standing(entry: "QueuedQuestion") -> str:
-    left = max(0, int((entry.question.expires - datetime.now(UTC)).total_seconds()))
+    remaining_seconds = max(0, int((entry.question.expires - datetime.now(UTC)).total_seconds()))
     match entry.status:
         case "pending" if entry.in_queue:
-            return f"waits for {left} s more"
+            return f"waits for {remaining_seconds} s more"
         case "pending":
-            return f"waits for {left} s more, for an answer in the client alone"
+            return f"waits for {remaining_seconds} s more, for an answer in the client alone"
         case "gone":
             return "its server has ended"
         case status:

@@ -124,10 +124,10 @@ def query(  # noqa: PLR0913, PLR0917 - a parameter is an option
     """Print the records that match, oldest first. Times are ISO 8601, UTC where they name no zone."""
     from gloveport.audit import read
 
-    wanted = read.Filter(kind=kind, run=run, caller=caller, outcome=outcome, since=since, until=until)
+    criteria = read.Filter(kind=kind, run=run, caller=caller, outcome=outcome, since=since, until=until)
     damaged: list[Damaged] = []
     with _unreadable_is_2():
-        found = _sound(read.query(_directory(directory), wanted), damaged)
+        found = _sound(read.query(_directory(directory), criteria), damaged)
         _show(deque(found, maxlen=limit) if limit else found, as_json)
     raise typer.Exit(1 if damaged else 0)
 
@@ -157,11 +157,11 @@ def export(
     raise typer.Exit(1 if damaged else 0)
 
 
-def _directory(given: Path | None) -> Path:
-    """Return the given directory, or the configured one."""
+def _directory(directory: Path | None) -> Path:
+    """Return the directory, or the configured one without it."""
     from gloveport.config import audit_directory
 
-    return given or audit_directory(load_config(None), os.environ)
+    return directory or audit_directory(load_config(None), os.environ)
 
 
 @contextmanager
@@ -197,8 +197,8 @@ def _summary(outcome: "Verification") -> str:
         )
     end = f", the last is seq {head.seq}, hash {head.hash}" if head else ""
     rest = f"; {outcome.unfinished_bytes} bytes of an unfinished line follow" if outcome.unfinished_bytes else ""
-    gone = outcome.archived
-    before = f"; those up to seq {gone.seq}, hash {gone.hash}, were removed for their size" if gone else ""
+    archived = outcome.archived
+    before = f"; those up to seq {archived.seq}, hash {archived.hash}, were removed for their size" if archived else ""
     return f"verified: {outcome.lines} records in {outcome.files} files{end}{before}{rest}"
 
 

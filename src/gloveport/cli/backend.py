@@ -79,14 +79,18 @@ class Backend(Struct, frozen=True, kw_only=True):
 
 @contextlib.asynccontextmanager
 async def open_backend(
-    found: "Loaded", config: "Config", given: Path | None, transport: "Transport", startup: "Startup | None" = None
+    found: "Loaded",
+    config: "Config",
+    config_path: Path | None,
+    transport: "Transport",
+    startup: "Startup | None" = None,
 ) -> AsyncIterator[Backend]:
     """Inspect the host, build engine and workspace, and check that the host is sound.
 
     Args:
         found: The configuration as it was loaded.
         config: The configuration with the options of the command line.
-        given: The configuration file that the command line names.
+        config_path: The configuration file that the command line names.
         transport: How clients are served.
         startup: Gets the offer as soon as it is known.
 
@@ -133,7 +137,7 @@ async def open_backend(
         await stack.enter_async_context(record_lifetime(engine, transport))
         # The loaded configuration need not know the workspace.
         environ = {**os.environ, "PATH": path_outside(os.environ, filter(None, [config.workspace.root]))}
-        await stack.enter_async_context(following(engine, found, given, environ))
+        await stack.enter_async_context(following(engine, found, config_path, environ))
         yield Backend(engine=engine, config=config, transport=transport, service=service)
 
 

@@ -34,8 +34,8 @@ _IMPORT_MORE: Final = {"serve", "run", "exec"}
 """Commands that call ``collect_from_now_on`` themselves, when all is imported."""
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
         from importlib.metadata import version
 
         typer.echo(f"gloveport {version('gloveport')}")

@@ -65,12 +65,12 @@ def _as_toml(settings: "Loaded") -> Iterator[str]:
     from gloveport.config import leaves
     from gloveport.config.toml_text import spell_key, toml
 
-    shown = ""
+    last_table = ""
     for key, value in leaves(settings.config):
         table, name = spell_key(key[:-1]), spell_key(key[-1:])
-        if table != shown:
-            yield from ([""] if shown else [])
+        if table != last_table:
+            yield from ([""] if last_table else [])
             yield f"[{table}]"
-            shown = table
+            last_table = table
         line = f"# {name} is unset" if value is None else f"{name} = {toml(value)}"
         yield f"{line:<40}  # {settings.find_origin(key)}"

@@ -10,16 +10,16 @@ if TYPE_CHECKING:
     from gloveport.config import Config, Loaded
 
 
-def load_config(given: Path | None) -> "Config":
+def load_config(config_path: Path | None) -> "Config":
     """Load the effective configuration.
 
     Raises:
         ConfigError: The configuration has faults, and the error names all of them.
     """
-    return load_with_origins(given).config
+    return load_with_origins(config_path).config
 
 
-def load_with_origins(given: Path | None) -> "Loaded":
+def load_with_origins(config_path: Path | None) -> "Loaded":
     """Load the effective configuration, with its files and the origin of every value."""
     from gloveport.config import load
 
@@ -27,4 +27,4 @@ def load_with_origins(given: Path | None) -> "Loaded":
         cwd = Path.cwd()
     except FileNotFoundError:
         raise ConfigError("the working directory no longer exists", hint="change to one that does") from None
-    return load(given, cwd=cwd, environ=os.environ)
+    return load(config_path, cwd=cwd, environ=os.environ)

@@ -25,58 +25,58 @@ def find_direct(words: Sequence[str]) -> Callable[[], int] | None:
 
 
 def _run(words: Sequence[str]) -> Callable[[], int] | None:
-    given = read_words(words, OPTIONS["run"], short="c:l:", mixed=True)
-    if given is None or len(given.rest) > 1 or not _is_once(given, {"file"}):
+    command_line = read_words(words, OPTIONS["run"], short="c:l:", mixed=True)
+    if command_line is None or len(command_line.rest) > 1 or not _is_once(command_line, {"file"}):
         return None
     try:
-        timeout = float(given.options["timeout"][0]) if "timeout" in given.options else None
+        timeout = float(command_line.options["timeout"][0]) if "timeout" in command_line.options else None
     except ValueError:
         return None
     from gloveport.cli.single_run import RunOptions, run_program_here
 
     options = RunOptions(
-        code=given.last("code"),
-        file=Path(given.rest[0]) if given.rest else None,
-        language=given.last("language"),
+        code=command_line.last("code"),
+        file=Path(command_line.rest[0]) if command_line.rest else None,
+        language=command_line.last("language"),
         timeout=timeout,
-        memory=given.last("memory"),
-        environment=given.last("env"),
-        config=_path(given, "config"),
-        as_json="json" in given.options,
-        files=given.options.get("file", ()),
-        out=_path(given, "out"),
+        memory=command_line.last("memory"),
+        environment=command_line.last("env"),
+        config=_path(command_line, "config"),
+        as_json="json" in command_line.options,
+        files=command_line.options.get("file", ()),
+        out=_path(command_line, "out"),
     )
     return lambda: run_program_here(options)
 
 
 def _exec(words: Sequence[str]) -> Callable[[], int] | None:
-    given = read_words(words, OPTIONS["exec"], mixed=False)
-    if given is None or not given.rest or not _is_once(given, {"api"}):
+    command_line = read_words(words, OPTIONS["exec"], mixed=False)
+    if command_line is None or not command_line.rest or not _is_once(command_line, {"api"}):
         return None
     from gloveport.cli.foreground_run import ExecOptions, run_in_foreground
 
     options = ExecOptions(
-        command=tuple(given.rest),
-        workspace=given.last("workspace"),
-        apis=tuple(given.options.get("api", ())),
-        environment=given.last("env"),
-        no_network="no-network" in given.options,
-        config=_path(given, "config"),
+        command=tuple(command_line.rest),
+        workspace=command_line.last("workspace"),
+        apis=tuple(command_line.options.get("api", ())),
+        environment=command_line.last("env"),
+        no_network="no-network" in command_line.options,
+        config=_path(command_line, "config"),
     )
     return lambda: run_in_foreground(options)
 
 
 def _serve(words: Sequence[str]) -> Callable[[], int] | None:
-    given = read_words(words, OPTIONS["serve"], mixed=True)
-    if given is None or given.rest or "port" in given.options or not _is_once(given, set()):
+    command_line = read_words(words, OPTIONS["serve"], mixed=True)
+    if command_line is None or command_line.rest or "port" in command_line.options or not _is_once(command_line, set()):
         return None
     from gloveport.cli.mcp_service import ServeOptions, serve_clients
 
     options = ServeOptions(
-        http="http" in given.options,
-        workspace=given.last("workspace"),
-        toolsets=given.last("toolsets") or "",
-        config=_path(given, "config"),
+        http="http" in command_line.options,
+        workspace=command_line.last("workspace"),
+        toolsets=command_line.last("toolsets") or "",
+        config=_path(command_line, "config"),
     )
     return lambda: serve_clients(options)
 
@@ -88,10 +88,10 @@ _READERS: Final[Mapping[str, Callable[[Sequence[str]], Callable[[], int] | None]
 }
 
 
-def _path(given: Words, name: str) -> Path | None:
-    text = given.last(name)
+def _path(command_line: Words, name: str) -> Path | None:
+    text = command_line.last(name)
     return None if text is None else Path(text)
 
 
-def _is_once(given: Words, repeated: set[str]) -> bool:
-    return all(len(values) == 1 for name, values in given.options.items() if name not in repeated)
+def _is_once(command_line: Words, repeated: set[str]) -> bool:
+    return all(len(values) == 1 for name, values in command_line.options.items() if name not in repeated)

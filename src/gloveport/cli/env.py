@@ -186,9 +186,9 @@ def gc(
 ) -> None:
     """Remove built trees that the configuration does not name and nobody has used for a while, and their files."""
     environments = _open(config)
-    kept = [tree for name in environments.named for tree in _trees(environments, name)]
+    trees = [tree for name in environments.named for tree in _trees(environments, name)]
     with recording(config) as record:
-        removed, freed = environments.store.collect(kept, days * 86_400)
+        removed, freed = environments.store.collect(trees, days * 86_400)
         record("environments.collected", {"trees": [one.address for one in removed], "bytes": freed})
     typer.echo(f"removed {len(removed)} environments, and {freed >> 20} MiB of files and wheels")
 
@@ -230,10 +230,10 @@ def _open(config: "ConfigOption") -> "Environments":
     return environments
 
 
-def _run(given: "ConfigOption", do: "Callable[[Environments, Guard], Awaitable[None]]") -> None:
+def _run(config_path: "ConfigOption", do: "Callable[[Environments, Guard], Awaitable[None]]") -> None:
     from gloveport.event_loop import run
 
-    config = load_config(given)
+    config = load_config(config_path)
     run(_run_with_engine, config, do)
 
 

@@ -76,13 +76,13 @@ def run_in_foreground(options: ExecOptions) -> int:
         # It is asked before it is known which of these is the workspace.
         path = path_outside(os.environ, filter(None, [config.workspace.root, Path(options.workspace or ".")]))
         has_packages = options.environment is not None or config.workspace.environment is not None
-        asked = beside.submit(
+        interpreter = beside.submit(
             python.find, None if configured is None else str(configured), path=path, with_data=has_packages
         )
         from gloveport.bootstrap.foreground_plan import plan_foreground
         from gloveport.bootstrap.host_setup import open_lone_host, with_packages
 
-        with open_lone_host(config, reaper, parent, lambda: with_packages(asked.result(), os.environ)) as host:
+        with open_lone_host(config, reaper, parent, lambda: with_packages(interpreter.result(), os.environ)) as host:
             planned = plan_foreground(
                 host,
                 config,
@@ -162,7 +162,7 @@ class _PersonAsker:
     def __init__(self, foreground: "Foreground", relay: "Relay") -> None:
         self._foreground = foreground
         self._relay = relay
-        self._shown: set[str] = set()
+        self._shown_ids: set[str] = set()
         self._asker: RunAsker | None = None
 
     async def ask(self, text: str, *, run: str, **about: str) -> "Verdict":
@@ -180,8 +180,8 @@ class _PersonAsker:
 
     def _tell(self, run: str) -> None:
         for question in self._foreground.open_desk().pending(run):
-            if question.id not in self._shown:
-                self._shown.add(question.id)
+            if question.id not in self._shown_ids:
+                self._shown_ids.add(question.id)
                 self._relay.say(f"gloveport: {question.text} To say yes: gloveport approvals approve {question.id}")
 
 

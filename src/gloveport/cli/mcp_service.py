@@ -65,7 +65,7 @@ def serve_clients(options: ServeOptions) -> int:
     return run(_serve, options.config, port, {"root": options.workspace, "toolsets": options.toolsets})
 
 
-async def _serve(given: Path | None, port: int | None, told: "Mapping[str, object]") -> int:
+async def _serve(config_path: Path | None, port: int | None, options: "Mapping[str, object]") -> int:
     """Serve until the client disconnects or a signal comes, even before the backend is open."""
     import anyio
 
@@ -75,9 +75,9 @@ async def _serve(given: Path | None, port: int | None, told: "Mapping[str, objec
 
     if port is None and os.isatty(0):
         sys.stderr.write(f"{_ON_A_TERMINAL}\n")
-    mark = _fingerprint(given)
-    found = load_with_origins(given)
-    config = with_workspace(found.config, told)
+    mark = _fingerprint(config_path)
+    found = load_with_origins(config_path)
+    config = with_workspace(found.config, options)
     settings = config.workspace
     if settings.root is not None and ("workspace" in settings.toolsets or settings.programs != "none"):
         refuse_as_workspace(settings.root, config, os.environ, found.believed)
@@ -86,21 +86,21 @@ async def _serve(given: Path | None, port: int | None, told: "Mapping[str, objec
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     # If a file has changed since the fingerprint, the loaded configuration may be the old one or the new one. And
     # ``gloveport run`` must get the files' configuration, without options of this command line.
-    shared = mark if config == found.config and settings.root is None and mark == _fingerprint(given) else None
+    shared = mark if config == found.config and settings.root is None and mark == _fingerprint(config_path) else None
     served: list[Signals] = []
     with anyio.CancelScope() as scope, on_end_signal(scope.cancel) as unserved:
         if port is None:
-            served = await _serve_stdio(found, config, given, shared)
+            served = await _serve_stdio(found, config, config_path, shared)
         else:
-            served = await _serve_http(found, config, given, port, shared)
+            served = await _serve_http(found, config, config_path, port, shared)
     return 128 + SIGINT if [*served, *unserved][:1] == [SIGINT] else 0
 
 
-def _fingerprint(given: Path | None) -> str | None:
+def _fingerprint(config_path: Path | None) -> str | None:
     from gloveport.cli.run_protocol import fingerprint
 
     try:
-        return fingerprint(given, cwd=Path.cwd(), environ=os.environ)
+        return fingerprint(config_path, cwd=Path.cwd(), environ=os.environ)
     except OSError:  # there is no working directory, or the directory of APIs can't be listed
         return None
 
@@ -125,14 +125,14 @@ async def _answering_commands(backend: "Backend", shared: str | None) -> "AsyncI
 
 
 async def _serve_http(
-    found: "Loaded", config: "Config", given: Path | None, port: int, shared: str | None
+    found: "Loaded", config: "Config", config_path: Path | None, port: int, shared: str | None
 ) -> "list[Signals]":
     """Serve on this port, after the host was found to be sound."""
     from anyio import to_thread
 
     from gloveport.cli.backend import open_backend
 
-    async with open_backend(found, config, given, "http") as backend, _answering_commands(backend, shared):
+    async with open_backend(found, config, config_path, "http") as backend, _answering_commands(backend, shared):
         from gloveport.server.transports.http import serve_http  # a thread has imported it already
 
         server = await to_thread.run_sync(backend.make_server)
@@ -140,7 +140,9 @@ async def _serve_http(
         return await serve_http(server, port, limits=limits, ready=_announce, kept=sessions)
 
 
-async def _serve_stdio(found: "Loaded", config: "Config", given: Path | None, shared: str | None) -> "list[Signals]":
+async def _serve_stdio(
+    found: "Loaded", config: "Config", config_path: Path | None, shared: str | None
+) -> "list[Signals]":
     """Answer the client at once, and open the backend for its calls meanwhile."""
     import anyio
 
@@ -153,12 +155,12 @@ async def _serve_stdio(found: "Loaded", config: "Config", given: Path | None, sh
     startup = Startup(offer=ServerOffer(config=config), has_skills=lambda: _has_skills(config))
     ending = anyio.Event()
     failure: GloveportError | None = None
-    came: list[Signals] = []
+    signals: list[Signals] = []
 
     async def open_and_wait() -> None:
         nonlocal failure
         try:
-            async with open_backend(found, config, given, "stdio", startup) as backend:
+            async with open_backend(found, config, config_path, "stdio", startup) as backend:
                 startup.settle(backend.make_server, backend.fast_tools())
                 async with _answering_commands(backend, shared):
                     await ending.wait()
@@ -172,13 +174,13 @@ async def _serve_stdio(found: "Loaded", config: "Config", given: Path | None, sh
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(open_and_wait)
-        came = await serve_stdio(startup, config.clients.structured)
+        signals = await serve_stdio(startup, config.clients.structured)
         ending.set()
         if not startup.is_settled:
             tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure
-    return came
+    return signals
 
 
 def _has_skills(config: "Config") -> bool:

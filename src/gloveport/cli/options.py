@@ -20,7 +20,7 @@ ConfigOption: TypeAlias = Annotated[
 
 
 @contextlib.contextmanager
-def recording(given: Path | None) -> "Iterator[Callable[[str, Mapping[str, JsonValue]], None]]":
+def recording(config_path: Path | None) -> "Iterator[Callable[[str, Mapping[str, JsonValue]], None]]":
     """Open the audit log for the owner's decisions; yield a function that writes one. If that fails, decide nothing.
 
     Raises:
@@ -30,7 +30,7 @@ def recording(given: Path | None) -> "Iterator[Callable[[str, Mapping[str, JsonV
     from gloveport.audit.retention import RetentionBounds
     from gloveport.config import audit_directory
 
-    config = load_config(given)
+    config = load_config(config_path)
     bounds = RetentionBounds(record_bytes=config.audit.max_record_bytes, log_bytes=config.audit.max_bytes)
     with AuditLog.open(
         audit_directory(config, os.environ), max_file_bytes=config.audit.max_file_bytes, bounds=bounds

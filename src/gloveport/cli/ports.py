@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 _LINE_BYTES = 1 << 20
-_SHOWN = 100
+_SHOWN_CHARACTERS = 100
 
 
 class _Sandbox(NamedTuple):
@@ -63,7 +63,7 @@ def open_port(
 
 def _title(sandbox: _Sandbox) -> str:
     text = printable(sandbox.what)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 
 
 def _find_sandboxes() -> Iterator[_Sandbox]:

@@ -21,13 +21,13 @@ def show_progress(name: str) -> "Iterator[OnProgress]":
         yield lambda what: print(f"{name}: {what}", file=sys.stderr, flush=True)  # noqa: T201 - no typer: exec has none
         return
     with contextlib.ExitStack() as stack:
-        shown: list[tuple[Progress, TaskID]] = []
+        bars: list[tuple[Progress, TaskID]] = []
 
         def tell(what: str) -> None:
-            if not shown:
+            if not bars:
                 bar = stack.enter_context(_make_bar())
-                shown.append((bar, bar.add_task(name, total=_STEPS)))
-            ((bar, task),) = shown
+                bars.append((bar, bar.add_task(name, total=_STEPS)))
+            ((bar, task),) = bars
             bar.update(task, description=f"{name}: {what}", advance=1)
 
         yield tell

@@ -26,7 +26,7 @@ _PIECE_BYTES: Final = 1 << 16
 _USAGE, _NO_SERVER, _INTERRUPTED = 2, 4, 130
 
 
-class _Asked(NamedTuple):
+class _CommandLine(NamedTuple):
     """The options of a command line.
 
     Attributes:
@@ -55,42 +55,44 @@ def run_by_server(words: Sequence[str], environ: Mapping[str, str]) -> int | Non
     Returns None without having done anything if there is no server, or if the command has to parse the words or to
     explain what is wrong with them.
     """
-    asked = _read_words(words)
-    server = None if asked is None else _find_server(asked.config, environ)
-    if asked is None or server is None:
+    line = _read_words(words)
+    server = None if line is None else _find_server(line.config, environ)
+    if line is None or server is None:
         return None
     with server.connection:
         try:
-            code = asked.code if asked.code is not None else _read_program(asked.file, server.code_bytes)
+            code = line.code if line.code is not None else _read_program(line.file, server.code_bytes)
         except (OSError, UnicodeDecodeError) as error:
-            if asked.file is not None:
+            if line.file is not None:
                 return None
             return _end(f"standard input can't be read: {error}", _USAGE)
-        return _run(server, asked, code)
+        return _run(server, line, code)
 
 
-def _read_words(words: Sequence[str]) -> _Asked | None:
-    given = read_words(words, _LONG, short=_SHORT, mixed=True)
-    if given is None or any(len(values) > 1 for values in given.options.values()):
+def _read_words(words: Sequence[str]) -> _CommandLine | None:
+    parsed_words = read_words(words, _LONG, short=_SHORT, mixed=True)
+    if parsed_words is None or any(len(values) > 1 for values in parsed_words.options.values()):
         return None
-    code, file = given.last("code"), Path(given.rest[0]) if given.rest else None
-    language = given.last("language") or file_suffixes.SUFFIXES.get(file.suffix if file else "", file_suffixes.DEFAULT)
+    code, file = parsed_words.last("code"), Path(parsed_words.rest[0]) if parsed_words.rest else None
+    language = parsed_words.last("language") or file_suffixes.SUFFIXES.get(
+        file.suffix if file else "", file_suffixes.DEFAULT
+    )
     try:
-        timeout = float(given.options["timeout"][0]) if "timeout" in given.options else None
+        timeout = float(parsed_words.options["timeout"][0]) if "timeout" in parsed_words.options else None
     except ValueError:
         return None
-    is_plain = len(given.rest) + ("code" in given.options) <= 1
-    has_language = "language" in given.options or file is None or file.suffix in {"", *file_suffixes.SUFFIXES}
+    is_plain = len(parsed_words.rest) + ("code" in parsed_words.options) <= 1
+    has_language = "language" in parsed_words.options or file is None or file.suffix in {"", *file_suffixes.SUFFIXES}
     if not is_plain or not has_language or (file is None and code is None and sys.stdin.isatty()):
         return None
-    return _Asked(
+    return _CommandLine(
         code=code,
         file=None if str(file) == "-" else file,
         language=language,
-        limits={"wall_seconds": timeout, "memory_bytes": given.last("memory")},
-        environment=given.last("env"),
-        config=Path(given.options["config"][0]) if "config" in given.options else None,
-        as_json="json" in given.options,
+        limits={"wall_seconds": timeout, "memory_bytes": parsed_words.last("memory")},
+        environment=parsed_words.last("env"),
+        config=Path(parsed_words.options["config"][0]) if "config" in parsed_words.options else None,
+        as_json="json" in parsed_words.options,
     )
 
 
@@ -104,10 +106,10 @@ def _read_program(file: Path | None, code_bytes: int) -> str:
     return data.decode("utf-8-sig", "ignore" if len(data) > code_bytes else "strict")
 
 
-def _find_server(given: Path | None, environ: Mapping[str, str]) -> _FoundServer | None:
+def _find_server(config_path: Path | None, environ: Mapping[str, str]) -> _FoundServer | None:
     """Find a server of this user, this installation and the effective configuration."""
     try:
-        mark = run_protocol.fingerprint(given, cwd=Path.cwd(), environ=environ)
+        mark = run_protocol.fingerprint(config_path, cwd=Path.cwd(), environ=environ)
         with run_protocol.open_directory(run_protocol.socket_directory(environ)) as directory:
             for name in run_protocol.names(directory):
                 if mark is not None and name.startswith(mark):
@@ -133,16 +135,16 @@ def _connect(address: str) -> _FoundServer:
         return server
 
 
-def _run(server: _FoundServer, asked: _Asked, code: str) -> int:
+def _run(server: _FoundServer, line: _CommandLine, code: str) -> int:
     """Have the server run the program, write its output as it comes, and return its exit code."""
     message = {
         "request": {
-            "language": asked.language,
+            "language": line.language,
             "code": code,
-            "limits": asked.limits,
-            "environment": asked.environment,
+            "limits": line.limits,
+            "environment": line.environment,
         },
-        "json": asked.as_json,
+        "json": line.as_json,
         "encoding": sys.stdout.encoding,
         "terminals": [stream for stream in (1, 2) if os.isatty(stream)],
     }

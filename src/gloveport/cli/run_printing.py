@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from gloveport.model import Limits, Request, Result
 
 
-def read_request(asked: "Mapping[str, object]") -> "Request":
+def read_request(options: "Mapping[str, object]") -> "Request":
     """Make the request of a command line.
 
     Args:
-        asked: ``language``, ``code``, ``environment``, and ``limits`` with ``wall_seconds`` and ``memory_bytes``.
+        options: ``language``, ``code``, ``environment``, and ``limits`` with ``wall_seconds`` and ``memory_bytes``.
 
     Raises:
         UsageError: A value is wrong; the error names its option.
@@ -34,14 +34,14 @@ def read_request(asked: "Mapping[str, object]") -> "Request":
     from gloveport.model.reading import WrongShapeError, read_value
 
     with contextlib.suppress(WrongShapeError):
-        return read_value(Request, asked)
+        return read_value(Request, options)
 
     from pydantic import ValidationError  # imported late: only an error needs it
 
     from gloveport.model.pydantic_models import validate
 
     try:
-        request: Request = validate(Request, asked)
+        request: Request = validate(Request, options)
     except ValidationError as error:
         option = {
             "language": "--language",
@@ -96,21 +96,21 @@ def _tell_lowered(request: "Request", ceiling: "Limits", printer: "Printer") -> 
     from gloveport.model import MIB
 
     if (seconds := request.limits.wall_seconds) is not None and seconds > ceiling.wall_seconds:
-        given = f"{ceiling.wall_seconds:g} s, as policy.limits.wall_seconds says"
-        printer.put_line(STDERR, f"gloveport: --timeout {seconds:g} is lowered to {given}")
+        bound = f"{ceiling.wall_seconds:g} s, as policy.limits.wall_seconds says"
+        printer.put_line(STDERR, f"gloveport: --timeout {seconds:g} is lowered to {bound}")
     if (size := request.limits.memory_bytes) is not None and size > ceiling.memory_bytes:
-        given = f"{ceiling.memory_bytes / MIB:g} MiB, as policy.limits.memory_bytes says"
-        printer.put_line(STDERR, f"gloveport: --memory {size / MIB:.15g} MiB is lowered to {given}")
+        bound = f"{ceiling.memory_bytes / MIB:g} MiB, as policy.limits.memory_bytes says"
+        printer.put_line(STDERR, f"gloveport: --memory {size / MIB:.15g} MiB is lowered to {bound}")
 
 
 def _teller(engine: "Engine", run_id: str, printer: "Printer") -> Callable[[], None]:
     """Make a function that prints each question of the run to a person once."""
-    told: set[str] = set()
+    printed_ids: set[str] = set()
 
     def tell() -> None:
         for question in engine.desk.pending(run_id):
-            if question.id not in told:
-                told.add(question.id)
+            if question.id not in printed_ids:
+                printed_ids.add(question.id)
                 printer.put_line(STDERR, f"gloveport: {question.text}")
                 printer.put_line(STDERR, f"hint: gloveport approvals approve {question.id}")
 
@@ -141,17 +141,17 @@ def _put_out(printer: "Printer", engine: "Engine", caller: str, result: "Result"
     """Write the program's artifacts, or print that there are some which are not kept."""
     from gloveport.cli.artifact_files import write_artifacts
 
-    left = result.artifacts
-    if left.files and out is None:
-        printer.put_line(STDERR, f"gloveport: {len(left.files)} files in /out are not kept")
+    artifacts = result.artifacts
+    if artifacts.files and out is None:
+        printer.put_line(STDERR, f"gloveport: {len(artifacts.files)} files in /out are not kept")
         printer.put_line(STDERR, "hint: --out DIR puts them there")
     if out is not None:
         try:
-            write_artifacts(engine.artifacts, caller, left.files, out)
+            write_artifacts(engine.artifacts, caller, artifacts.files, out)
         except OSError as error:
             printer.put_line(STDERR, f"gloveport: --out {out}: {error.strerror}")
         else:
-            for one in left.files:
+            for one in artifacts.files:
                 printer.put_line(STDERR, f"gloveport: {out / one.path.removeprefix('/out/')} ({one.bytes} bytes)")
-    for line in left.left_out:
+    for line in artifacts.left_out:
         printer.put_line(STDERR, f"gloveport: not kept: {line}")

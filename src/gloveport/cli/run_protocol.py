@@ -31,7 +31,7 @@ from gloveport.user_directories import FILE_NAME, config_directory, state_direct
 
 HEAD: Final = struct.Struct("!BI")
 JSON: Final = 0
-ASKED: Final = ("language", "code", "limits", "environment")
+REQUEST_FIELDS: Final = ("language", "code", "limits", "environment")
 """The fields of a request: a server accepts only what the command line can express."""
 
 _MOST_FILES: Final = 256
@@ -46,28 +46,28 @@ def pack(message: Mapping[str, object]) -> bytes:
     return HEAD.pack(JSON, len(data)) + data
 
 
-def fingerprint(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> str | None:
+def fingerprint(config_path: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> str | None:
     """Digest this installation and every possible file of the configuration; None if one can't be read.
 
     Args:
-        given: The configuration file that the command line names.
+        config_path: The configuration file that the command line names.
         cwd: The directory of a project's file.
         environ: The environment, for ``GLOVEPORT_CONFIG``.
 
     Raises:
         ConfigError: This user has no home directory.
     """
-    if given is None and (named := environ.get("GLOVEPORT_CONFIG")):
-        given = Path(named)
-    operator = config_directory() / FILE_NAME if given is None else cwd / given
+    if config_path is None and (named := environ.get("GLOVEPORT_CONFIG")):
+        config_path = Path(named)
+    operator = config_directory() / FILE_NAME if config_path is None else cwd / config_path
     paths = [operator, *sorted(operator.parent.glob("apis/*"))]
-    if given is None:
+    if config_path is None:
         paths.append(cwd.resolve() / FILE_NAME)
     if len(paths) > _MOST_FILES:
         return None
     digest = hashlib.sha256()
     code = Path(gloveport.__file__).stat()
-    digest.update(repr((gloveport.__file__, code.st_ino, code.st_mtime_ns, given is None)).encode())
+    digest.update(repr((gloveport.__file__, code.st_ino, code.st_mtime_ns, config_path is None)).encode())
     try:
         for path in paths:
             content = _read(path)

@@ -82,7 +82,7 @@ class _RunService:
     async def _run(self, message: Mapping[str, Any], printer: Printer) -> Mapping[str, object]:
         """Run a program; return the message of the last frame."""
         try:
-            request = read_request({name: message["request"].get(name) for name in run_protocol.ASKED})
+            request = read_request({name: message["request"].get(name) for name in run_protocol.REQUEST_FIELDS})
         except UsageError as error:
             return {"error": printable_lines(str(error)), "exit_code": _USAGE}
         try:

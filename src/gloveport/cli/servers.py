@@ -91,8 +91,8 @@ def review(
     config: ConfigOption = None,
 ) -> None:
     """Print the tools that are held back, because they are new or say something else than what was accepted."""
-    known = load_config(config).servers
-    names = sorted(known) if name is None else [name]
+    all_servers = load_config(config).servers
+    names = sorted(all_servers) if name is None else [name]
     found = False
     for each in names:
         server = _server(each, config)
@@ -134,11 +134,11 @@ def _server(name: str, config: ConfigOption) -> "Server":
 
 
 def _find(name: str, config: "Config") -> "Server":
-    known = config.servers
-    if name not in known:
-        listed = ", ".join(sorted(known)) or "none"
+    all_servers = config.servers
+    if name not in all_servers:
+        listed = ", ".join(sorted(all_servers)) or "none"
         raise ConfigError(f"there is no server {name!a}", hint=f"the configuration has: {listed}")
-    return known[name]
+    return all_servers[name]
 
 
 def _open_desk(name: str, config: ConfigOption, show: Callable[[str], None]) -> "tuple[LoginDesk, Server]":
@@ -196,14 +196,14 @@ def _row(name: str, server: "Server") -> dict[str, object]:
     from gloveport.hub.pins import identity_of
 
     accepted = _pins().load(name, identity_of(server))
-    held = _pins().held_offer(name)
+    held_offer = _pins().held_offer(name)
     return {
         "name": name,
         "active": server.active,
         "reached": _name_place(server),
         "login": _login_of(name, server),
         "tools": None if accepted is None else len(accepted),
-        "held_back": 0 if held is None else len(held.new) + len(held.changed),
+        "held_back": 0 if held_offer is None else len(held_offer.new) + len(held_offer.changed),
     }
 
 
@@ -231,17 +231,17 @@ def _login_of(name: str, server: "Server") -> str:
 
     from gloveport.model.hub import OAuthLogin
 
-    wanted = [auth for auth in server.auth if isinstance(auth, OAuthLogin)]
-    if not wanted:
+    oauth_logins = [auth for auth in server.auth if isinstance(auth, OAuthLogin)]
+    if not oauth_logins:
         return "-"
-    made = anyio.run(_logins().of(name, server.url, wanted[0].tokens).load)
-    return "needed" if made is None else _until(made)
+    stored_login = anyio.run(_logins().of(name, server.url, oauth_logins[0].tokens).load)
+    return "needed" if stored_login is None else _until(stored_login)
 
 
-def _until(made: "Login") -> str:
-    if made.refresh_token or made.expires is None:
+def _until(stored_login: "Login") -> str:
+    if stored_login.refresh_token or stored_login.expires is None:
         return "logged in"
-    end = datetime.fromtimestamp(made.expires, UTC)
+    end = datetime.fromtimestamp(stored_login.expires, UTC)
     return f"logged in until {end:%Y-%m-%d %H:%M} UTC" if end > datetime.now(UTC) else "needed"
 
 

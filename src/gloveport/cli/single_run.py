@@ -61,13 +61,13 @@ def run_program_here(options: RunOptions) -> int:
 
     config = load_config(options.config)
     limits = config.policy.limits
-    asked = {
+    fields = {
         "language": options.language or _language_of(options.file),
         "code": _read(options.file, limits.code_bytes) if options.code is None else options.code,
         "environment": options.environment,
         "limits": {"wall_seconds": options.timeout, "memory_bytes": options.memory},
     }
-    request = read_request(asked)
+    request = read_request(fields)
     if options.files:
         request = request.model_copy(update={"files": read_inputs(options.files, limits.input_bytes)})
     from gloveport.bootstrap.host_setup import open_host
@@ -124,7 +124,7 @@ async def _execute(
     alone = config.model_copy(update={"pool": PoolSettings(forked=0, booted=0)})  # no later program needs a sandbox
     async with assemble_on(host, alone, os.environ, choose_connect(config), cold=first) as engine:
         collect_from_now_on()
-        with anyio.CancelScope() as scope, on_end_signal(scope.cancel) as came:
+        with anyio.CancelScope() as scope, on_end_signal(scope.cancel) as signals:
             async with printing(scope) as printer:
                 try:
                     limits = config.policy.limits
@@ -133,8 +133,8 @@ async def _execute(
                     ended = error
     if isinstance(ended, GloveportError):
         raise ended
-    if came:
-        return 128 + came[0]
+    if signals:
+        return 128 + signals[0]
     if printer.failure is not None:
         return of_unwritten(printer.failure)
     return OF_A_RUN[ended.status] if ended else 1

@@ -25,13 +25,13 @@ def read_text(file: Path) -> str:
         raise typer.BadParameter(f"{file} is no UTF-8 text: byte {error.start} is wrong") from error
 
 
-def edit_text(kept: "KeptSkill") -> str:
+def edit_text(kept_skill: "KeptSkill") -> str:
     """Have a person edit the program of a skill; return the new text. Raises ``ConfigError`` if the editor fails."""
     editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
-    suffix = Path(kept.skill.head.metadata.get("gloveport.entry", "x.txt")).suffix
+    suffix = Path(kept_skill.skill.head.metadata.get("gloveport.entry", "x.txt")).suffix
     with tempfile.TemporaryDirectory(prefix="gloveport-") as directory:
-        file = Path(directory, f"{kept.skill.name}{suffix}")
-        file.write_text(kept.skill.code, encoding="utf-8")
+        file = Path(directory, f"{kept_skill.skill.name}{suffix}")
+        file.write_text(kept_skill.skill.code, encoding="utf-8")
         try:
             subprocess.run([*editor, str(file)], check=True)  # noqa: S603 - the person's own editor
         except (OSError, subprocess.CalledProcessError) as error:

@@ -32,7 +32,7 @@ def import_skill(library: "SkillLibrary", directory: Path) -> "KeptSkill":
     return library.save(skill.name, skill.snapshot.files, owner="", origin=f"imported from {directory}")
 
 
-def export_skill(kept: "KeptSkill", directory: Path) -> None:
+def export_skill(kept_skill: "KeptSkill", directory: Path) -> None:
     """Copy a skill into a directory of skills.
 
     Raises:
@@ -41,4 +41,5 @@ def export_skill(kept: "KeptSkill", directory: Path) -> None:
     """
     from gloveport.skills.skill_store import SkillStore
 
-    SkillStore(directory=directory, origin="", writable=True).save(kept.skill.name, kept.skill.snapshot.files)
+    skill = kept_skill.skill
+    SkillStore(directory=directory, origin="", writable=True).save(skill.name, skill.snapshot.files)

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from gloveport.skills.skill_library import KeptSkill, SkillLibrary
 
 
-def review_lines(kept: "KeptSkill", config: "Config") -> list[str]:
+def review_lines(kept_skill: "KeptSkill", config: "Config") -> list[str]:
     """Render everything that an approval covers, escaped."""
-    skill = kept.skill
+    skill = kept_skill.skill
     lines = [
-        f"{skill.name}, version {skill.version}: {kept.state}",
-        f"  from      {kept.origin}" + (f", by the caller {kept.record.owner}" if kept.record.owner else ""),
+        f"{skill.name}, version {skill.version}: {kept_skill.state}",
+        f"  from      {kept_skill.origin}"
+        + (f", by the caller {kept_skill.record.owner}" if kept_skill.record.owner else ""),
         f"  says      {one_line(skill.head.description, 1024)}",
         f"  sha256    {skill.snapshot.sha256}",
         *(
@@ -34,23 +35,23 @@ def review_lines(kept: "KeptSkill", config: "Config") -> list[str]:
             for one in skill.examples
         ),
     ]
-    if kept.record.stale is not None and kept.state == "stale":
-        lines.append(f"  stale     {one_line(kept.record.stale.why, 500)}")
-    lines += [f"  may       {line}" for line in _grant_lines(kept, config)]
+    if kept_skill.record.stale is not None and kept_skill.state == "stale":
+        lines.append(f"  stale     {one_line(kept_skill.record.stale.why, 500)}")
+    lines += [f"  may       {line}" for line in _grant_lines(kept_skill, config)]
     if skill.language is not None:
         lines += ["", f"{skill.language}:", *(f"  {line}" for line in skill.code.rstrip("\n").split("\n"))]
     lines += ["", "SKILL.md, which models read:", *(f"  {line}" for line in skill.body.strip().split("\n"))]
-    told = {"SKILL.md", skill.head.metadata.get("gloveport.entry", "")}
-    others = [path for path in skill.snapshot.files if path not in told]
+    shown_paths = {"SKILL.md", skill.head.metadata.get("gloveport.entry", "")}
+    others = [path for path in skill.snapshot.files if path not in shown_paths]
     lines += ["", *(f"  file      {path} ({len(skill.snapshot.files[path])} bytes)" for path in sorted(others))]
     return [printable(line) for line in lines]  # escaped line ends: no text can forge a line of ours
 
 
-def _grant_lines(kept: "KeptSkill", config: "Config") -> Iterator[str]:
+def _grant_lines(kept_skill: "KeptSkill", config: "Config") -> Iterator[str]:
     """Render each right of the skill, with the policy's present decision about it."""
     from gloveport.policy.decisions.skill_grant import describe_grant, sample_actions
 
-    grant = kept.skill.grant
+    grant = kept_skill.skill.grant
     if not describe_grant(grant):
         yield "reach nothing"
     for line, action in sample_actions(grant, _natures_of_tools(grant.tools, config)):
@@ -111,12 +112,12 @@ def _natures_of_tools(names: "tuple[str, ...]", config: "Config") -> "dict[str, 
 def list_row(library: "SkillLibrary", name: str) -> dict[str, str]:
     """Describe a skill for the list, even one that can't be read."""
     try:
-        kept = library.find(name)
+        kept_skill = library.find(name)
     except Denied as denial:
         return {"name": name, "state": "unusable", "origin": "", "description": denial.reason}
     return {
         "name": name,
-        "state": kept.state,
-        "origin": kept.origin,
-        "description": kept.skill.head.description,
+        "state": kept_skill.state,
+        "origin": kept_skill.origin,
+        "description": kept_skill.skill.head.description,
     }

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from gloveport.skills.skill_library import KeptSkill, SkillLibrary
 
 
-def audit_facts(kept: "KeptSkill") -> "dict[str, str | int]":
+def audit_facts(kept_skill: "KeptSkill") -> "dict[str, str | int]":
     """Describe a skill for the audit log."""
-    return {"skill": kept.skill.name, "sha256": kept.skill.snapshot.sha256, "version": kept.skill.version}
+    skill = kept_skill.skill
+    return {"skill": skill.name, "sha256": skill.snapshot.sha256, "version": skill.version}
 
 
 async def replay_examples(found: "Loaded", library: "SkillLibrary", chosen: "list[KeptSkill]") -> bool:
@@ -33,29 +34,29 @@ async def replay_examples(found: "Loaded", library: "SkillLibrary", chosen: "lis
 
     passed = True
     async with _open_engine(found) as engine:
-        for kept in chosen:
+        for kept_skill in chosen:
             why = ""
-            for number, example in enumerate(kept.skill.examples, 1):
-                result = await _execute(engine, kept, example.arguments, example.files, None)
+            for number, example in enumerate(kept_skill.skill.examples, 1):
+                result = await _execute(engine, kept_skill, example.arguments, example.files, None)
                 if deviation := find_deviation(example, result):
                     why = why or f"example {number}: {deviation}"
             engine.audit.append(
-                "skill.tested", {**audit_facts(kept), "passed": not why, "by": f"cli (uid {os.getuid()})"}
+                "skill.tested", {**audit_facts(kept_skill), "passed": not why, "by": f"cli (uid {os.getuid()})"}
             )
-            library.mark(kept, why)
-            typer.echo(printable_lines(f"{kept.skill.name}: {why or 'ok'}"))
+            library.mark(kept_skill, why)
+            typer.echo(printable_lines(f"{kept_skill.skill.name}: {why or 'ok'}"))
             passed &= not why
     return passed
 
 
-async def run_skill(found: "Loaded", kept: "KeptSkill", arguments: "dict[str, JsonValue]") -> "Result":
+async def run_skill(found: "Loaded", kept_skill: "KeptSkill", arguments: "dict[str, JsonValue]") -> "Result":
     """Run a skill: an approved one with its own grant, another one as any program."""
     async with _open_engine(found) as engine:
-        return await _execute(engine, kept, arguments, {}, None, asks=True)
+        return await _execute(engine, kept_skill, arguments, {}, None, asks=True)
 
 
 async def learn_skill(
-    found: "Loaded", kept: "KeptSkill", arguments: "dict[str, JsonValue]", environment: str
+    found: "Loaded", kept_skill: "KeptSkill", arguments: "dict[str, JsonValue]", environment: str
 ) -> "tuple[SkillGrant, Example]":
     """Run a skill in this environment, as any program, to learn what it does.
 
@@ -68,14 +69,14 @@ async def learn_skill(
 
     used: set[UsedRight] = set()
     async with _open_engine(found) as engine:
-        result = await _execute(engine, kept, arguments, {}, used, asks=True, environment=environment)
+        result = await _execute(engine, kept_skill, arguments, {}, used, asks=True, environment=environment)
         mounts = [mount.target for mount in engine.policy.mounts]
     if result.status != "ok":
         show_result(result)
     if len(used) > MOST_USED:
         raise Denied("too_much_used", f"It has done more than {MOST_USED} different things: no grant can be learned.")
-    values = {one.name: one.default for one in kept.skill.parameters} | arguments
-    grant = learn_grant(used, values, mounts, kept.skill.code, environment)
+    values = {one.name: one.default for one in kept_skill.skill.parameters} | arguments
+    grant = learn_grant(used, values, mounts, kept_skill.skill.code, environment)
     return grant, example_of(result, arguments=arguments, files={}, exact=not used)
 
 
@@ -89,14 +90,14 @@ async def _open_engine(found: "Loaded") -> "AsyncIterator[Engine]":
 
     alone = found.config.model_copy(update={"pool": PoolSettings(forked=0, booted=0)})
     with open_host(alone, os.environ) as host:
-        shown = show_workspace(alone, host, found)
-        async with assemble_on(host, shown, os.environ, choose_connect(alone)) as engine:
+        view_config = show_workspace(alone, host, found)
+        async with assemble_on(host, view_config, os.environ, choose_connect(alone)) as engine:
             yield engine
 
 
 async def _execute(
     engine: "Engine",
-    kept: "KeptSkill",
+    kept_skill: "KeptSkill",
     arguments: "Mapping[str, JsonValue]",
     files: "Mapping[str, str]",
     used: "set[UsedRight] | None",
@@ -116,7 +117,7 @@ async def _execute(
     from gloveport.model import Request
     from gloveport.skills.parameters import bind_arguments
 
-    skill = kept.skill
+    skill = kept_skill.skill
     if skill.language is None:
         raise Denied(
             "bad_skill", f"{skill.name} has no program that runs here.", hint="Read it: gloveport skills show."
@@ -127,7 +128,7 @@ async def _execute(
         files={name: base64.b64decode(text) for name, text in files.items()},
         environment=(skill.grant.environment if environment is None else environment) or None,
     )
-    rights = kept.rights if used is None else None
+    rights = kept_skill.rights if used is None else None
     context = RunContext(skill=SkillRun(name=skill.name, sha256=skill.snapshot.sha256, rights=rights), used=used)
 
     def tell() -> None:
@@ -140,15 +141,15 @@ async def _execute(
     return await engine.execute(request, caller=f"cli (uid {os.getuid()})", context=context)
 
 
-def read_arguments(kept: "KeptSkill", given: "list[str] | None") -> "dict[str, JsonValue]":
+def read_arguments(kept_skill: "KeptSkill", assignments: "list[str] | None") -> "dict[str, JsonValue]":
     """Parse the arguments of ``--set NAME=VALUE``: JSON, or else text; for a text parameter JSON only if quoted.
 
     Raises:
         typer.BadParameter: An argument has no such form.
     """
-    texts = {one.name for one in kept.skill.parameters if one.type == "string"}
+    texts = {one.name for one in kept_skill.skill.parameters if one.type == "string"}
     arguments: dict[str, JsonValue] = {}
-    for word in given or ():
+    for word in assignments or ():
         name, equals, text = word.partition("=")
         if not equals:
             raise typer.BadParameter(f"{word!r}: write NAME=VALUE", param_hint="--set")

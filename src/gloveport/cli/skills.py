@@ -63,16 +63,16 @@ def new(
     from gloveport.model.skill import SkillGrant
     from gloveport.skills.skill_files import make_files
 
-    known = next((one for one in LANGUAGES if one == language), None)
-    if known is None:
+    known_language = next((one for one in LANGUAGES if one == language), None)
+    if known_language is None:
         raise typer.BadParameter(f"there are: {', '.join(LANGUAGES)}", param_hint="--language")
-    code = _TEMPLATES[known] if file is None else read_text(file)
+    code = _TEMPLATES[known_language] if file is None else read_text(file)
     _, library = _open(config)
-    made = make_files(name, description, known, code, grant=SkillGrant())
+    files = make_files(name, description, known_language, code, grant=SkillGrant())
     with recording(config) as record:
-        kept = library.save(name, made, owner="")
-        record("skill.saved", audit_facts(kept))
-    typer.echo(f"saved {kept.store.directory / name}\nhint: gloveport skills edit {name}")
+        kept_skill = library.save(name, files, owner="")
+        record("skill.saved", audit_facts(kept_skill))
+    typer.echo(f"saved {kept_skill.store.directory / name}\nhint: gloveport skills edit {name}")
 
 
 @app.command("list")
@@ -97,10 +97,10 @@ def list_(config: ConfigOption = None, as_json: AsJson = False) -> None:
 def show(name: Name, config: ConfigOption = None, as_json: AsJson = False) -> None:
     """Print what a skill is, what it may do, and its program."""
     found, library = _open(config)
-    kept = library.find(name)
+    kept_skill = library.find(name)
     if as_json:
-        skill = kept.skill
-        shown = {
+        skill = kept_skill.skill
+        fields = {
             **list_row(library, name),
             "sha256": skill.snapshot.sha256,
             "files": dict(skill.snapshot.digests),
@@ -109,9 +109,9 @@ def show(name: Name, config: ConfigOption = None, as_json: AsJson = False) -> No
             "grant": skill.grant.model_dump(mode="json", exclude_defaults=True),
             "examples": len(skill.examples),
         }
-        typer.echo(json.dumps(shown, indent=2))
+        typer.echo(json.dumps(fields, indent=2))
         return
-    typer.echo("\n".join(review_lines(kept, found.config)))
+    typer.echo("\n".join(review_lines(kept_skill, found.config)))
 
 
 @app.command()
@@ -124,21 +124,21 @@ def edit(
     from gloveport.skills.skill_files import with_code
 
     _, library = _open(config)
-    kept = library.find(name)
-    code = edit_text(kept) if file is None else read_text(file)
-    if code == kept.skill.code:
+    kept_skill = library.find(name)
+    code = edit_text(kept_skill) if file is None else read_text(file)
+    if code == kept_skill.skill.code:
         typer.echo("nothing has changed")
         return
     with recording(config) as record:
-        kept = library.replace(kept, with_code(kept.skill, code))
-        record("skill.saved", audit_facts(kept))
-    typer.echo(f"saved version {kept.skill.version}: a candidate\nhint: gloveport skills approve {name}")
+        kept_skill = library.replace(kept_skill, with_code(kept_skill.skill, code))
+        record("skill.saved", audit_facts(kept_skill))
+    typer.echo(f"saved version {kept_skill.skill.version}: a candidate\nhint: gloveport skills approve {name}")
 
 
 @app.command()
 def run(
     name: Name,
-    given: Annotated[
+    assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An argument, as JSON.")
     ] = None,
     config: ConfigOption = None,
@@ -147,14 +147,14 @@ def run(
     from gloveport.event_loop import run as run_loop
 
     found, library = _open(config)
-    kept = library.find(name)
-    show_result(run_loop(run_skill, found, kept, read_arguments(kept, given)))
+    kept_skill = library.find(name)
+    show_result(run_loop(run_skill, found, kept_skill, read_arguments(kept_skill, assignments)))
 
 
 @app.command()
 def learn(
     name: Name,
-    given: Annotated[
+    assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An argument, as JSON.")
     ] = None,
     environment: Annotated[
@@ -168,12 +168,12 @@ def learn(
     from gloveport.skills.skill_files import with_grant
 
     found, library = _open(config)
-    kept = library.find(name)
-    environment = kept.skill.grant.environment if environment is None else environment
-    grant, example = run_loop(learn_skill, found, kept, read_arguments(kept, given), environment)
+    kept_skill = library.find(name)
+    environment = kept_skill.skill.grant.environment if environment is None else environment
+    grant, example = run_loop(learn_skill, found, kept_skill, read_arguments(kept_skill, assignments), environment)
     with recording(config) as record:
-        kept = library.replace(kept, with_grant(kept.skill, grant, example))
-        record("skill.saved", audit_facts(kept))
+        kept_skill = library.replace(kept_skill, with_grant(kept_skill.skill, grant, example))
+        record("skill.saved", audit_facts(kept_skill))
     for line in describe_grant(grant) or ["nothing"]:
         typer.echo(printable(f"it would be granted: {line}"))
     typer.echo(f"hint: gloveport skills approve {name}")
@@ -194,8 +194,8 @@ def replay(
 
     found, library = _open(config)
     chosen = [library.find(name) for name in names] if names else [*_usable(library)]
-    with_examples = [kept for kept in chosen if kept.skill.language is not None and kept.skill.examples]
-    without = {kept.skill.name for kept in chosen} - {kept.skill.name for kept in with_examples}
+    with_examples = [one for one in chosen if one.skill.language is not None and one.skill.examples]
+    without = {one.skill.name for one in chosen} - {one.skill.name for one in with_examples}
     for name in sorted(without):
         typer.echo(f"{name}: no example")
     if with_examples and not run_loop(replay_examples, found, library, with_examples):
@@ -213,10 +213,10 @@ def approve(
 ) -> None:
     """Approve a skill exactly as it is printed now. It runs under what is printed, and no more, from then on."""
     found, library = _open(config)
-    kept = library.find(name)
-    if kept.skill.language is None:
+    kept_skill = library.find(name)
+    if kept_skill.skill.language is None:
         raise Denied("bad_skill", f"{name} has no program that runs here.", hint="There is nothing to approve.")
-    lines = review_lines(kept, found.config)
+    lines = review_lines(kept_skill, found.config)
     typer.echo("\n".join(lines))
     if without_asking:
         typer.echo("\nwhat a rule asks about is allowed to it WITHOUT ASKING each time")
@@ -225,8 +225,8 @@ def approve(
             raise ConfigError("nobody is there to ask", hint="read what is printed, then write --yes")
         typer.confirm(f"\napprove this, all {len(lines)} lines of it?", abort=True)
     with recording(config) as record:
-        record("skill.approved", {**audit_facts(kept), "without_asking": without_asking})
-        library.approve(kept, uid=os.getuid(), without_asking=without_asking)
+        record("skill.approved", {**audit_facts(kept_skill), "without_asking": without_asking})
+        library.approve(kept_skill, uid=os.getuid(), without_asking=without_asking)
     typer.echo(f"approved: {name}")
 
 
@@ -234,10 +234,10 @@ def approve(
 def revoke(name: Name, config: ConfigOption = None) -> None:
     """Take an approval back. The skill is a candidate again."""
     _, library = _open(config)
-    kept = library.find(name)
+    kept_skill = library.find(name)
     with recording(config) as record:
-        library.revoke(kept)
-        record("skill.revoked", audit_facts(kept))
+        library.revoke(kept_skill)
+        record("skill.revoked", audit_facts(kept_skill))
     typer.echo(f"revoked: {name}")
 
 
@@ -254,10 +254,10 @@ def import_(
         return
     for path in paths:
         with recording(config) as record:
-            kept = import_skill(library, path.resolve())
-            record("skill.imported", {**audit_facts(kept), "origin": str(path.resolve())})
-        runs = "" if kept.skill.language else ", without a program that runs here"
-        typer.echo(f"imported {kept.skill.name}: a candidate{runs}")
+            kept_skill = import_skill(library, path.resolve())
+            record("skill.imported", {**audit_facts(kept_skill), "origin": str(path.resolve())})
+        runs = "" if kept_skill.skill.language else ", without a program that runs here"
+        typer.echo(f"imported {kept_skill.skill.name}: a candidate{runs}")
 
 
 @app.command()
@@ -276,27 +276,28 @@ def export(
 def remove(name: Name, config: ConfigOption = None, yes: Yes = False) -> None:
     """Remove a skill, and what was approved of it."""
     _, library = _open(config)
-    kept = library.find(name)
+    kept_skill = library.find(name)
     if not yes:
         if not sys.stdin.isatty():
             raise ConfigError("nobody is there to ask", hint="write --yes")
         typer.confirm(f"remove {name}?", abort=True)
     with recording(config) as record:
-        library.remove(kept)
-        record("skill.removed", audit_facts(kept))
+        library.remove(kept_skill)
+        record("skill.removed", audit_facts(kept_skill))
     typer.echo(f"removed: {name}")
 
 
-def _open(given: Path | None) -> "tuple[Loaded, SkillLibrary]":
+def _open(config_path: Path | None) -> "tuple[Loaded, SkillLibrary]":
     from gloveport.bootstrap.skill_places import open_library
 
-    found = load_with_origins(given)
+    found = load_with_origins(config_path)
     return found, open_library(found.config, os.environ)
 
 
 def _usable(library: "SkillLibrary") -> "Iterator[KeptSkill]":
     for name, store in library.places():
         with contextlib.suppress(Denied):
-            kept = library.find(name)
-            if store.writable or kept.rights is not None:  # an unapproved skill of a workspace runs only by its name
-                yield kept
+            kept_skill = library.find(name)
+            # An unapproved skill of a workspace runs only by its name.
+            if store.writable or kept_skill.rights is not None:
+                yield kept_skill

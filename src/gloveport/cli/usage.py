@@ -40,7 +40,7 @@ def read_words(words: Sequence[str], long: Sequence[str], *, short: str = "", mi
         short: Short options, for ``run``.
         mixed: Whether options may follow other words.
     """
-    known = {f"--{name.removesuffix('=')}" for name in long}
+    known_options = {f"--{name.removesuffix('=')}" for name in long}
     read = getopt.gnu_getopt if mixed else getopt.getopt
     try:
         found, rest = read([*words], short, [*long])
@@ -48,7 +48,7 @@ def read_words(words: Sequence[str], long: Sequence[str], *, short: str = "", mi
         return None
     looked_at = words if mixed else words[: len(words) - len(rest)]
     # getopt accepts prefixes of names, which are not plain.
-    if any(word.startswith("--") and word.partition("=")[0] not in {*known, "--"} for word in looked_at):
+    if any(word.startswith("--") and word.partition("=")[0] not in {*known_options, "--"} for word in looked_at):
         return None
     options: dict[str, list[str]] = {}
     for name, value in found:

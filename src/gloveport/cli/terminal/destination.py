@@ -92,10 +92,10 @@ class Destination(Struct, eq=False, kw_only=True):
         await self._write(data if self.filter is None else self.filter.feed(data))
 
     async def _write(self, data: bytes) -> None:
-        left = memoryview(data)
+        remaining_data = memoryview(data)
         async with self._turn:
-            while left:
-                left = left[await self._write_some(left) :]
+            while remaining_data:
+                remaining_data = remaining_data[await self._write_some(remaining_data) :]
 
     async def _write_some(self, data: memoryview) -> int:
         if self._own == self.descriptor:

@@ -28,7 +28,7 @@ Settings: TypeAlias = list[Any]
 """A terminal's settings, by ``termios.tcgetattr``."""
 
 _PASSED: Final = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP, signal.SIGWINCH)
-_HEARD: Final = (*_PASSED, signal.SIGCONT, signal.SIGCHLD)
+_HANDLED_SIGNALS: Final = (*_PASSED, signal.SIGCONT, signal.SIGCHLD)
 _ENDING: Final = frozenset({signal.SIGTERM, signal.SIGHUP})
 _PATIENCE_SECONDS: Final = 10.0
 """How long the engine may take to end after a signal, before it is killed."""
@@ -51,7 +51,7 @@ def fork_engine(terminal: int | None) -> socket.socket:
     wake.setblocking(False)
     # Before the fork, for both: signals of the terminal go to both processes, and only the front acts on them. They are
     # handled, not ignored: started programs would inherit that.
-    for number in _HEARD:
+    for number in _HANDLED_SIGNALS:
         signal.signal(number, _note)
     signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
     engine = os.fork()

@@ -74,7 +74,7 @@ class OutputFilter(Struct, kw_only=True):
     """
 
     may_copy: bool = False
-    _held: str = ""
+    _unfinished_text: str = ""
     _decoder: codecs.IncrementalDecoder = field(
         default_factory=lambda: codecs.getincrementaldecoder("utf-8")(errors="replace")
     )
@@ -97,7 +97,7 @@ class OutputFilter(Struct, kw_only=True):
 
     def feed(self, data: bytes) -> bytes:
         """Take the next bytes; return what may be written to the terminal now."""
-        text, self._held = self._held + self._decoder.decode(data), ""
+        text, self._unfinished_text = self._unfinished_text + self._decoder.decode(data), ""
         out: list[str] = []
         at = 0
         while at < len(text):
@@ -129,14 +129,14 @@ class OutputFilter(Struct, kw_only=True):
         return at + 1  # drop an eight-bit escape, or ENQ
 
     def _take_escape(self, text: str, at: int, out: list[str]) -> int:
-        if begun := _STRING.match(text, at):
-            self._string, self._head, self._verdict, self._string_characters = begun.group(1), "", "more", 0
-            return begun.end()
+        if string_start := _STRING.match(text, at):
+            self._string, self._head, self._verdict, self._string_characters = string_start.group(1), "", "more", 0
+            return string_start.end()
         if control := _CONTROL.match(text, at, at + _LONGEST):
             self._control(control, out)
             return control.end()
         if _UNFINISHED.match(text, at) and len(text) - at < _LONGEST:
-            self._held = text[at:]
+            self._unfinished_text = text[at:]
             return len(text)
         if (escape := _ESCAPE.match(text, at)) and escape.group(2) != "[":
             if _ESCAPES.fullmatch(escape.group()[1:]):
@@ -184,7 +184,7 @@ class OutputFilter(Struct, kw_only=True):
             return plain.end()
         character = text[at]
         if character == "\x1b" and at + 1 == len(text):
-            self._held = character
+            self._unfinished_text = character
             return at + 1
         if character not in "\x07\x18\x1a\x1b\x9c":  # a control character that does not belong into a string
             return at + 1

@@ -118,9 +118,9 @@ class Relay(Struct, eq=False, kw_only=True):
         with self._hearing:
             while not self._is_alone:
                 await anyio.wait_readable(self.front)
-                said = self.front.recv(_BYTES)
-                self._is_alone = not said
-                for number in said or bytes([signal.SIGHUP]):
+                signals = self.front.recv(_BYTES)
+                self._is_alone = not signals
+                for number in signals or bytes([signal.SIGHUP]):
                     self._take(number)
 
     def _take(self, number: int) -> None:
@@ -221,8 +221,8 @@ class Relay(Struct, eq=False, kw_only=True):
                 return b""
             with anyio.CancelScope() as wait:
                 self._waits.add(wait)
-                with anyio.move_on_after(_HELD_SECONDS if output.is_holding else math.inf) as held:
+                with anyio.move_on_after(_HELD_SECONDS if output.is_holding else math.inf) as timeout:
                     await anyio.wait_readable(stream)
-                if held.cancelled_caught:
+                if timeout.cancelled_caught:
                     await output.flush()
             self._waits.discard(wait)
