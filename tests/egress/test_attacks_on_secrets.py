@@ -5,6 +5,7 @@ Each test tells what the program saw, past every scrubber, and what the far side
 import base64
 import gzip
 import json
+import random
 import sysconfig
 import textwrap
 import zlib
@@ -283,7 +284,7 @@ async def test_a_key_in_the_place_of_a_content_coding_is_written_down_nowhere(wo
 
 
 async def test_parts_of_an_answer_and_its_reflection_are_not_to_be_had(world, alpha):
-    """N6: a Range, and TRACE, never leave; what asks for compression asks for one that can be undone."""
+    """N6: a Range, and TRACE, never leave; and nothing asks for compression."""
     alpha.answers, place = {}, f"alpha.test:{alpha.place.port}"
     alpha.forget()
     program = f"""
@@ -300,7 +301,39 @@ def say(*args, **more):
     said = await world.value("python", PRELUDE + program)
     assert said == ["403 range_refused", "403 range_refused", "400 bad_request", "200"]
     (heard,) = alpha.heard
-    assert heard.values("accept-encoding") == [b"gzip, deflate, br, zstd"]
+    assert heard.values("accept-encoding") == [b"identity"]
+
+
+async def test_how_well_an_echo_is_compressed_does_not_tell_which_guess_is_right(world, alpha):
+    """N6: an honest server compresses a guess together with the key (BREACH): HEAD told it in 340 requests a character.
+
+    One that compresses unasked tells no length to HEAD at least.
+    """
+    noise = bytes(random.Random(4).choices(range(33, 127), k=40_000))
+
+    def page(heard: Heard, codings: list[bytes]) -> bytes:
+        text = b"Bearer %b&%b%b" % (heard.key, b"".join(heard.values("x-guess")), noise)
+        is_coded = b"gzip" in b",".join(codings)
+        answer = whole(gzip.compress(text, mtime=0), b"Content-Encoding: gzip") if is_coded else whole(text)
+        return answer.partition(b"\r\n\r\n")[0] + b"\r\n\r\n" if heard.head.startswith(b"HEAD") else answer
+
+    alpha.answers = {
+        "/echo": lambda heard: page(heard, heard.values("accept-encoding")),
+        "/unasked": lambda heard: page(heard, [b"gzip"]),
+    }
+    program = f"""
+    import re
+    place, port = "alpha.test:{alpha.place.port}", {alpha.place.port}
+    def lengths(method, path, guess):
+        headers = ["Accept-Encoding: gzip", "X-Guess: Bearer " + guess]
+        answer = asked(direct("alpha.test", port), request(place, path, method, headers))
+        return [len(answer), re.findall(rb"ength: ([0-9]+)|\\r\\n([0-9a-f]+)\\r\\n", answer)].__repr__()
+    asks = ("GET", "/echo"), ("HEAD", "/echo"), ("HEAD", "/unasked")
+    [len({{lengths(*ask, guess) for guess in GUESSES}}) for ask in asks]
+    """
+    guesses = [SECRET[:9], SECRET[:8] + "~", SECRET[:4] + "~!^[]"]
+    told = await world.value("python", f"{PRELUDE}GUESSES = {guesses!r}\n" + textwrap.dedent(program))
+    assert told == [1, 1, 1], "for each guess the same"
 
 
 async def test_a_websocket_tells_no_key_in_any_frame(world_of, api_at, authority):

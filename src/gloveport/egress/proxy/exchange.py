@@ -251,7 +251,9 @@ class _RequestHandler(Struct, kw_only=True, dict=True):
             headers = _replace_header(headers, b"user-agent", egress.user_agent.encode())
         if self.request.websocket:  # compressed frames could not be scrubbed
             headers = tuple(header for header in headers if header[0] != b"sec-websocket-extensions")
-        elif self._api.auth or self.session.gateway.vault.needles:
+        elif self._api.auth:  # the length of a key compressed together with guesses tells which is right (BREACH)
+            headers = _replace_header(headers, b"accept-encoding", b"identity")
+        elif self.session.gateway.vault.needles:
             wanted = any(name == b"accept-encoding" and value != b"identity" for name, value in headers)
             headers = _replace_header(headers, b"accept-encoding", ACCEPTED if wanted else b"identity")
         out = Outbound(method=self.request.method, target=self.request.target, headers=headers)

@@ -49,7 +49,9 @@ class ResponseRelay(Struct, kw_only=True):
             reason = "A part of an answer came, in which a credential could be cut in two."
             raise UpstreamError("partial_answer", reason, hint="Ask for the whole.")
         if method == "HEAD" or answer.status in WITHOUT_BODY:
-            await connection.begin(self._head(answer), answer.length if method == "HEAD" else None)
+            coded = self._looks and any(name == b"content-encoding" for name, _ in answer.headers)
+            length = answer.length if method == "HEAD" and not coded else None  # that of the decoded body is unknown
+            await connection.begin(self._head(answer, decoded=coded), length)
             await connection.end(())
             return
         undo, length = self._decoder(answer.headers), answer.length
