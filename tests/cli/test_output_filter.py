@@ -42,6 +42,14 @@ REFUSED = {
     "the answerback": ("\x05", ""),
     "a window is moved": ("\x1b[3;0;0t\x1b[8;2;2t", ""),
     "application commands": ("\x1b^private\x1b\\\x1bXstart\x1b\\\x1bkname\x1b\\", ""),
+    "modes come back as the terminal has saved them": (
+        "\x1b[?1000h\x1b[?1000s\x1b[?1000l\x1b[?1000r",
+        "\x1b[?1000h\x1b[?1000l",
+    ),
+    "modes that are not known": ("\x1b[?1061h\x1b[3h\x1b[?1000:1h\x1b[?9001;25h", "\x1b[?25h"),
+    "all is written to the status line": ("\x1b[2$~\x1b[1$}", ""),
+    "the window gets other columns": ("\x1b[?40h\x1b[?3h\x1b[132$|\x1b[99*|", ""),
+    "titles come back that others have saved": ("\x1b[23;0t", ""),
     "a title without end": ("\x1b]0;" + "x" * 100_000 + "\x07", None),
 }
 
@@ -103,6 +111,18 @@ def test_nothing_that_passes_is_refused_when_it_comes_again(text):
         ("\x1b[3;9r\x1b[4 q\x1b(0", "\x1b7\x1b[r\x1b8\x1b[0 q\x1b(B"),
         ("\x1bP0q~~~", "\x1b\\"),
         ("\x1b[?12;9999h", ""),
+        ("\x1b[>1u\x1b[?1049h", "\x1b[?1049l\x1b[<1u"),
+        ("\x1b[?1049h\x1b[>1u\x1b[?1049l", "\x1b[?1049h\x1b[<1u\x1b[?1049l"),
+        ("\x1b[?1049h\x1bc\x1b[=1u\x1b[?1049h", "\x1b[?1049l\x1b[=0u"),
+        ("\x1b[>1;3m\x1b[>2n", "\x1b[>1m\x1b[>2m"),
+        ("\x1b*0\x1bn", "\x0f"),
+        ("\x1b[3g", "\x1b[?5W"),
+        ("\x1b]8;;https://example.com\x07", "\x1b]8;;\x1b\\"),
+        ("\x1b]9;4;2;50\x07", "\x1b]9;4;0\x1b\\"),
+        ("\x1b]10;#000\x07\x1b]4;1;?;2;red\x07", "\x1b]110\x1b\\\x1b]104\x1b\\"),
+        ("\x1b]10;?\x07\x1b]4;1;?\x07", ""),
+        ("\x1b]0;a\x07\x1b[22t\x1b]0;b\x07\x1b[22t", "\x1b[23;0t" * 3),
+        ("\x1b]0;a\x07\x1b[23t\x1b]0;b\x07", "\x1b[23;0t"),
         ("text", ""),
     ],
 )

@@ -33,13 +33,30 @@ _PUSH_TITLE, _POP_TITLE = "\x1b[22;0t", "\x1b[23;0t"
 # Designations of character sets, alignment, keypad, cursor, tabs, reset. Not ESC % and ESC blank: they change how the
 # terminal decodes bytes, and a letter for us could be an escape for it.
 _ESCAPES: Final = late_pattern(r"[()*+./-][0-~]|#[3-8]|[78DEHMNOZc=>no|}~\\]")
-_WINDOW: Final = frozenset({14, 16, 18, 19, 22, 23})
-"""Allowed operations of CSI t: report the size, save and restore the title; not to move, nor to type the title."""
+# Cursor, erasing, colours, scrolling, rectangles, keys, questions. Not the status line, columns, nor modes as saved.
+_PRIVATE: Final = {"?": "JKSWchlmnu", ">": "cmnqu", "=": "cu", "<": "u"}
+_BETWEEN: Final = {" ": "@Aq", "!": "p", "#": "PQRpq{}", "$": "prtvxz{", "'": "}~", "*": "x"}
+_WINDOW: Final = frozenset({14, 16, 18, 19})
+"""Allowed operations of CSI t besides saving and restoring the title: report the size; not to move, nor to type the
+title."""
+_SAVE_TITLE, _RESTORE_TITLE = 22, 23
+_MOST_TITLES: Final = 8
+"""Most titles that are saved: terminals drop the oldest of more than ten, and that is the one from before."""
 
 _TITLES: Final = frozenset({"0", "1", "2"})
 _COLOURS: Final = frozenset(map(str, (4, 5, *range(10, 20), 104, 105, *range(110, 120))))
 _MARKS: Final = frozenset({"8", "133", "633"})  # links, and marks of prompts and commands
 _CLIPBOARD: Final = "52"
+_COLOUR: Final = late_pattern(r"[^0-9;?]")
+"""What sets a colour, and does not ask for one, has other characters."""
+_UNDO_COMMANDS: Final = {
+    "4": "\x1b]104\x1b\\",
+    "5": "\x1b]105\x1b\\",
+    **{str(number): f"\x1b]{number + 100}\x1b\\" for number in range(10, 20)},
+    "8": "\x1b]8;;\x1b\\",
+    "9": "\x1b]9;4;0\x1b\\",
+}
+"""Command strings that restore what one changes, by its number: colours, a link, progress."""
 _DEVICE: Final = late_pattern(r"\+q|[0-9;]*q|=[12]s")  # terminfo queries, sixel pictures, synchronized updates
 _DEVICE_HEAD: Final = late_pattern(r"[0-9;]*|\+|=[12]?")
 _GRAPHICS_FROM_FILES: Final = late_pattern(r"(?:^G|,)t=[^d]")
@@ -54,16 +71,19 @@ _USUAL: Final = {
     ("", 20): False,
 }
 """Modes (``?`` or nothing, number), and whether each is on in a terminal's initial state."""
+_HARMLESS: Final = frozenset({("?", number) for number in (12, 80, 1048, 1070, 2027, 8452)})
+"""Further modes that may be switched: how the cursor blinks, how pictures are drawn. All others are left out, since
+nobody would know how to switch them back."""
+_MOST_KEY_SETTINGS: Final = 10
+"""How many settings of what keys send with modifiers there may be: terminals have eight."""
+_FULL_SCREEN: Final = (47, 1047, 1049)
 _UNDO: Final = {
-    ("=", "", "u"): "\x1b[=0u",  # keyboard protocol
-    (">", "", "m"): "\x1b[>4m",
+    ("", "", "g"): "\x1b[?5W",  # tab stops
     ("", "", "m"): "\x1b[m",  # colours
     ("", "", "r"): "\x1b7\x1b[r\x1b8",  # scrolling region
     ("", " ", "q"): "\x1b[0 q",  # cursor shape
 }
 """Sequences that restore what a control sequence changes, by its private mark, intermediate and final characters."""
-_VT52: Final = 2
-"""The private mode that switches to VT52, with other sequences."""
 
 
 class OutputFilter(Struct, kw_only=True):
@@ -86,14 +106,19 @@ class OutputFilter(Struct, kw_only=True):
     _modes: dict[tuple[str, int], bool] = field(default_factory=dict)
     """The modes that were switched: (``?`` or nothing, number) → whether the mode is on."""
     _has_title: bool = False
-    _key_levels: int = 0
+    _titles: int = 0
+    """How many titles the program has saved."""
+    _key_levels: dict[bool, int] = field(default_factory=dict)
+    """How often the keyboard's mode was saved, on the full screen and on the other: each has a stack of its own."""
+    _has_keys: set[bool] = field(default_factory=set)
+    """The screens on which the keyboard's mode was set."""
     _others: dict[str, None] = field(default_factory=dict)
     """Sequences that restore other changed state, in order."""
 
     @property
     def is_full_screen(self) -> bool:
         """Whether the program uses the alternate screen."""
-        return any(self._modes.get(("?", number), False) for number in (47, 1047, 1049))
+        return any(self._modes.get(("?", number), False) for number in _FULL_SCREEN)
 
     def feed(self, data: bytes) -> bytes:
         """Take the next bytes; return what may be written to the terminal now."""
@@ -107,15 +132,19 @@ class OutputFilter(Struct, kw_only=True):
     def finish(self) -> bytes:
         """Return the sequences that restore the terminal after the program's end."""
         out = [_END] if self._string and self._verdict == "pass" else []
-        if self._key_levels:  # each screen has a keyboard stack of its own
-            out.append(f"\x1b[<{self._key_levels}u")
+        keys = self._undo_keys(full_screen=True)
+        out.append(keys if self.is_full_screen or not keys else f"\x1b[?1049h{keys}\x1b[?1049l")
         for (private, number), on in self._modes.items():
             if on != _USUAL[private, number]:
                 out.append(f"\x1b[{private}{number}{'l' if on else 'h'}")
+        out.append(self._undo_keys(full_screen=False))
         out += [*self._others]
-        if self._has_title:
-            out.append(_POP_TITLE)
+        out.append(_POP_TITLE * (self._titles + self._has_title))
         return "".join(out).encode()
+
+    def _undo_keys(self, *, full_screen: bool) -> str:
+        levels = self._key_levels.get(full_screen, 0)
+        return (f"\x1b[<{levels}u" if levels else "") + ("\x1b[=0u" if full_screen in self._has_keys else "")
 
     def _take(self, text: str, at: int, out: list[str]) -> int:
         """Process one piece outside of control strings; return where the next begins."""
@@ -151,31 +180,58 @@ class OutputFilter(Struct, kw_only=True):
         if not _NUMBERS.fullmatch(parameters, len(private)):
             return
         numbers = [int(number) if number.isdecimal() else 0 for number in parameters[len(private) :].split(";")]
-        if final == "i" or (between, final) == ("*", "y"):  # prints, or reports a checksum of the screen
-            return
-        if final == "t" and (private or between or numbers[0] not in _WINDOW):
-            return
-        if final in {"h", "l"} and not between:
-            if private and _VT52 in numbers:
+        if (private and final not in _PRIVATE[private]) or (between and final not in _BETWEEN.get(between, "")):
+            if (private, between, final) != ("?", "$", "p"):  # asks for a mode
                 return
-            self._modes |= {(private, one): final == "h" for one in numbers if (private, one) in _USUAL}
+        elif not between and final in {"h", "l"}:
+            self._switch_modes(private, numbers, final, out)
+            return
+        elif not between and (final == "i" or (final == "t" and not self._may_operate(numbers[0]))):  # i prints
+            return
         self._note_control(private, between, final, numbers)
         out.append(found.group())
 
+    def _switch_modes(self, private: str, numbers: list[int], final: str, out: list[str]) -> None:
+        """Switch those of the modes that are known."""
+        known = [one for one in numbers if (private, one) in _USUAL or (private, one) in _HARMLESS]
+        self._modes |= {(private, one): final == "h" for one in known if (private, one) in _USUAL}
+        if known:
+            out.append(f"\x1b[{private}{';'.join(map(str, known))}{final}")
+
+    def _may_operate(self, number: int) -> bool:
+        """Whether an operation on the window may pass; titles are restored only if the program has saved them."""
+        if number == _SAVE_TITLE:
+            may, self._titles = self._titles < _MOST_TITLES, min(_MOST_TITLES, self._titles + 1)
+            return may
+        if number == _RESTORE_TITLE:
+            may, self._titles = self._titles > 0, max(0, self._titles - 1)
+            return may
+        return number in _WINDOW
+
     def _note_control(self, private: str, between: str, final: str, numbers: list[int]) -> None:
         """Note how to restore what a control sequence changes."""
-        if (private, between, final) == (">", "", "u"):
-            self._key_levels += 1
-        elif (private, between, final) == ("<", "", "u"):
-            self._key_levels = max(0, self._key_levels - max(1, numbers[0]))
+        screen = self.is_full_screen
+        if (private, final) == (">", "u"):
+            self._key_levels[screen] = self._key_levels.get(screen, 0) + 1
+        elif (private, final) == ("<", "u"):
+            self._key_levels[screen] = max(0, self._key_levels.get(screen, 0) - max(1, numbers[0]))
+        elif (private, final) == ("=", "u"):
+            self._has_keys.add(screen)
+        elif private == ">" and final in {"m", "n"} and numbers[0] < _MOST_KEY_SETTINGS:
+            self._others[f"\x1b[>{numbers[0]}m"] = None
         elif undo := _UNDO.get((private, between, final)):
             self._others[undo] = None
 
     def _note_escape(self, sequence: str) -> None:
         if sequence[0] == "(" and sequence != "(B":
             self._others["\x1b(B"] = None
+        elif sequence in {"n", "o"}:
+            self._others["\x0f"] = None
         elif sequence == "=":
             self._others["\x1b>"] = None
+        elif sequence == "c":  # the terminal is as at its start: on the other screen
+            self._modes |= {("?", number): False for number in _FULL_SCREEN}
+            self._key_levels, self._has_keys = {}, set()
 
     def _take_string(self, text: str, at: int, out: list[str]) -> int:
         """Process one piece of a control string; return where the next begins."""
@@ -204,6 +260,9 @@ class OutputFilter(Struct, kw_only=True):
 
     def _pass_string(self, text: str, out: list[str]) -> None:
         """Pass on a part of a string; end the string if it is too long for a title, a colour or a link."""
+        number = self._head.partition(";")[0]
+        if self._string == "]" and number in _UNDO_COMMANDS and (number in {"8", "9"} or _COLOUR.search(text)):
+            self._others[_UNDO_COMMANDS[number]] = None
         is_bounded = self._string == "]" and not self._head.startswith(f"{_CLIPBOARD};")
         room = _LONGEST_STRING - self._string_characters
         self._string_characters += len(text)
