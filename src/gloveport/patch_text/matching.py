@@ -54,13 +54,13 @@ class PlacedHunks:
     warnings: tuple[str, ...]
 
 
-def place_hunks(hunks: Sequence[Hunk], lines: Sequence[str], path: str) -> PlacedHunks:
-    """Find the places of all hunks.
+def place_hunks(hunks: Sequence[Hunk], lines: Sequence[str], path: str, effort: int = EFFORT) -> PlacedHunks:
+    """Find the places of all hunks. ``effort``: how many lines all searches may pass.
 
     Raises:
         PatchError: PATCH_CONTEXT_NOT_FOUND, PATCH_CONTEXT_AMBIGUOUS; PATCH_FAILED if it takes too long.
     """
-    search = _HunkSearch(lines, path)
+    search = _HunkSearch(lines, path, effort)
     splices: list[Splice] = []
     appended: list[str] = []
     warnings: list[str] = []
@@ -112,6 +112,7 @@ class _HunkSearch:
 
     lines: Sequence[str]
     path: str
+    effort: int = EFFORT
     cursor: int = 0
     passed: int = 0
     indexes: dict[Grade, LineIndex] = field(default_factory=dict)
@@ -205,7 +206,7 @@ class _HunkSearch:
 
     def _pass(self, lines: int) -> None:
         self.passed += lines
-        if self.passed > EFFORT:
+        if self.passed > self.effort:
             raise PatchError(
                 "PATCH_FAILED",
                 f"the hunks for {self.path} take too long to find",

@@ -1,7 +1,8 @@
 """Describes what a change of files would do, for the policy and for approvers."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from typing import Final
 
@@ -64,9 +65,21 @@ def undo_action(writer: Writer) -> WriteFiles:
     return WriteFiles(changes=tuple(PathChange(operation=how, path=path) for how, path in writer.describe_undo()))
 
 
-def make_write_action(tree: Tree, placed: Sequence[PathChange], content: str) -> WriteFiles:
-    """The action to decide on, with the real paths of its files, however spelled. ``content`` is all of it."""
-    action = write_action(placed, find_ignored(tree, [change.path for change in placed]))
+def make_write_action(
+    tree: Tree,
+    placed: Sequence[PathChange],
+    content: str,
+    find: Callable[[Tree, Iterable[str]], AbstractSet[str]] = find_ignored,
+) -> WriteFiles:
+    """The action to decide on.
+
+    Args:
+        tree: The workspace.
+        placed: The changes, with the real paths of their files, however spelled.
+        content: All of it.
+        find: Finds the paths that git ignores.
+    """
+    action = write_action(placed, find(tree, [change.path for change in placed]))
     size, digest = measure(content)
     return action.model_copy(update={"bytes": size, "sha256": digest})
 

@@ -5,7 +5,15 @@ import time
 
 import pytest
 
-from gloveport.workspace.files.gitignore import MAX_BYTES, MAX_RULES, MOST_RULES, find_ignored, is_ignored, read_ignore
+from gloveport.workspace.files.gitignore import (
+    MAX_BYTES,
+    MAX_RULES,
+    MOST_RULES,
+    find_ignored,
+    find_ignored_at_once,
+    is_ignored,
+    read_ignore,
+)
 
 
 def kept(tree, root, rules: bytes, paths: str) -> str:
@@ -158,6 +166,14 @@ class TestAmong:
         assert find_ignored(tree, ["d/a.log"]) == {"d/a.log"}
         (root / ".gitignore").write_text("#" * MOST_RULES)
         assert find_ignored(tree, ["d/a.log"]) == frozenset()
+
+    def test_where_others_wait_more_than_a_few_rules_are_not_read(self, tree, root):
+        """P38: to compile all that count takes a second."""
+        (root / ".gitignore").write_text("*.log\n")
+        assert find_ignored_at_once(tree, ["a.log", "b"]) == {"a.log"}
+        (root / ".gitignore").write_text(f"{'*/' * 400}a\n" * 80)
+        with pytest.raises(BlockingIOError):
+            find_ignored_at_once(tree, ["a.log"])
 
     def test_a_rule_that_the_bound_cuts_is_none(self, tree, root):
         """CT-R4, W5: it would be another one."""

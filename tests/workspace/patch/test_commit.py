@@ -324,6 +324,16 @@ def test_a_link_is_not_written_to_and_one_on_the_way_is_followed(root, writer):
         writer.apply_patch(patch("*** Update File: way/a", "-2", "+3", "*** Delete File: d/a"))
 
 
+def test_a_file_that_another_is_moved_onto_is_told(root, writer):
+    (root / "a").write_text("1\n")
+    (root / "b").write_text("2\n")
+    moved = writer.apply_patch(patch("*** Update File: a", "*** Move to: b"))
+    assert moved.answer["warnings"] == ["b was there, and is replaced by a"]
+    (root / "a").write_text("3\n")
+    outcome = writer.apply_patch(patch("*** Delete File: b", "*** Update File: a", "*** Move to: b"))
+    assert (outcome.answer["warnings"], (root / "b").read_text()) == ([], "3\n")
+
+
 @pytest.mark.parametrize("name", ["fifo", "huge"])
 def test_what_is_no_file_of_bounded_size_is_refused_at_once(root, writer, name):
     """CT-R2, CT-R5 for writes."""

@@ -119,3 +119,14 @@ def test_who_can_not_wait_leaves_what_was_interrupted_to_others(root, tree, stat
     with writer.stage_at_once(operations, 1000) as (_, apply):
         apply()
     assert (root / "a").read_text() == "x\n"
+
+
+def test_who_can_not_wait_does_not_look_long_for_a_hunk(root, tree, state):
+    """P38: the indentation of each line is compared with that of the hunk, which is none of the file's."""
+    (root / "a").write_text(" a\n" * 3000)
+    operations = parse_patch("*** Begin Patch\n*** Update File: a\n@@\n-a\n-  a\n*** End Patch")
+    with (
+        pytest.raises(WorkspaceError, match="too long to find"),
+        Writer(tree, state).stage_at_once(operations, 1 << 18),
+    ):
+        pass

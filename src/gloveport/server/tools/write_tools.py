@@ -23,6 +23,7 @@ from gloveport.server.rendering.workspace_replies import Words, clean_refusal, p
 from gloveport.server.request_caller import caller_of
 from gloveport.server.tools.argument_check import takes
 from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.gitignore import find_ignored_at_once
 from gloveport.workspace.patch.changes import MAX_CHANGES, Change, Replacement
 from gloveport.workspace.patch.writer import WriteOptions, WriteResult
 from gloveport.workspace.tool_types import Text
@@ -113,10 +114,11 @@ class WriteTools(Struct, frozen=True, kw_only=True):
                 if not _is_little(changes := path_changes(operations)):
                     return None
                 places, apply = stack.enter_context(service.writer.stage_at_once(operations, _SHORT_BYTES))
+                placed = [PathChange(operation=change.operation, path=places[change.path]) for change in changes]
+                action = make_write_action(service.tree, placed, patch, find_ignored_at_once)
             except (BlockingIOError, PatchError, WorkspaceError):
                 return None
-            placed = [PathChange(operation=change.operation, path=places[change.path]) for change in changes]
-            admission = service.admit_now(caller, make_write_action(service.tree, placed, patch), request)
+            admission = service.admit_now(caller, action, request)
             if admission is None:
                 return None
             try:

@@ -38,7 +38,10 @@ _MAX_PATTERN: Final = 1 << 10
 """The longest rule; longer ones are ignored. A match costs at most the length of a path times this."""
 
 MOST_RULES: Final = 1 << 16
-"""Bytes of all .gitignore files that count in one call of ``find_ignored``, which may run on the event loop."""
+"""Bytes of all .gitignore files that count in one call of ``find_ignored``."""
+
+_FEW_RULES: Final = 1 << 12
+"""The same where others wait: hostile rules take a tenth of a second to compile."""
 
 _DEEPEST: Final = 64
 """Levels of directories whose rules count in that call."""
@@ -163,13 +166,30 @@ def find_ignored(tree: Tree, paths: Iterable[str]) -> frozenset[str]:
     It never waits for another file system than the root's: rules below a mount do not count, nor do rules beyond the
     bounds of one call. An attacker who can write such rules could also have removed them.
     """
-    index = IgnoreIndex(tree.within_one_mount(), most_rules=MOST_RULES, deepest=_DEEPEST, most_steps=_MOST_STEPS)
+    return _find_ignored(tree, paths, MOST_RULES)[0]
+
+
+def find_ignored_at_once(tree: Tree, paths: Iterable[str]) -> frozenset[str]:
+    """The same, in no time.
+
+    Raises:
+        BlockingIOError: There are more than a few rules.
+    """
+    found, size = _find_ignored(tree, paths, _FEW_RULES)
+    if size >= _FEW_RULES:
+        raise BlockingIOError
+    return found
+
+
+def _find_ignored(tree: Tree, paths: Iterable[str], most_rules: int) -> tuple[frozenset[str], int]:
+    """These paths, and how many bytes of rules were read."""
+    index = IgnoreIndex(tree.within_one_mount(), most_rules=most_rules, deepest=_DEEPEST, most_steps=_MOST_STEPS)
     found = set()
     for path in paths:
         with suppress(WorkspaceError):  # such a path can't be written
             if index.leaves_out(check_path(path)):
                 found.add(path)
-    return frozenset(found)
+    return frozenset(found), index.size
 
 
 class _Directory(Struct, frozen=True):
@@ -188,6 +208,7 @@ class IgnoreIndex(Struct):
         most_rules: Bytes of all .gitignore files that count.
         deepest: Levels of directories whose rules count.
         most_steps: Bytes of rules times bytes of compared paths; beyond that nothing is left out.
+        size: Bytes of rules that were read.
     """
 
     tree: Tree
@@ -196,7 +217,7 @@ class IgnoreIndex(Struct):
     most_rules: float = math.inf
     deepest: float = math.inf
     most_steps: float = math.inf
-    _rules: int = 0
+    size: int = 0
     _steps: int = 0
     _known: dict[str, _Directory] = field(default_factory=dict)
 
@@ -218,10 +239,10 @@ class IgnoreIndex(Struct):
         return self._known[path]
 
     def _read(self, directory: str, depth: int) -> tuple[Ignore, ...]:
-        if depth >= self.deepest or self._rules >= self.most_rules:
+        if depth >= self.deepest or self.size >= self.most_rules:
             return ()
-        rules = read_ignore(self.tree, directory, int(min(MAX_BYTES, self.most_rules - self._rules)))
-        self._rules += rules.size if rules else 0
+        rules = read_ignore(self.tree, directory, int(min(MAX_BYTES, self.most_rules - self.size)))
+        self.size += rules.size if rules else 0
         return (rules,) if rules else ()
 
     def _is_left_out(self, path: str, ignores: tuple[Ignore, ...], kind: Kind) -> bool:

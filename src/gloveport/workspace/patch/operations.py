@@ -155,13 +155,16 @@ def _update(staging: Staging, update: Update) -> None:
     new = content
     if update.hunks:
         text = FileText.decode(content, target.path)
-        placed = place_hunks(update.hunks, text.lines(), target.path)
+        placed = place_hunks(update.hunks, text.lines(), target.path, staging.effort)
         grade, new, changed = placed.grade, text.apply(placed.splices), ranges(placed.splices)
         staging.report.warnings += placed.warnings
     if update.destination is None:
         _put(staging, target, "update", new, changed, grade=grade)
     else:
-        _carry(staging, "move", target, staging.target(update.destination), new, count_ranges(changed), grade)
+        destination = staging.target(update.destination)
+        if destination is not target and destination.content is not None:
+            staging.report.warnings.append(f"{destination.path} was there, and is replaced by {target.path}")
+        _carry(staging, "move", target, destination, new, count_ranges(changed), grade)
 
 
 def _put(

@@ -11,6 +11,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from gloveport.model.json_value import JsonValue
+from gloveport.patch_text.matching import EFFORT
 from gloveport.patch_text.text import Grade, Range, count_ranges, revision
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.descriptors import read_all
@@ -148,6 +149,7 @@ class Staging(Struct):
         targets: By path.
         report: The report about them.
         most_bytes: The most bytes of all files, before and after.
+        effort: How much the hunks of one file may be searched for: see ``place_hunks``.
     """
 
     tree: Tree
@@ -155,6 +157,7 @@ class Staging(Struct):
     targets: dict[str, StagedFile] = field(default_factory=dict)
     report: ChangeReport = field(default_factory=ChangeReport)
     most_bytes: int = MAX_TOTAL_BYTES
+    effort: int = EFFORT
     _by_given_name: dict[str, StagedFile] = field(default_factory=dict)
     """Files by the given name, which may lead through a link."""
 

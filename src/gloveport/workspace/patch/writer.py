@@ -31,6 +31,9 @@ from gloveport.workspace.tool_types import demand_unicode
 
 MAX_KEYS: Final = 64
 
+_SHORT_EFFORT: Final = 1_000_000
+"""How much hunks are searched for where others wait: some milliseconds."""
+
 
 class WriteOptions(BaseModel):
     """Options of a change.
@@ -103,13 +106,13 @@ class Writer(Struct, frozen=True):
 
         Raises:
             BlockingIOError: Somebody else is writing, or was interrupted.
-            WorkspaceError: It does not apply; it has more bytes, before and after, than ``most_bytes``; or it concerns
-                another mount than the root's.
+            WorkspaceError: It does not apply; its hunks take long to find; it has more bytes, before and after, than
+                ``most_bytes``; or it concerns another mount than the root's.
         """
         with Journal.lock(self.journal, waits=False) as journal, ExitStack() as stack:
             if is_interrupted(last := journal.last()):  # the interrupted commit may concern another mount
                 raise BlockingIOError
-            staging = Staging(self.tree.within_one_mount(), stack, most_bytes=most_bytes)
+            staging = Staging(self.tree.within_one_mount(), stack, most_bytes=most_bytes, effort=_SHORT_EFFORT)
             stage_patch(staging, operations)
             yield staging.places, lambda: self._commit(journal, last_undoable(last), staging, USUAL, stack)
 
