@@ -132,6 +132,15 @@ def test_what_was_switched_is_switched_back(text, after):
     assert one.finish().decode() == after
 
 
+def test_a_string_without_end_swallows_nothing_of_ours():
+    """P23: such as a question about a request."""
+    one = OutputFilter()
+    one.feed(b"\x1b]0;title")
+    assert one.interrupt() == b"\x1b\\"
+    assert one.interrupt() == b""
+    assert (one.feed(b" goes on\x07text"), one.finish()) == (b"text", b"\x1b[23;0t")
+
+
 def test_bytes_that_are_no_text_are_shown_as_such():
     """A terminal that reads Latin-1 would take single bytes for escapes."""
     assert show(b"a\x9d52;c;ZQ==\x07b\xff") == "a\ufffd52;c;ZQ==\x07b\ufffd"

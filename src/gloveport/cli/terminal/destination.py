@@ -78,7 +78,8 @@ class Destination(Struct, eq=False, kw_only=True):
         if self.filter is None:
             await self._write(line.encode() + b"\n")
         else:
-            await self._write(_BELL if self.filter.is_full_screen else _RETURN + line.encode() + _RETURN)
+            text = _BELL if self.filter.is_full_screen else _RETURN + line.encode() + _RETURN
+            await self._write(self.filter.interrupt() + text)
 
     def close(self) -> None:
         """Restore the terminal's state."""

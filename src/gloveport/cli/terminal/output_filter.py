@@ -129,6 +129,13 @@ class OutputFilter(Struct, kw_only=True):
             at = self._take_string(text, at, out) if self._string else self._take(text, at, out)
         return "".join(out).encode()
 
+    def interrupt(self) -> bytes:
+        """Return what ends a control string of the program's, which would swallow our text; its rest is dropped."""
+        if not self._string or self._verdict != "pass":
+            return b""
+        self._verdict = "drop"
+        return _END.encode()
+
     def finish(self) -> bytes:
         """Return the sequences that restore the terminal after the program's end."""
         out = [_END] if self._string and self._verdict == "pass" else []
