@@ -439,6 +439,34 @@ def test_what_leads_credentials_elsewhere_is_protected(root, tree, path):
     assert any(os.fsencode(path).startswith(place) for place in found(tree).read_only)
 
 
+@pytest.mark.parametrize("path", [".hg/hgrc", "a/.hg/requires", ".github/hooks/x.json", ".config/mise/conf.d/a.toml"])
+def test_what_other_tools_run_from_a_directory_of_theirs_is_protected(root, tree, path):
+    """P30."""
+    (root / path).parent.mkdir(parents=True)
+    (root / path).touch()
+    assert protected_part(path)
+    assert any(os.fsencode(path).startswith(place) for place in found(tree).read_only)
+    assert not protected_part(f"{path.partition('/')[0]}/other")
+
+
+@pytest.mark.parametrize("git_directory", [".git", ".git/worktrees/one"])
+def test_commands_of_a_rebase_that_is_to_go_on_are_told(repository, tree, git_directory):
+    """P30: git runs them when its owner continues it, or skips a commit."""
+    git(repository, "worktree", "add", "-q", "../one")
+    before = found(tree)
+    todo = repository / git_directory / "rebase-merge/git-rebase-todo"
+    todo.parent.mkdir()
+    todo.write_text("pick 1234567 x\n# exec nothing\n")
+    assert protected_paths.differences(before, found(tree)) == []
+    todo.write_text("pick 1234567 x\n x  touch /tmp/ran\n")
+    after = found(tree)
+    (word,) = protected_paths.differences(before, after)
+    assert word.startswith(f"{git_directory}/rebase-merge/git-rebase-todo has commands that git runs")
+    todo.write_text("exec touch /tmp/ran-too\n")
+    assert len(protected_paths.differences(after, found(tree))) == 1
+    assert protected_paths.differences(after, after) == []
+
+
 def test_a_directory_that_has_the_name_of_a_file_is_one_like_any_other(root, tree):
     """W4: .env may be an environment of Python."""
     (root / ".env").mkdir()

@@ -30,7 +30,10 @@ FILES: Final[Mapping[str, str]] = _list_names(
         "a shell reads it",
         ".inputrc .tcshrc .zlogin .zlogout .zprofile .zshenv .zshrc",
     ),
-    ("a shell reads it that comes into the directory", ".env .envrc .mise.toml mise.toml"),
+    (
+        "a shell reads it that comes into the directory",
+        ".env .envrc .mise.local.toml .mise.toml mise.local.toml mise.toml",
+    ),
     ("an editor reads it", ".dir-locals-2.el .dir-locals.el .emacs .exrc .gvimrc .lvimrc .nvim.lua .nvimrc .vimrc"),
     (
         "a debugger or an interpreter reads it that starts in the directory",
@@ -38,8 +41,16 @@ FILES: Final[Mapping[str, str]] = _list_names(
     ),
     ("git reads it", ".git-credentials .gitconfig .gitmodules"),
     ("it says what hooks of git run", ".overcommit.yml .pre-commit-config.yaml .pre-commit-config.yml"),
-    ("it says what hooks of git run", ".lefthook.yaml .lefthook.yml lefthook.yaml lefthook.yml"),
-    ("it says what an agent runs", ".aider.conf.yml .claude.json .mcp.json gloveport.toml opencode.json"),
+    ("it says what hooks of git run", "prek.toml"),
+    ("it says what hooks of git run", ".lefthook.json .lefthook.toml .lefthook.yaml .lefthook.yml"),
+    ("it says what hooks of git run", "lefthook.json lefthook.toml lefthook.yaml lefthook.yml"),
+    (
+        "it says what hooks of git run",
+        ".lefthook-local.json .lefthook-local.toml .lefthook-local.yaml .lefthook-local.yml",
+    ),
+    ("it says what hooks of git run", "lefthook-local.json lefthook-local.toml lefthook-local.yaml lefthook-local.yml"),
+    ("it says what an agent runs", ".aider.conf.yml .claude.json .crush.json .mcp.json crush.json gloveport.toml"),
+    ("it says what an agent runs", "opencode.json opencode.jsonc"),
     ("it says what ripgrep runs", ".ripgreprc"),
     ("it says where credentials are sent, or what a package manager runs", ".netrc .npmrc .pypirc .yarnrc .yarnrc.yml"),
 )
@@ -49,9 +60,11 @@ DIRECTORIES: Final[Mapping[str, str]] = _list_names(
     ("it says what an editor runs", ".devcontainer .emacs.d .fleet .helix .idea .vim .vscode .zed"),
     (
         "it says what an agent runs",
-        ".agents .amazonq .claude .codex .continue .cursor .gemini .kiro .opencode .qwen .roo .windsurf",
+        ".agents .amazonq .amp .claude .clinerules .codex .continue .crush .cursor .factory .gemini .junie .kilocode",
     ),
-    ("git runs what is in it", ".githooks .husky"),
+    ("it says what an agent runs", ".kiro .opencode .openhands .qwen .roo .trae .windsurf"),
+    ("git runs what is in it", ".githooks .husky .lefthook .lefthook-local"),
+    ("a shell reads it that comes into the directory", ".shadowenv.d"),
     ("it says where credentials are sent", ".aws .azure .docker .gnupg .kube .ssh"),
     ("it says what a package manager runs, and where credentials are sent", ".cargo"),
 )
@@ -59,11 +72,17 @@ DIRECTORIES: Final[Mapping[str, str]] = _list_names(
 
 BELOW: Final[Mapping[str, str]] = _list_names(
     ("git reads it", ".config/git"),
+    ("Mercurial reads it", ".hg/hgrc .hg/hgrc-not-shared .hg/requires .hg/sharedpath"),
+    ("an agent runs what is in it", ".github/hooks"),
+    (
+        "a shell reads it that comes into the directory",
+        ".config/mise .config/mise.local.toml .config/mise.toml .mise/config.local.toml .mise/config.toml",
+    ),
     ("a shell reads it", ".config/fish"),
     ("an editor reads it", ".config/nvim"),
     ("a package manager runs what is in it", ".yarn/plugins .yarn/releases"),
 )
-"""The same, for directories in a parent of a certain name."""
+"""The same, for files and directories in a parent of a certain name."""
 
 GIT_FILES: Final = frozenset({"config", "config.worktree", "info/attributes"})
 GIT_DIRECTORIES: Final = frozenset({"hooks"})

@@ -26,6 +26,7 @@ _MOST_BYTES: Final = 1 << 18
 _MOST_NAMED: Final = 64
 _MOST_NAMES: Final = 10_000
 _LINE: Final = late_pattern(rb"^[ \t]*(?:\[[^\]\n]*\][ \t]*)?([A-Za-z][A-Za-z0-9-]*)[ \t]*=[ \t]*(.*)$", re.MULTILINE)
+_COMMANDS: Final = late_pattern(rb"^[ \t]*(?:exec|x)[ \t]+(.*)$", re.MULTILINE)
 _PROGRAMS: Final = frozenset(
     {b"askpass", b"clean", b"cmd", b"command", b"driver", b"editor", b"external", b"fsmonitor", b"helper", b"pager"}
     | {b"process", b"program", b"smudge", b"sshcommand", b"textconv"}
@@ -77,6 +78,11 @@ def programs(configuration: bytes) -> list[bytes]:
     commands = [value for name, value in _LINE.findall(joined) if name.lower() in _PROGRAMS][:_MOST_NAMED]
     words = [word for command in commands for word in _words(os.fsdecode(_unquote(command)).lstrip("!"))]
     return [word for word in words if word[:1] != b"-"][:_MOST_NAMED]
+
+
+def rebase_commands(todo: bytes) -> bytes:
+    """The commands in the text of a rebase that is to go on, a line each; empty if there are none."""
+    return b"\n".join(_COMMANDS.findall(todo))
 
 
 def names(directory: int | None) -> Iterator[bytes]:

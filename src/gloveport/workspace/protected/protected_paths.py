@@ -46,6 +46,8 @@ class ProtectedPaths:
         made: Those of all these that commands have made.
         repositories: Paths of git directories.
         configs: Text of a repository's configuration, if commands get a copy of it.
+        rebases: Files with commands that git runs when a rebase goes on, and these. git writes them anew all the time,
+            so they can't be protected.
         removed: Entries that were removed, with their counts: they would have redirected git's configuration.
         partial: Whether the workspace is too large to search it completely.
     """
@@ -58,6 +60,7 @@ class ProtectedPaths:
     repositories: AbstractSet[bytes]
     removed: Mapping[bytes, int] = field(compare=False)
     configs: Mapping[bytes, bytes] = field(default_factory=dict, compare=False)  # its mark is compared instead
+    rebases: Mapping[bytes, bytes] = field(default_factory=dict, compare=False)
     partial: bool = field(compare=False)
 
     @cached_property
@@ -170,6 +173,7 @@ def find_protected(tree: Tree, known: ProtectedPaths, commands: int = 0) -> Prot
         repositories=search.repositories,
         removed=Counter(known.removed) + Counter(search.removed),
         configs=search.configs,
+        rebases=search.rebases,
         partial=search.partial or bool(too_many),
     )
 
@@ -199,6 +203,13 @@ def differences(before: ProtectedPaths, after: ProtectedPaths) -> list[str]:
         *_first(new),
         *_first(named_twice),
         *_first([f"{_quote_path(path)} is a new symbolic link: {look}" for path in sorted(after.links - before.links)]),
+        *_first(
+            [
+                f"{_quote_path(path)} has commands that git runs when that rebase goes on: {look}"
+                for path, commands in sorted(after.rebases.items())
+                if before.rebases.get(path) != commands
+            ]
+        ),
         *_first(
             [
                 f"{_quote_path(path)} is a repository no more: git takes one above it, or beside it, for it"

@@ -63,6 +63,7 @@ class Search(Struct, kw_only=True):
     configs: dict[bytes, bytes] = field(default_factory=dict)
     """Texts of repositories' configurations of which commands get copies."""
 
+    rebases: dict[bytes, bytes] = field(default_factory=dict)
     checkouts: set[bytes] = field(default_factory=set)
     """Working trees that were searched, since one may name another, or itself."""
 
@@ -72,6 +73,7 @@ class Search(Struct, kw_only=True):
     left: int = _MOST_DIRECTORIES
     names_left: int = _MOST_NAMES
     text_left: int = _MOST_TEXT_BYTES
+    rebases_left: int = _MOST_TEXT_BYTES
     is_cut: bool = False
     """Whether a directory had more names than were looked at."""
 
@@ -158,12 +160,22 @@ class Search(Struct, kw_only=True):
                     self._record_link(git, path, raw, status)
                 else:
                     self._record(join_path(path, raw), status)
+        self._find_rebase(git, path)
         checkout = dirname(path) if path.rpartition(b"/")[2].lower() == b".git" else path
         text = self._text(git, path, b"config")
         self._copy_config(git, join_path(path, b"config"), text)
         self._protect_named(path, checkout, text, _DEPTH)
         if join_path(path, b"hooks") not in self.made:
             self._protect_targets(join_path(path, b"hooks"))
+
+    def _find_rebase(self, git: int, path: bytes) -> None:
+        """Note commands that git runs when a rebase goes on."""
+        with descend(git if self.rebases_left > 0 else None, b"rebase-merge") as rebase:
+            if rebase is not None:
+                todo = git_directory.text(rebase, b"git-rebase-todo")
+                self.rebases_left -= len(todo)
+                if commands := git_directory.rebase_commands(todo):
+                    self.rebases[join_path(path, b"rebase-merge/git-rebase-todo")] = commands
 
     def _copy_config(self, git: int, path: bytes, text: bytes) -> None:
         """Give commands a copy of a configuration, if it is small, and there are few."""
