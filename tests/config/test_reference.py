@@ -48,7 +48,7 @@ def test_every_key_has_a_meaning_and_says_a_default_that_is_computed():
     for field, meaning in keys:
         assert meaning
         assert field.default is not None or "Default: " in meaning
-        assert field.made is None or "Default: " in meaning
+        assert field.factory is None or "Default: " in meaning
 
 
 def test_the_paths_that_mounts_may_not_have_are_all_named():

@@ -52,7 +52,7 @@ def find(home, *entries, taken=(), **settings):
     def below(paths):
         return [str(path.relative_to(home)) for path in paths if path.is_relative_to(home)]
 
-    return below(found.shown), below(found.path)
+    return below(found.shown_paths), below(found.path)
 
 
 @pytest.mark.parametrize(
@@ -114,5 +114,5 @@ def test_a_chosen_version_that_is_none_shows_nothing(home, chosen):
 
 
 def test_a_home_that_is_not_there_is_no_error():
-    assert isinstance(find_toolchains(Config(), {"PATH": "/nonexistent/bin"}).shown, tuple)
+    assert isinstance(find_toolchains(Config(), {"PATH": "/nonexistent/bin"}).shown_paths, tuple)
     assert all(isinstance(one, Path) for one in find_toolchains(Config(), {}).path)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gloveport.config import Config, load
-from gloveport.config.checks.mounts import _SHOWN, toolchain_faults
+from gloveport.config.checks.mounts import _SHOWN_PATHS, toolchain_faults
 from gloveport.config.schema import CommandLimits, Workspace
 from gloveport.errors import ConfigError
 from gloveport.model import Grant, Limits
@@ -135,7 +135,7 @@ def test_toolchains_are_directories_of_their_own():
 
 def test_what_sandboxes_show_of_the_system_is_known():
     """W5: a toolchain there could not be mounted."""
-    assert {str(path) for path in _SHOWN} == {*host._SHOWN, "/usr/include"}
+    assert {str(path) for path in _SHOWN_PATHS} == {*host._SHOWN, "/usr/include"}
 
 
 @pytest.mark.parametrize(

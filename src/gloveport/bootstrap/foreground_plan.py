@@ -167,4 +167,4 @@ def _find_owners(
         program = program if find_executable(command, path) else find_program(command, environ, root)
     if program is None or any(program.is_relative_to(one) for one in shown_paths):
         return None, None
-    return program, find_package(program, config, environ, toolchains().shown)
+    return program, find_package(program, config, environ, toolchains().shown_paths)

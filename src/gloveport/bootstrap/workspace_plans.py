@@ -158,7 +158,7 @@ def _plan(plans: WorkspacePlans, environment: "RunEnvironment | None") -> Plan:
     system = plans.system.model_copy(update={"packages": packages, "env": {}})
     reserved_paths = [root, *(Path(mount.target) for mount in (*system.binds, *config.policy.mounts))]
     toolchains = find_toolchains(config, environ, reserved_paths)
-    targets = {path: _target(number, path) for number, path in enumerate(toolchains.shown)}
+    targets = {path: _target(number, path) for number, path in enumerate(toolchains.shown_paths)}
     names = ("python", "python3") if environment is not None else ()
     links = [Symlink(path=f"{run_environment.ENVIRONMENT_PYTHON}/{one}", target=system.python) for one in names]
     name, _, address = config.workspace.author.partition(" <")

@@ -58,12 +58,12 @@ class NamedHosts(Struct, frozen=True):
 
 def resolve_hosts(data: Table) -> NamedHosts:
     """Resolve the names among ``workspace.hosts``. ``data`` is the merged content of the files."""
-    said = _table(data, "workspace").get("hosts")
+    entries = _table(data, "workspace").get("hosts")
     owners = _table(data, "api")
     named: dict[str, object] = {}
     faults: list[Fault] = []
     hosts: list[object] = []
-    for index, host in enumerate(said if isinstance(said, list) else []):
+    for index, host in enumerate(entries if isinstance(entries, list) else []):
         if not isinstance(host, str) or not host.startswith(_SIGN):
             hosts.append(host)
             continue
@@ -78,7 +78,7 @@ def resolve_hosts(data: Table) -> NamedHosts:
             hosts += _hosts_of(_table(owners if api in owners else apis, api))
     tables: Table = {"api": named} if named else {}
     layer = Layer(path=Path("presets"), data=tables, lines=dict.fromkeys((key for key, _ in walk(tables)), None))
-    return NamedHosts(layer, tuple(hosts) if isinstance(said, list) else None, tuple(faults))
+    return NamedHosts(layer, tuple(hosts) if isinstance(entries, list) else None, tuple(faults))
 
 
 @cache

@@ -22,8 +22,8 @@ _UNITS = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)
 
 def printable(text: str, *, limit: int = 4096) -> str:
     """Escape invisible characters (``untrusted_text``), in TOML's way; cut text longer than ``limit``."""
-    shown = untrusted_text.printable(text)
-    return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
+    escaped_text = untrusted_text.printable(text)
+    return escaped_text if len(escaped_text) <= limit else f"{escaped_text[: limit - 1]}…"
 
 
 def argument(path: Path) -> str:
@@ -33,14 +33,14 @@ def argument(path: Path) -> str:
 
 def spell_key(key: KeyPath) -> str:
     """Spell a key path: ``policy.mounts[0].target``."""
-    spelt = ""
+    text = ""
     for part in key:
         if isinstance(part, int):
-            spelt += f"[{part}]"
+            text += f"[{part}]"
         else:
             name = part if _BARE.fullmatch(part) else json.dumps(part, ensure_ascii=False)
-            spelt += f"{'.' if spelt else ''}{printable(name, limit=80)}"
-    return spelt
+            text += f"{'.' if text else ''}{printable(name, limit=80)}"
+    return text
 
 
 def as_toml(value: object) -> str:
@@ -95,8 +95,8 @@ def toml(value: object) -> str:
             inner = ", ".join(f"{_name(name)} = {toml(below)}" for name, below in value.items())
             text = f"{{ {inner} }}" if inner else "{}"
         case Value():
-            said = (f"{name} = {toml(below)}" for name, below in value.items() if below is not None)
-            text = f"{{ {', '.join(said)} }}"
+            pairs = (f"{name} = {toml(below)}" for name, below in value.items() if below is not None)
+            text = f"{{ {', '.join(pairs)} }}"
         case _:
             text = str(value)
     return text

@@ -42,8 +42,8 @@ class ForwardedTransport(httpx2.AsyncBaseTransport):
         try:
             return await tunnels.handle_async_request(request)
         except httpx2.ProxyError as error:
-            said = str(error)[:_STATUS_DIGITS]
-            raise proxy.refusal(url.host, url.port or 443, int(said) if said.isdigit() else 0) from None
+            status = str(error)[:_STATUS_DIGITS]
+            raise proxy.refusal(url.host, url.port or 443, int(status) if status.isdigit() else 0) from None
 
     async def _open(self, proxy: ForwardProxy) -> httpx2.AsyncHTTPTransport:
         place = proxy.settings.url or ""

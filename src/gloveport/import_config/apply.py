@@ -29,11 +29,11 @@ class Target:
     here: Here
 
 
-def target(given: Path | None, *, cwd: Path, home: Path, environ: Mapping[str, str]) -> Target:
+def target(config_path: Path | None, *, cwd: Path, home: Path, environ: Mapping[str, str]) -> Target:
     """Find the file that an import changes, and read it. It is never a project's file.
 
     Args:
-        given: As for ``load``.
+        config_path: As for ``load``.
         cwd: As for ``load``.
         home: The user's home directory.
         environ: As for ``load``; it also resolves references in clients' files.
@@ -41,7 +41,7 @@ def target(given: Path | None, *, cwd: Path, home: Path, environ: Mapping[str, s
     Raises:
         ConfigError: It can't be trusted, or has faults.
     """
-    found = sources(given, cwd=cwd, environ=environ).operator
+    found = sources(config_path, cwd=cwd, environ=environ).operator
     file = Path(os.path.normpath(cwd / found))  # so that references to files beside it have no ..
     content, text = read_text_of(file)
     if content is not None:

@@ -67,5 +67,5 @@ def named_place(path: Path) -> ClientFile:
 
 
 def _directory(environ: Mapping[str, str], variable: str, default: Path) -> Path:
-    given = environ.get(variable, "")
-    return Path(given) if given.startswith("/") else default
+    directory = environ.get(variable, "")
+    return Path(directory) if directory.startswith("/") else default

@@ -19,7 +19,7 @@ from gloveport.model.hub import Server
 
 _ON: Final = ("enabled_tools", "enabledTools", "includeTools")
 _OFF: Final = ("disabled_tools", "disabledTools", "excludeTools")
-_KNOWN: Final = frozenset(
+_KNOWN_KEYS: Final = frozenset(
     {"command", "args", "env", "environment", "envs", "env_vars", "cwd", "type", "transport", "name", "description"}
     | {"url", "serverUrl", "httpUrl", "uri", "headers", "http_headers", "requestInit", "env_http_headers", "oauth"}
     | {"bearer_token_env_var", "enabled", "disabled", "startup_timeout_sec", "startup_timeout_ms", "tool_timeout_sec"}
@@ -118,7 +118,7 @@ def _fill_rest(draft: ServerDraft, table: Table) -> None:
     ):
         if seconds is not None:
             draft.table[key] = min(seconds, most)
-    if unknown := sorted(str(name) for name in table if name not in _KNOWN):
+    if unknown := sorted(str(name) for name in table if name not in _KNOWN_KEYS):
         draft.note(f"not taken over: {', '.join(unknown)}")
 
 

@@ -69,12 +69,12 @@ def plan(entries: Iterable[ClientEntry], here: Here, *, only: Sequence[str] = ()
         only: Names to import, in the clients' spelling or ours; empty for all.
     """
     steps: list[Step] = []
-    taken: dict[str, Step] = {}
+    steps_by_name: dict[str, Step] = {}
     for entry in entries:
         step = _step(entry, here)
         if only and not {entry.name, step.name} & {*only}:
             continue
-        if step.draft is not None and (first := taken.setdefault(step.name, step)) is not step:
+        if step.draft is not None and (first := steps_by_name.setdefault(step.name, step)) is not step:
             step = _second(step, first)
         steps.append(step)
     return steps

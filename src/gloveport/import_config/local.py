@@ -17,7 +17,7 @@ from gloveport.import_config.secrets import is_harmless, is_harmless_argument
 from gloveport.import_config.variables import Surroundings, VariableReference
 from gloveport.secrets.scrub import MIN_SECRET_CHARS
 
-GIVEN: Final = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"})
+COMMON_VARIABLES: Final = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"})
 """Variables that every server gets."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
@@ -101,7 +101,7 @@ def fill_local(draft: ServerDraft, table: Table, command: list[str], surrounding
 def _refuse_borrowed_secrets(what: str, text: str, surroundings: Surroundings) -> None:
     """Refuse to write a secret of the environment into the configuration."""
     for name, value in surroundings.variables(text).items():
-        if name not in GIVEN and not is_harmless(name, value):
+        if name not in COMMON_VARIABLES and not is_harmless(name, value):
             raise ConfigError(
                 f"{what} would hold what the variable {name} does, which may be a secret",
                 hint="hand it over as a variable of the server's environment",
@@ -113,7 +113,7 @@ def _fill_environment(draft: ServerDraft, table: Table, surroundings: Surroundin
     for name, text in (_of_file(draft, table, surroundings) | _own_variables(table)).items():
         sorter.add(name, text)
     for name in _passed_on(table):
-        if name in GIVEN or name in sorter.plain or name in sorter.secret:
+        if name in COMMON_VARIABLES or name in sorter.plain or name in sorter.secret:
             continue
         if name in surroundings.environ:
             sorter.add(_variable(name), f"${{{name}}}")
@@ -159,7 +159,7 @@ class _VariableSorter(Struct, frozen=True):
             harmless = is_harmless(name, value) and all(is_harmless(key, found) for key, found in borrowed.items())
         except ConfigError:  # then, if it exists at all, as a secret
             value, harmless = "", False
-        if harmless or (borrowed and borrowed.keys() <= GIVEN):
+        if harmless or (borrowed and borrowed.keys() <= COMMON_VARIABLES):
             self.plain[name] = value
         elif value and not borrowed and len(value.strip()) < MIN_SECRET_CHARS:
             self.draft.note(
@@ -174,7 +174,7 @@ class _VariableSorter(Struct, frozen=True):
         """Add a variable that loads code: a literal value is shown, and never put among the secrets."""
         self.draft.note(f"{name} can make it run other code, or send elsewhere what it sends: look at the value")
         match self.surroundings.pieces(text):
-            case (VariableReference(name=owners, default=None),) if owners not in GIVEN:
+            case (VariableReference(name=owners, default=None),) if owners not in COMMON_VARIABLES:
                 self.secret[name] = self.draft.variable(name, text, self.surroundings)  # a reference, shown as one
             case _:
                 _refuse_borrowed_secrets(f"its variable {name}", text, self.surroundings)

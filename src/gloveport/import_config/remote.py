@@ -91,7 +91,7 @@ def _without_user(draft: ServerDraft, address: str, auth: list[Table], surroundi
 def _without_keys(draft: ServerDraft, address: str, auth: list[Table], surroundings: Surroundings) -> str:
     """The address without parameters whose names say that they are secrets: they become credentials."""
     parts = urlsplit(address)
-    kept = []
+    parameters = []
     for parameter in parts.query.split("&") if parts.query else ():
         name, _, value = map(unquote_plus, parameter.partition("="))
         if value and is_secret_name(name) and not is_harmless(name, value):
@@ -99,8 +99,8 @@ def _without_keys(draft: ServerDraft, address: str, auth: list[Table], surroundi
             secret = draft.secret(f"the parameter {name} of its address", file_name, value, surroundings)
             auth.append({"kind": "query", "name": name, "secret": secret})
         else:
-            kept.append(parameter)
-    return urlunsplit(parts._replace(query="&".join(kept)))
+            parameters.append(parameter)
+    return urlunsplit(parts._replace(query="&".join(parameters)))
 
 
 def _headers(table: Table) -> list[tuple[str, str]]:

@@ -75,11 +75,11 @@ def reviewed_command(command: Sequence[str]) -> list[str]:
     program = _Program()
     for word in command[:1]:
         program.pass_by("", word)
-    shown = [*command[:1]]
+    shown_words = [*command[:1]]
     for before, word in pairwise(command):
-        shown.append(_mask_word(before, word) if program.runs else _set_before(program, before, word))
+        shown_words.append(_mask_word(before, word) if program.runs else _set_before(program, before, word))
         program.pass_by(before, word)
-    return shown
+    return shown_words
 
 
 def _is_what_runs(before: str, word: str) -> bool:

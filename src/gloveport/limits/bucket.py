@@ -19,10 +19,10 @@ class Bucket(Struct, kw_only=True):
     seconds: float
     now: Callable[[], float] = time.monotonic
     _level: float = 0.0
-    _seen: float = 0.0
+    _updated_at: float = 0.0
 
     def __post_init__(self) -> None:
-        self._level, self._seen = self.capacity, self.now()
+        self._level, self._updated_at = self.capacity, self.now()
 
     def take(self, amount: float = 1) -> float:
         """Take so much. Returns 0, or, if there is no token, the seconds until there is one.
@@ -31,8 +31,8 @@ class Bucket(Struct, kw_only=True):
             amount: May be more than there is: a cost that is known only afterwards is owed.
         """
         now = self.now()
-        self._level = min(self.capacity, self._level + (now - self._seen) * self.capacity / self.seconds)
-        self._seen = now
+        self._level = min(self.capacity, self._level + (now - self._updated_at) * self.capacity / self.seconds)
+        self._updated_at = now
         if self._level < 1:
             return (1 - self._level) * self.seconds / self.capacity
         self._level -= amount

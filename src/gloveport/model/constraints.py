@@ -74,8 +74,8 @@ class Constraints(Grouped, frozen=True, kw_only=True):
 
     def __iter__(self) -> Iterator[object]:
         """See ``Grouped``."""
-        given = {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
-        yield from pydantic.Field(**given).metadata
+        bounds = {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
+        yield from pydantic.Field(**bounds).metadata
 
 
 class Parser(Grouped, frozen=True):
@@ -106,8 +106,8 @@ class Excluded(Grouped, frozen=True):
         yield from ()
 
 
-def _parse_moment(told: object) -> datetime:
-    moment = datetime.fromisoformat(told) if isinstance(told, str) else told
+def _parse_moment(value: object) -> datetime:
+    moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     if not isinstance(moment, datetime) or moment.tzinfo is None:
         raise ValueError("no moment with a time zone")
     return moment

@@ -61,16 +61,16 @@ def _to_value(found: Any) -> Any:  # noqa: ANN401 - of any type
 def _default(field: FieldType) -> Any:  # noqa: ANN401 - of any type
     if field.is_required:
         return ...
-    if field.made:
-        return PydanticField(default_factory=field.made)
+    if field.factory:
+        return PydanticField(default_factory=field.factory)
     return PydanticField(_to_model(field.default), exclude=field.is_excluded or None)
 
 
 def _to_model(value: Any) -> Any:  # noqa: ANN401 - of any type
     """Convert the default of a field to pydantic's models, so that a schema can have it."""
     if isinstance(value, Value):
-        given = {name: _to_model(inner) for name, inner in value.items()}
-        return pydantic_model(type(value)).model_construct(**given)
+        fields = {name: _to_model(inner) for name, inner in value.items()}
+        return pydantic_model(type(value)).model_construct(**fields)
     return value
 
 

@@ -114,13 +114,13 @@ class _ValueReader:
             return self._read_table(form, data, path)
         if tables := members(form):
             return self._read_member(shape, tables, data, path)
-        known = len(self.faults)
+        count = len(self.faults)
         try:
             value = self._read_plain(shape, data, path)
         except (ValueError, OverflowError):
             return self._fault(path, "value", shape)
         # An array with wrong elements is not also reported as too short.
-        if len(self.faults) == known and not all(map(_meets, shape.constraints, repeat(value))):
+        if len(self.faults) == count and not all(map(_meets, shape.constraints, repeat(value))):
             self._fault(path, "value", shape)
         return value
 
@@ -136,7 +136,7 @@ class _ValueReader:
         shape = Shape(table)
         if not isinstance(data, Mapping):
             return self._fault(path, "value", shape)
-        values, known = {}, len(self.faults)
+        values, count = {}, len(self.faults)
         fields = fields_of(table)
         for name, field in fields.items():
             if name in data:
@@ -146,7 +146,7 @@ class _ValueReader:
         for name in data:
             if name not in fields:
                 self._fault((*path, name), "unknown", shape)
-        return table(**values) if len(self.faults) == known else None
+        return table(**values) if len(self.faults) == count else None
 
     def _read_member(self, shape: Shape, tables: Mapping[str, type[Value]], data: object, path: Path) -> object:
         if isinstance(data, tuple(tables.values())):
@@ -190,7 +190,7 @@ class _ValueReader:
 
     def _read_pair(self, names: Shape, values: Shape, pair: tuple[Any, object], path: Path) -> tuple[Any, object]:
         name, data = pair
-        own, known = (*path, name), len(self.faults)
+        own, count = (*path, name), len(self.faults)
         try:
             is_name = isinstance(self._read_plain(names, name, own), str)
         except ValueError:
@@ -199,7 +199,7 @@ class _ValueReader:
             return name, self.read(values, data, own)
         self._fault(own, "name", names)
         value = self.read(values, data, own)
-        self.faults[known + 1 :] = [fault for fault in self.faults[known + 1 :] if fault.path != own]  # it says what
+        self.faults[count + 1 :] = [fault for fault in self.faults[count + 1 :] if fault.path != own]  # it says what
         return name, value
 
 

@@ -69,15 +69,15 @@ class FieldType(Struct, frozen=True, kw_only=True):
     Attributes:
         annotation: Its type as written.
         shape: Its type, unwrapped.
-        default: Its default; ``NODEFAULT`` if it has none, None if ``made`` makes it.
-        made: Makes its default, if that depends on this host.
+        default: Its default; ``NODEFAULT`` if it has none, None if ``factory`` makes it.
+        factory: Makes its default, if that depends on this host.
         is_excluded: Whether it is not dumped.
     """
 
     annotation: Any
     shape: Shape
     default: Any
-    made: Any
+    factory: Any
     is_excluded: bool
 
     @property
@@ -103,13 +103,13 @@ def fields_of(kind: type[Value]) -> Mapping[str, FieldType]:
 
 def _field(annotation: object, default: Any) -> FieldType:  # noqa: ANN401 - of any type
     shape = shape_of(annotation)
-    made: Any = getattr(default, "factory", None)
-    is_empty = made in {dict, list, set}
+    factory: Any = getattr(default, "factory", None)
+    is_empty = factory in {dict, list, set}
     return FieldType(
         annotation=annotation,
         shape=shape,
-        default=made() if is_empty else None if made else default,
-        made=None if is_empty else made,
+        default=factory() if is_empty else None if factory else default,
+        factory=None if is_empty else factory,
         is_excluded=any(isinstance(one, Excluded) for one in shape.constraints),
     )
 
@@ -128,18 +128,18 @@ def dumper_of(kind: type[Value], style: Style) -> Callable[[Value, AbstractSet[s
     fields = [(name, f, _dump_of(f.shape, style)) for name, f in fields_of(kind).items() if not f.is_excluded]
 
     def dump(value: Value, exclude: AbstractSet[str]) -> dict[str, Any]:
-        told = {}
+        table = {}
         for name, field, convert in fields:
             if name in exclude:
                 continue
             found = getattr(value, name)
-            if style.exclude_defaults and found == (field.made() if field.made else field.default):
+            if style.exclude_defaults and found == (field.factory() if field.factory else field.default):
                 continue
             if found is not None and convert is not None:
                 found = convert(found)
             if found is not None or not style.exclude_none:
-                told[name] = found
-        return told
+                table[name] = found
+        return table
 
     return dump
 

@@ -179,8 +179,8 @@ class _HunkSearch:
         """Find the hunk's result in the file, at one place. A single line without context is no proof."""
         old = [text for mark, text in lines if mark != "+"]
         new = [text for mark, text in lines if mark != "-"]
-        meant = len(new) > 1 or any(mark in {" ", ""} for mark, _ in lines)
-        if old == new or not meant or not any(text.strip(BLANKS) for text in new):
+        is_specific = len(new) > 1 or any(mark in {" ", ""} for mark, _ in lines)
+        if old == new or not is_specific or not any(text.strip(BLANKS) for text in new):
             return None
         for grade in islice(GRADES, 2):
             positions = list(islice(self._positions(new, grade), 2))
@@ -194,8 +194,8 @@ class _HunkSearch:
         if grade not in self.indexes:
             self.indexes[grade] = index_lines(self.lines, grade)
         characters, text = self.indexes[grade]
-        wanted = [characters.get(normalize(line, grade)) for line in block]
-        needle = "".join(character for character in wanted if character is not None)
+        block_characters = [characters.get(normalize(line, grade)) for line in block]
+        needle = "".join(character for character in block_characters if character is not None)
         position = (self.cursor if start is None else start) - 1
         while len(needle) == len(block):
             before, position = position, text.find(needle, position + 1)

@@ -59,13 +59,13 @@ def read_imports(source: str) -> tuple[str, ...]:
     """
     if "npm:" not in source and "jsr:" not in source:
         return ()
-    asked = {_read_import(found["specifier"]) for found in _TOKEN.finditer(source) if found["specifier"]}
-    if len(asked) > MOST_REQUIREMENTS:
+    requirements = {_read_import(found["specifier"]) for found in _TOKEN.finditer(source) if found["specifier"]}
+    if len(requirements) > MOST_REQUIREMENTS:
         raise MetadataError(f"there are more than {MOST_REQUIREMENTS}")
-    packages = [one.partition("@")[0] if one.count("@") < 2 else one.rpartition("@")[0] for one in asked]
+    packages = [one.partition("@")[0] if one.count("@") < 2 else one.rpartition("@")[0] for one in requirements]
     if len({*packages}) < len(packages):
         raise MetadataError("one package is asked for in two versions")
-    return tuple(sorted(asked))
+    return tuple(sorted(requirements))
 
 
 def _read_import(specifier: str) -> str:
@@ -100,8 +100,8 @@ def normalize_npm_requirement(text: str) -> str:
         MetadataError: It is none, or says where to get the package, or has the name of a module of Node.
     """
     plain = text.strip()
-    spelled = _spell_in_npm(plain) if plain.startswith("jsr:") else f"{NPM}{plain}"
-    found = SPECIFIER.fullmatch(spelled) if len(text) <= _MOST_CHARACTERS else None
+    specifier = _spell_in_npm(plain) if plain.startswith("jsr:") else f"{NPM}{plain}"
+    found = SPECIFIER.fullmatch(specifier) if len(text) <= _MOST_CHARACTERS else None
     if found is None:
         raise MetadataError(
             f"{text[:100]!a} is no name of npm with versions, such as zod, csv-parse@5 or @scope/name@^1.2"

@@ -71,12 +71,16 @@ def read_metadata(source: str) -> tuple[str, ...]:
         line[2:] if line.startswith("# ") else line[1:] for line in blocks[0]["content"].splitlines(keepends=True)
     )
     try:
-        asked = tomllib.loads(content).get("dependencies", [])
+        dependencies = tomllib.loads(content).get("dependencies", [])
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise MetadataError(f"it is no TOML: {error}") from error
-    if not isinstance(asked, list) or len(asked) > MOST_REQUIREMENTS or not all(isinstance(one, str) for one in asked):
+    if (
+        not isinstance(dependencies, list)
+        or len(dependencies) > MOST_REQUIREMENTS
+        or not all(isinstance(one, str) for one in dependencies)
+    ):
         raise MetadataError(f"dependencies is no list of at most {MOST_REQUIREMENTS} texts")
-    return tuple(sorted({normalize_requirement(one) for one in asked}))
+    return tuple(sorted({normalize_requirement(one) for one in dependencies}))
 
 
 def normalize_requirement(text: str) -> str:
@@ -127,9 +131,9 @@ def name_of(requirement: str) -> str:
     return canonical_name(requirements.Requirement(requirement).name)
 
 
-def refuse_names(rules: PackageRules, asked: Iterable[str]) -> Deny | None:
+def refuse_names(rules: PackageRules, names: Iterable[str]) -> Deny | None:
     """The refusal of names of which no version can be allowed: not even the index hears of them."""
-    for name in asked:
+    for name in names:
         if any(_has_name(pattern, name) for pattern in rules.deny if not _specifier(pattern)):
             return Deny(
                 code="package_denied",
@@ -167,10 +171,10 @@ def decide_install(rules: PackageRules, action: Install) -> Decision:
                 reason=f"It needs {one.name} {one.version}, which the owner does not allow.",
                 hint=f"Do without what needs it. {FINAL}",
             )
-    asked = [one for one in action.packages if one.name in action.asked]
-    ask = [one for one in asked if not covers(rules.allow, one)]
+    requested_packages = [one for one in action.packages if one.name in action.asked]
+    ask = [one for one in requested_packages if not covers(rules.allow, one)]
     refused = next((one for one in ask if not covers(rules.ask, one)), None)
-    if refused is not None or len(asked) < len(action.asked):
+    if refused is not None or len(requested_packages) < len(action.asked):
         what = f"{refused.name} in version {refused.version}" if refused else "all that is asked for"
         return Deny(
             code="package_not_allowed",

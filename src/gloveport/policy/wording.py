@@ -4,14 +4,14 @@ from collections.abc import Iterable
 
 FINAL = "Retrying does not help."
 
-_SHOWN = 128
+_SHOWN_CHARACTERS = 128
 """The longest name of a tool, so that a person is never shown half of one."""
 _LISTED = 400
 
 
 def quote_sent(text: str) -> str:
     """Quote what a program sent, in printable characters, cut off where it is long."""
-    return ascii(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
+    return ascii(text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…")
 
 
 def join_listed(items: Iterable[str]) -> str:

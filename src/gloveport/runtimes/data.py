@@ -154,8 +154,8 @@ def _normalize(name: str) -> str:
 def _requirements_of(one: Path) -> Iterator[str]:
     """Yield the names that a distribution requires, without those of its extras."""
     for requirement in _read_headers(one, "Requires-Dist"):
-        wanted, _, condition = requirement.partition(";")
-        name = _NAME.match(wanted)
+        specifier, _, condition = requirement.partition(";")
+        name = _NAME.match(specifier)
         if name and "extra" not in condition:
             yield _normalize(name[0])
 

@@ -47,7 +47,7 @@ WITH_DATA = (*COMMON, "numpy", "pandas", "matplotlib.pyplot")
 
 _DISTRIBUTION = "/usr/bin/python3"
 _SYSTEM = ("/usr/bin", "/usr/lib", "/usr/lib64")
-_TAKEN = (SCRATCH, OUT, *OUT_LINKS, "/dev", "/proc", "/run")
+_RESERVED_PATHS = (SCRATCH, OUT, *OUT_LINKS, "/dev", "/proc", "/run")
 _ELSEWHERE = "/opt/python"
 _OLDEST = (3, 11)
 _GUEST = Path(__file__).parents[1] / "guest"
@@ -169,8 +169,8 @@ def _ask(path: str, *, with_data: bool = True) -> Python:
             hint=f"Gloveport runs programs on Python {_OLDEST[0]}.{_OLDEST[1]} or newer",
         )
     binds = _binds(answer["prefixes"], answer["real"])
-    shown = [*_SYSTEM, *(bind.target for bind in binds)]
-    own = [name for name, origin in answer["packages"].items() if _is_below(origin, shown)]  # not those in /usr/local
+    roots = [*_SYSTEM, *(bind.target for bind in binds)]
+    own = [name for name, origin in answer["packages"].items() if _is_below(origin, roots)]  # not those in /usr/local
     binds, inside = _movable(binds, executable)
     found = data.find(executable, answer["extension"], own) if with_data else data.Data(detail="")
     return Python(executable=inside, version=version, extension=answer["extension"], binds=binds, data=found)
@@ -183,7 +183,7 @@ def _query(path: str) -> dict[str, Any]:
         ConfigError: It does not run.
     """
     try:
-        asked = subprocess.run(  # noqa: S603 - the operator's choice, run isolated from environment and directory
+        process = subprocess.run(  # noqa: S603 - the operator's choice, run isolated from environment and directory
             [path, "-I", "-c", _QUESTION, _GUEST],
             stdin=subprocess.DEVNULL,  # ours is a terminal or the client's pipe
             capture_output=True,
@@ -193,7 +193,7 @@ def _query(path: str) -> dict[str, Any]:
             cwd="/",
             process_group=0,  # else Ctrl-C would end it, and the error would say that it does not run
         )
-        answer: dict[str, Any] = json.loads(asked.stdout)
+        answer: dict[str, Any] = json.loads(process.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         if isinstance(error, subprocess.CalledProcessError | subprocess.TimeoutExpired):
             error.cmd = path  # without the query's code, for the message
@@ -205,17 +205,17 @@ def _query(path: str) -> dict[str, Any]:
 
 def _binds(prefixes: list[str], real: str) -> tuple[Mount, ...]:
     """List the interpreter's directories outside the system's, none inside another."""
-    wanted: list[Path] = []
+    paths: list[Path] = []
     for prefix in sorted({Path(prefix) for prefix in prefixes} - {Path("/usr")}):
         if prefix == Path("/") or prefix in (Path("/home"), Path("/root"), Path.home()):
             raise ConfigError(
                 f"runtimes.python: its files lie directly in {prefix}, which no sandbox may see",
                 hint="use an interpreter in a directory of its own, such as a virtual environment",
             )
-        wanted.append(prefix)
-    if not _is_below(real, [*_SYSTEM, *wanted]):
-        wanted.append(Path(real))
-    outermost = [path for path in wanted if not any(path != other and path.is_relative_to(other) for other in wanted)]
+        paths.append(prefix)
+    if not _is_below(real, [*_SYSTEM, *paths]):
+        paths.append(Path(real))
+    outermost = [path for path in paths if not any(path != other and path.is_relative_to(other) for other in paths)]
     return tuple(Mount(source=str(path.resolve()), target=str(path)) for path in outermost)
 
 
@@ -224,17 +224,17 @@ def _movable(binds: tuple[Mount, ...], executable: str) -> tuple[tuple[Mount, ..
 
     An interpreter finds its files relative to itself; those in a second directory it finds by that directory's name.
     """
-    taken = [bind for bind in binds if _is_below(bind.target, _TAKEN)]
-    if not taken:
+    clashes = [bind for bind in binds if _is_below(bind.target, _RESERVED_PATHS)]
+    if not clashes:
         return binds, executable
-    if len(taken) > 1 or not _is_below(executable, [taken[0].target]):
+    if len(clashes) > 1 or not _is_below(executable, [clashes[0].target]):
         raise ConfigError(
-            f"runtimes.python: files of {executable} lie in {taken[-1].target}, where sandboxes have their own",
+            f"runtimes.python: files of {executable} lie in {clashes[-1].target}, where sandboxes have their own",
             hint="move that Python elsewhere, such as to /opt, or name another; without a name the system's is used",
         )
-    moved = Mount(source=taken[0].source, target=_ELSEWHERE)
-    inside = f"{_ELSEWHERE}{executable.removeprefix(taken[0].target)}"
-    return tuple(moved if bind is taken[0] else bind for bind in binds), inside
+    moved = Mount(source=clashes[0].source, target=_ELSEWHERE)
+    inside = f"{_ELSEWHERE}{executable.removeprefix(clashes[0].target)}"
+    return tuple(moved if bind is clashes[0] else bind for bind in binds), inside
 
 
 def _is_below(path: str | None, places: Iterable[str | Path]) -> bool:

@@ -79,7 +79,7 @@ class Answer(CheckedValue):
         return _STOP_REASONS.get(self.stop_reason, self.stop_reason)
 
 
-def question_of(asked: Asked) -> ModelQuestion:
+def question_of(request: Asked) -> ModelQuestion:
     """Parse the question in a program's request.
 
     Raises:
@@ -87,7 +87,7 @@ def question_of(asked: Asked) -> ModelQuestion:
     """
     try:
         question: ModelQuestion = pydantic_models.validate(
-            ModelQuestion, {name: asked[name] for name in asked.keys() - _OF_THE_FRAME}
+            ModelQuestion, {name: request[name] for name in request.keys() - _OF_THE_FRAME}
         )
     except pydantic.ValidationError as error:
         (fault,) = first_faults(error)

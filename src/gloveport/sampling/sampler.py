@@ -62,7 +62,7 @@ class Sampler:
     def __post_init__(self) -> None:
         self._redacted = Needles.literal(self.guard.grant.egress.redact, _REDACTED)
 
-    async def sample(self, asked: Asked) -> JsonValue:
+    async def sample(self, request: Asked) -> JsonValue:
         """Handle the operation ``sample`` of a program.
 
         Returns:
@@ -74,7 +74,7 @@ class Sampler:
         """
         self._count()
         try:
-            question = await self._outgoing(question_of(asked))
+            question = await self._outgoing(question_of(request))
             self._reserve(question.max_tokens)
         except Denied as denial:
             self.guard.deny("sample", denial, {})
@@ -110,12 +110,12 @@ class Sampler:
         raise denial
 
     def _reserve(self, tokens: int) -> None:
-        most, left = self._settings.tokens, max(0, self._settings.tokens - self.tokens)
-        if tokens > left:
+        most, rest = self._settings.tokens, max(0, self._settings.tokens - self.tokens)
+        if tokens > rest:
             raise Denied(
                 "too_many_tokens",
-                f"The answers of a run may have {most} tokens together; {tokens} are asked for, {left} are left.",
-                hint="Ask with a smaller max_tokens." if left else "Do without another answer.",
+                f"The answers of a run may have {most} tokens together; {tokens} are asked for, {rest} are left.",
+                hint="Ask with a smaller max_tokens." if rest else "Do without another answer.",
             )
         self.tokens += tokens
 

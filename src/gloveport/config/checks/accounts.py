@@ -25,12 +25,12 @@ def account_faults(base: KeyPath, parts: Parts, places: Mapping[int, Authority])
     yield from _host_faults(base, parts, places)
     for index, auth in parts.auth.items():
         key = (*base, "auth", index)
-        wanted = auth.kind if isinstance(auth, Postgres | Redis) else "https"
-        other = next((place for place in places.values() if wanted != place.scheme in {"https", *_DATABASES}), None)
+        scheme = auth.kind if isinstance(auth, Postgres | Redis) else "https"
+        other = next((place for place in places.values() if scheme != place.scheme in {"https", *_DATABASES}), None)
         if other is not None:
             yield Fault(
                 keys=(key,),
-                problem=f"expected {wanted}:// hosts alone for the kind {as_toml(auth.kind)}, "
+                problem=f"expected {scheme}:// hosts alone for the kind {as_toml(auth.kind)}, "
                 f"found {as_toml(str(other))}",
                 hint="make an API of its own for each kind of host",
             )

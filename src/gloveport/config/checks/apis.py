@@ -131,8 +131,10 @@ def _scheme_faults(base: KeyPath, parts: Parts, places: dict[int, Authority]) ->
                 problem=f"expected HTTPS, because the API has auth, {found}",
                 hint="credentials never leave unencrypted: make an API of its own for this host, without auth",
             )
-        seen = [name for name, said in (("rules", parts.lengths.get("rules")), ("types", parts.types)) if said]
-        for name in seen if place.scheme not in DEFAULT_PORTS else ():
+        http_only = [
+            name for name, setting in (("rules", parts.lengths.get("rules")), ("types", parts.types)) if setting
+        ]
+        for name in http_only if place.scheme not in DEFAULT_PORTS else ():
             yield Fault(
                 keys=(key,),
                 problem=f"expected HTTP, because the API has {name}, {found}",

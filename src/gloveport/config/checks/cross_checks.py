@@ -141,11 +141,13 @@ def _uid_faults(data: Table) -> Iterator[Fault]:
             problem=f"expected user ids below {_NO_UID}, found {first} to {first + count - 1}",
             hint=f"lower {spell_key(_FIRST_UID)} or {spell_key(_UID_COUNT)}",
         )
-    taken = sorted(f"{user.pw_name} ({user.pw_uid})" for user in pwd.getpwall() if first <= user.pw_uid < first + count)
-    if taken:
+    accounts = sorted(
+        f"{user.pw_name} ({user.pw_uid})" for user in pwd.getpwall() if first <= user.pw_uid < first + count
+    )
+    if accounts:
         yield Fault(
             keys=(_FIRST_UID, _UID_COUNT),
-            problem=f"expected user ids that no account has, found that of {printable(', '.join(taken), limit=80)}",
+            problem=f"expected user ids that no account has, found that of {printable(', '.join(accounts), limit=80)}",
             hint="a program must not run as anybody: choose a range that is free, such as the default",
         )
 

@@ -47,10 +47,10 @@ _SYSTEM = tuple(
 )
 """Paths of which every sandbox consists."""
 
-_SHOWN = tuple(Path("/usr", name) for name in ("bin", "include", "lib", "lib32", "lib64", "libexec", "share"))
+_SHOWN_PATHS = tuple(Path("/usr", name) for name in ("bin", "include", "lib", "lib32", "lib64", "libexec", "share"))
 """The parts of ``/usr`` that every sandbox of a workspace shows."""
 
-_TAKEN = (*_SHOWN, *(path for path in _SYSTEM if path not in {Path("/usr"), Path(SCRATCH)}))
+_RESERVED_PATHS = (*_SHOWN_PATHS, *(path for path in _SYSTEM if path not in {Path("/usr"), Path(SCRATCH)}))
 """Where a toolchain, whose target is its source, can't be shown: one in ``/usr/local`` can, and one in ``/tmp`` is
 shown elsewhere."""
 
@@ -187,7 +187,7 @@ def _target_refusal(target: str, others: Mapping[KeyPath, Path]) -> tuple[str, s
 def _toolchain_refusal(path: Path, others: Mapping[KeyPath, Path]) -> tuple[str, str] | None:
     if not path.is_dir():
         return f"expected a directory, found {as_toml(str(path))}", "name the directory that it is in"
-    if (system := _first_overlap(path, _TAKEN)) is not None:
+    if (system := _first_overlap(path, _RESERVED_PATHS)) is not None:
         return (
             f"expected a place that no sandbox has, found {as_toml(str(path))}, which overlaps {system}",
             "leave it out if commands see it anyway; else keep it elsewhere, such as in /opt or /usr/local",

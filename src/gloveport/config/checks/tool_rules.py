@@ -48,11 +48,11 @@ def tool_rule_faults(base: KeyPath, table: Table) -> Iterator[Fault]:
 
 
 def _condition_faults(key: KeyPath, condition: Condition) -> Iterator[Fault]:
-    said = [name for name, value in condition.items() if value != fields_of(Condition)[name].default]
-    if len(said) != 1:
+    names = [name for name, value in condition.items() if value != fields_of(Condition)[name].default]
+    if len(names) != 1:
         yield Fault(
             keys=(key,),
-            problem=f"expected one condition, found {' and '.join(said) or 'none'}",
+            problem=f"expected one condition, found {' and '.join(names) or 'none'}",
             hint=f"say exactly one of: {', '.join(fields_of(Condition))}",
         )
     for name in ("equals", "one_of"):

@@ -53,17 +53,17 @@ def sampling_faults(data: Table) -> Iterator[Fault]:
     if not isinstance(table, dict):
         return
     base: KeyPath = ("sampling",)
-    said = {name: sound_or_default(Sampling, table, name) for name in ("provider", "url", "model")}
+    settings = {name: sound_or_default(Sampling, table, name) for name in ("provider", "url", "model")}
     needed = table.get("enabled") is True and table.get("channel") == "provider"
-    if needed or table.get("secret") or any(name in table and table[name] for name in said):
-        for name, value in said.items():
+    if needed or table.get("secret") or any(name in table and table[name] for name in settings):
+        for name, value in settings.items():
             if not value and not table.get(name):
                 yield Fault(
                     keys=((*base, name), base),
                     problem="missing; a provider needs it",
                     hint='set provider, url and model, or channel = "client" and none of them',
                 )
-    yield from _url_faults((*base, "url"), said["url"], bool(table.get("secret")))
+    yield from _url_faults((*base, "url"), settings["url"], bool(table.get("secret")))
 
 
 def _way_faults(base: KeyPath, table: Table) -> Iterator[Fault]:

@@ -30,13 +30,13 @@ def find_program(name: str, environ: Mapping[str, str], workspace: Path) -> Path
     return None if found is None or leads_through(Path(found), workspace) else Path(found).resolve()
 
 
-def find_package(program: Path, config: Config, environ: Mapping[str, str], shown: Sequence[Path]) -> Path | None:
+def find_package(program: Path, config: Config, environ: Mapping[str, str], shown_paths: Sequence[Path]) -> Path | None:
     """Find the directory to show for a program; None if a shown directory has it already.
 
     Raises:
         ConfigError: No directory can be shown that has only this program.
     """
-    if any(program.is_relative_to(one) for one in shown):
+    if any(program.is_relative_to(one) for one in shown_paths):
         return None
     package = _npm_package(program) or _program_directory(
         program, Path(environ.get("HOME") or "/nonexistent").resolve()

@@ -36,30 +36,30 @@ class Toolchains(Struct, frozen=True):
     """The toolchains that commands are shown.
 
     Attributes:
-        shown: Directories and files, none of them below another.
+        shown_paths: Directories and files, none of them below another.
         path: The directories with commands in them, in this order.
     """
 
-    shown: tuple[Path, ...] = ()
+    shown_paths: tuple[Path, ...] = ()
     path: tuple[Path, ...] = ()
 
 
-def find_toolchains(config: Config, environ: Mapping[str, str], taken: Sequence[Path] = ()) -> Toolchains:
+def find_toolchains(config: Config, environ: Mapping[str, str], reserved_paths: Sequence[Path] = ()) -> Toolchains:
     """Find the configured toolchains, or those on the owner's ``PATH``; and files that the system's toolchains need.
 
     Args:
         config: Names the toolchains, and paths that can't be shown together with them.
         environ: The owner's ``PATH`` and ``HOME``.
-        taken: Paths at which sandboxes have something of their own.
+        reserved_paths: Paths at which sandboxes have something of their own.
     """
-    shown: list[Path] = []
+    shown_paths: list[Path] = []
     path: list[Path] = []
 
     def show(directory: Path, *bins: Path) -> None:
-        if directory not in shown:
-            if any(overlap(directory, other) for other in (*shown, *taken)):
+        if directory not in shown_paths:
+            if any(overlap(directory, other) for other in (*shown_paths, *reserved_paths)):
                 return
-            shown.append(directory)
+            shown_paths.append(directory)
         path.extend(one for one in bins if one not in path)
 
     for one in config.workspace.toolchains:
@@ -72,7 +72,7 @@ def find_toolchains(config: Config, environ: Mapping[str, str], taken: Sequence[
                 show(directory, *bins)
     for one in _find_settings():
         show(one)
-    return Toolchains(tuple(shown), tuple(path))
+    return Toolchains(tuple(shown_paths), tuple(path))
 
 
 def _find_owners(environ: Mapping[str, str], workspace: Path | None) -> Iterator[tuple[Path, ...]]:

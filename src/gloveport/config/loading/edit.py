@@ -69,8 +69,8 @@ def edit_text(path: Path, text: str, edits: Mapping[str, ServerEdit]) -> str:
     with suppress(TOMLKitError, ValueError, TypeError, KeyError):
         after = _append_tables(_change_tables(text, present), added)
         for name, edit in edits.items():
-            kept = {key: value for key, value in servers.get(name, {}).items() if key not in edit.removed}
-            servers[name] = kept | edit.set
+            rest = {key: value for key, value in servers.get(name, {}).items() if key not in edit.removed}
+            servers[name] = rest | edit.set
         if tomllib.loads(after) == before:
             return after
     raise ConfigError(

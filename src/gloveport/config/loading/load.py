@@ -40,11 +40,11 @@ class Loaded(Struct, frozen=True, kw_only=True):
         return {spell_key(key): self.find_origin(key) for key, _ in leaves(self.config)}
 
 
-def load(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> Loaded:
+def load(config_path: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> Loaded:
     """Load the configuration.
 
     Args:
-        given: The file that counts alone; without it ``GLOVEPORT_CONFIG`` may name one.
+        config_path: The file that counts alone; without it ``GLOVEPORT_CONFIG`` may name one.
         cwd: Where a project file is searched for; relative file names are relative to it.
         environ: Where ``GLOVEPORT_CONFIG`` and ``GLOVEPORT_STATE`` are looked up.
 
@@ -52,7 +52,7 @@ def load(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> Loaded
         ConfigError: Others can write a file, or it is not trusted, or no TOML; or keys or values are wrong, which are
             all named, one a line.
     """
-    found = sources(given, cwd=cwd, environ=environ)
+    found = sources(config_path, cwd=cwd, environ=environ)
     apis, faults = read_apis(found.apis)
     layers = [*_operator_layers(found), *apis, *_project_layers(found, environ)]
     named = resolve_hosts(merge(layers))

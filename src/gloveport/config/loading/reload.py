@@ -27,19 +27,19 @@ class Reloaded(Struct, frozen=True, kw_only=True):
     """Other keys whose value has changed, and servers of which anything has: they count after a restart."""
 
 
-def reload(old: Loaded, given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> Reloaded:
+def reload(old: Loaded, config_path: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> Reloaded:
     """Load the configuration again. It reads files: call it in a worker thread.
 
     Args:
         old: The configuration in use.
-        given: As for ``load``.
+        config_path: As for ``load``.
         cwd: As for ``load``.
         environ: As for ``load``.
 
     Raises:
         ConfigError: As ``load``; or a new secret would be shown by an old mount. The old configuration stays in use.
     """
-    new = load(given, cwd=cwd, environ=environ)
+    new = load(config_path, cwd=cwd, environ=environ)
     config = old.config.model_copy(update={name: getattr(new.config, name) for name in _LIVE})
     _refuse_exposed(old.config, config, environ)
     origins = {key: (new if key[0] in _LIVE else old).find_origin(key) for key, _ in leaves(config)}
@@ -66,7 +66,7 @@ def _refuse_exposed(old: Config, config: Config, environ: Mapping[str, str]) -> 
     files = [*secret_files({name: config.secret_tables[name] for name in ("api", "proxy")})]
     if not files:
         return
-    toolchains = find_toolchains(old, environ).shown
+    toolchains = find_toolchains(old, environ).shown_paths
     sources = [*(mount.source for mount in old.policy.mounts), *map(str, toolchains)]
     if file := next(find_exposed(sources, files), None):
         raise ConfigError(

@@ -39,28 +39,28 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _Look: TypeAlias = Mapping[Path, tuple[int, ...] | None]
 
 
-async def changes(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> AsyncGenerator[None, None]:
+async def changes(config_path: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> AsyncGenerator[None, None]:
     """Yield when the files that ``load`` would read may have changed; at once for what changed before the first look.
 
     Never ends but by being closed (``contextlib.aclosing``) or cancelled.
 
     Args:
-        given: As for ``load``.
+        config_path: As for ``load``.
         cwd: As for ``load``.
         environ: As for ``load``.
 
     Raises:
         ConfigError: This user has no home directory.
     """
-    found = sources(given, cwd=cwd, environ=environ)
-    seen: _Look | None = None
+    found = sources(config_path, cwd=cwd, environ=environ)
+    last_look: _Look | None = None
     while True:
         look = await to_thread.run_sync(_look, found, environ)
-        if look != seen:
-            seen = look
+        if look != last_look:
+            last_look = look
             yield
         else:
-            await _wait_changed(seen, found, environ)
+            await _wait_changed(last_look, found, environ)
 
 
 def _look(found: ConfigSources, environ: Mapping[str, str]) -> _Look:
@@ -89,12 +89,12 @@ def _directories(look: _Look) -> Mapping[Path, tuple[int, int]]:
     return {path: (status.st_dev, status.st_ino) for path, status in ((path, path.stat()) for path in found)}
 
 
-async def _wait_changed(seen: _Look, found: ConfigSources, environ: Mapping[str, str]) -> None:
+async def _wait_changed(last_look: _Look, found: ConfigSources, environ: Mapping[str, str]) -> None:
     """Wait until the files, or their paths, may have changed."""
     try:
-        directories = await to_thread.run_sync(_directories, seen)
+        directories = await to_thread.run_sync(_directories, last_look)
         async with _open_watch(directories) as news:
-            while (look := await to_thread.run_sync(_look, found, environ)) == seen:
+            while (look := await to_thread.run_sync(_look, found, environ)) == last_look:
                 if await to_thread.run_sync(_directories, look) != directories:
                     break
                 with anyio.move_on_after(_LOOK_SECONDS):

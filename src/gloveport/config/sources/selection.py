@@ -30,21 +30,21 @@ class ConfigSources(Value):
         return self.operator.parent / "apis"
 
 
-def sources(given: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> ConfigSources:
+def sources(config_path: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> ConfigSources:
     """Find the files that count.
 
     Args:
-        given: The file that counts alone; without it ``GLOVEPORT_CONFIG`` may name one.
+        config_path: The file that counts alone; without it ``GLOVEPORT_CONFIG`` may name one.
         cwd: Where a project file is searched for; relative file names are relative to it.
         environ: Where ``GLOVEPORT_CONFIG`` is looked up.
 
     Raises:
         ConfigError: This user has no home directory.
     """
-    if given is None and (name := environ.get("GLOVEPORT_CONFIG")):
-        given = Path(name)
-    if given is not None:
-        return ConfigSources(operator=cwd / given, named=True, project=None)
+    if config_path is None and (name := environ.get("GLOVEPORT_CONFIG")):
+        config_path = Path(name)
+    if config_path is not None:
+        return ConfigSources(operator=cwd / config_path, named=True, project=None)
     operator, project = config_directory() / FILE_NAME, project_file(cwd)
     # In the operator's own directory the project file is the operator's own.
     own = project.parent == operator.parent.resolve()

@@ -76,9 +76,9 @@ def _fault(model: type[Value], data: Table, fault: ReadFault) -> Fault:
             return Fault(keys=(key,), problem=f"missing; expected {described.expected}", hint=described.hint)
         case "value":
             found = _value_at(data, key)
-            told = nature(found) if is_private(fault.shape) else as_toml(found)
+            found_text = nature(found) if is_private(fault.shape) else as_toml(found)
             hint = _guess_meaning(key, fault.shape, found) or described.hint
-            return Fault(keys=(key,), problem=f"expected {described.expected}, found {told}", hint=hint)
+            return Fault(keys=(key,), problem=f"expected {described.expected}, found {found_text}", hint=hint)
 
 
 def _guess_meaning(key: KeyPath, shape: Shape, found: object) -> str | None:

@@ -88,7 +88,7 @@ def hosts_of(path: str, arguments: Mapping[str, JsonValue]) -> Iterator[str]:
 
 def in_words(condition: Condition) -> str:
     """Describe a condition in words, of bounded length."""
-    said = {
+    operands = {
         "equal to": condition.equals,
         "one of": list(condition.one_of) or None,
         "beginning with": condition.prefix or None,
@@ -96,7 +96,7 @@ def in_words(condition: Condition) -> str:
         "beneath": condition.beneath or None,
         "a URL that is": condition.url or None,
     }
-    return " and ".join(f"{words} {quote_sent(str(value))}" for words, value in said.items() if value is not None)
+    return " and ".join(f"{words} {quote_sent(str(value))}" for words, value in operands.items() if value is not None)
 
 
 def _weigh_condition(path: str, condition: Condition, arguments: JsonValue, is_public: Callable[[str], Met]) -> Met:

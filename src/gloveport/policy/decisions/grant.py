@@ -41,7 +41,7 @@ def grant_for(
     )
 
 
-def reachable(egress: Egress, asked: tuple[str, ...] | None) -> Egress:
+def reachable(egress: Egress, names: tuple[str, ...] | None) -> Egress:
     """Restrict to active APIs; a request that names APIs reaches only those, and nothing by ``yolo``.
 
     If nothing is removed, the result is the same object, whose index (``policy.hosts.authorities``) exists already.
@@ -50,13 +50,13 @@ def reachable(egress: Egress, asked: tuple[str, ...] | None) -> Egress:
         Denied: It names an API that does not exist or is not active.
     """
     active = {name: api for name, api in egress.apis.items() if api.active}
-    if asked is None:
+    if names is None:
         return egress if len(active) == len(egress.apis) else egress.model_copy(update={"apis": active})
-    for name in asked:
+    for name in names:
         if name not in active:
-            known = f"There are: {join_listed(sorted(active))}." if active else "There are none."
-            raise Denied("unknown_api", f"There is no API {quote_sent(name)}.", hint=f"{known} {FINAL}")
-    reach = egress.model_copy(update={"apis": {name: active[name] for name in asked}, "yolo": False})
+            available = f"There are: {join_listed(sorted(active))}." if active else "There are none."
+            raise Denied("unknown_api", f"There is no API {quote_sent(name)}.", hint=f"{available} {FINAL}")
+    reach = egress.model_copy(update={"apis": {name: active[name] for name in names}, "yolo": False})
     left_out = {name: api for name, api in active.items() if name not in reach.apis}
     return reach.model_copy(update={"apis": {**reach.apis, **_shut(reach, left_out)}})
 
@@ -98,21 +98,21 @@ def _shut(reach: Egress, left_out: Mapping[str, Api]) -> dict[str, Api]:
     return {name: Api(hosts=hosts, rules=(Rule(action="deny"),)) for name, hosts in places.items() if hosts}
 
 
-def _tools(toolbox: Toolbox, asked: tuple[str, ...] | None) -> Toolbox:
+def _tools(toolbox: Toolbox, patterns: tuple[str, ...] | None) -> Toolbox:
     """Restrict to the tools that the request names. Whether they exist is only known when they are called."""
-    if asked is None:
+    if patterns is None:
         return toolbox
     only: dict[str, dict[str, None]] = {}  # each pattern once, in the order of the request
-    for pattern in asked:
-        meant = {server: [*tools_meant(pattern, server)] for server in toolbox.servers}
-        if not any(meant.values()):
-            known = f"There are: {join_listed(sorted(toolbox.servers))}." if toolbox.servers else "There are none."
+    for pattern in patterns:
+        matches = {server: [*tools_meant(pattern, server)] for server in toolbox.servers}
+        if not any(matches.values()):
+            available = f"There are: {join_listed(sorted(toolbox.servers))}." if toolbox.servers else "There are none."
             raise Denied(
                 "unknown_tool",
                 f"No server that programs may use has a tool {quote_sent(pattern)}.",
-                hint=f"Write server/tool, with * for any characters. Servers: {known} {FINAL}",
+                hint=f"Write server/tool, with * for any characters. Servers: {available} {FINAL}",
             )
-        for server, tools in meant.items():
+        for server, tools in matches.items():
             if tools:
                 only.setdefault(server, {}).update(dict.fromkeys(tools))
     return Toolbox(
@@ -122,10 +122,10 @@ def _tools(toolbox: Toolbox, asked: tuple[str, ...] | None) -> Toolbox:
     )
 
 
-def _narrow_limits(policy: Policy, asked: Narrowing) -> Limits:
+def _narrow_limits(policy: Policy, narrowing: Narrowing) -> Limits:
     """Lower the policy's ceilings to the requested limits; a limit not requested keeps its ceiling or default."""
     ceiling = policy.limits
-    wanted = {"wall_seconds": policy.default_wall_seconds}
+    limits = {"wall_seconds": policy.default_wall_seconds}
     # Iterates over Narrowing's fields, so that a new one is honoured; one that Limits lacks fails at once.
-    wanted |= {name: value for name, value in asked.items() if value is not None}
-    return ceiling.model_copy(update={name: min(value, getattr(ceiling, name)) for name, value in wanted.items()})
+    limits |= {name: value for name, value in narrowing.items() if value is not None}
+    return ceiling.model_copy(update={name: min(value, getattr(ceiling, name)) for name, value in limits.items()})

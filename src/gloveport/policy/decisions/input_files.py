@@ -8,19 +8,19 @@ from gloveport.untrusted_text import is_visible, one_line
 MOST_FILES: Final = 64
 _DEPTH: Final = 8
 _NAME_BYTES: Final = 200
-_SHOWN: Final = 80
+_SHOWN_CHARACTERS: Final = 80
 
 
 def find_path_fault(path: str) -> str:
     """Why a path is not allowed; empty if it is."""
-    shown = one_line(path, _SHOWN)
+    printable_path = one_line(path, _SHOWN_CHARACTERS)
     names = path.split("/")
     if not is_visible(path):
-        return f"The file name {shown} has characters that do not show."
+        return f"The file name {printable_path} has characters that do not show."
     if any(name in ("", ".", "..") for name in names):
-        return f"The file name {shown} is no path below the program's directory."
+        return f"The file name {printable_path} is no path below the program's directory."
     if len(names) > _DEPTH or any(len(name.encode()) > _NAME_BYTES for name in names):
-        return f"The file name {shown} is too long or too deep."
+        return f"The file name {printable_path} is too long or too deep."
     return ""
 
 
@@ -32,5 +32,5 @@ def find_clash(paths: Collection[str]) -> str:
         names = path.split("/")
         for length in range(1, len(names)):
             if (above := "/".join(names[:length])) in paths:
-                return f"{one_line(above, _SHOWN)} can't be a file and the directory of another."
+                return f"{one_line(above, _SHOWN_CHARACTERS)} can't be a file and the directory of another."
     return ""

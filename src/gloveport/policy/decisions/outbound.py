@@ -143,13 +143,13 @@ def _begins_alike(one: str, other: str) -> bool:
     return first.startswith(second) or second.startswith(first)
 
 
-def _not_there(asked: Authority, granted: Sequence[Authority]) -> Deny:
+def _not_there(authority: Authority, granted: Sequence[Authority]) -> Deny:
     """The refusal of a granted host under another scheme or port. ``yolo`` does not help: the operator has set both."""
     schemes = {place.scheme for place in granted}
-    plain = asked.scheme == "http" and "http" not in schemes and "https" in schemes
+    plain = authority.scheme == "http" and "http" not in schemes and "https" in schemes
     return Deny(
         code="plain_http_not_granted" if plain else "port_not_granted",
-        reason=f"{asked.scheme} to {asked.host} on port {asked.port} is not granted.",
+        reason=f"{authority.scheme} to {authority.host} on port {authority.port} is not granted.",
         hint=f"Granted is: {join_listed(str(place) for place in granted)}. {FINAL}",
     )
 

@@ -122,8 +122,10 @@ def fold_name(name: str) -> str:
     if name.isascii():
         return name.lower()
     letters = unicodedata.normalize("NFKD", name)
-    seen = (letter for letter in letters if unicodedata.category(letter) != "Cf" and not UNSEEN.match(letter))
-    return "".join(seen).casefold()
+    visible_letters = (
+        letter for letter in letters if unicodedata.category(letter) != "Cf" and not UNSEEN.match(letter)
+    )
+    return "".join(visible_letters).casefold()
 
 
 def protected_part(path: str, exempt: AbstractSet[str] = frozenset()) -> str | None:

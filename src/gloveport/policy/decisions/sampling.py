@@ -14,11 +14,11 @@ def decide_sample(sampling: Sampling, action: Sample) -> Decision:
             hint=f"Return what is to be judged, and judge it yourself. {FINAL}",
         )
     if action.model not in {"", sampling.model, *sampling.models}:
-        known = join_listed(sorted({sampling.model, *sampling.models} - {""}))
+        models = join_listed(sorted({sampling.model, *sampling.models} - {""}))
         return Deny(
             code="model_not_allowed",
             reason=f"Programs may not name the model {quote_sent(action.model)}.",
-            hint=f"Name none{f', or one of these: {known}' if known else ''}. {FINAL}",
+            hint=f"Name none{f', or one of these: {models}' if models else ''}. {FINAL}",
         )
     if action.max_tokens > sampling.tokens:
         return Deny(

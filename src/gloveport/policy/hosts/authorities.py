@@ -133,7 +133,7 @@ def parse_pattern(text: str) -> Authority:
         ValueError: It is malformed. The message is for the operator.
     """
     before, mark, rest = text.rpartition("://")
-    scheme = next((known for known in _SCHEMES if known == before), None) if mark else "https"
+    scheme = next((one for one in _SCHEMES if one == before), None) if mark else "https"
     if scheme is None:
         raise ValueError(f"{text!r} has an unknown scheme: there are {', '.join(_SCHEMES)}.")
     if any(character in rest for character in "/?#@"):

@@ -87,9 +87,9 @@ def _compile_pattern(pattern: str) -> re.Pattern[str]:
             case _:
                 chunks[-1][-1] += re.escape(_decode_path(quote(token[0], safe=_PRINTABLE)))
     *others, last = [("" if number == 0 else _SEGMENTS, pieces) for number, pieces in enumerate(chunks)]
-    held = [f"(?>{search}{_join_atomically(pieces)})" for search, pieces in others]
+    atomic_groups = [f"(?>{search}{_join_atomically(pieces)})" for search, pieces in others]
     search, pieces = last
-    return re.compile("".join(held) + search + _join_atomically(pieces[:-1]) + pieces[-1], re.DOTALL)
+    return re.compile("".join(atomic_groups) + search + _join_atomically(pieces[:-1]) + pieces[-1], re.DOTALL)
 
 
 def _join_atomically(pieces: list[str]) -> str:

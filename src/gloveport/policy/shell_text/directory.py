@@ -61,8 +61,8 @@ class Directory(Struct, frozen=True):
 
     def change(self, target: Word) -> "Directory":
         """The directory after ``cd``; unknown after ``cd -``."""
-        known = target.text != "-" and (target.known or self.is_elsewhere(target))
-        return replace(self, path=("/home" if is_own(target) else self.resolve(target)) if known else None)
+        is_known = target.text != "-" and (target.known or self.is_elsewhere(target))
+        return replace(self, path=("/home" if is_own(target) else self.resolve(target)) if is_known else None)
 
 
 def is_own(word: Word) -> bool:

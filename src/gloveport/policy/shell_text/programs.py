@@ -60,8 +60,8 @@ def inline_text(run: ProgramRun, arguments: Sequence[Word], runner: Runner | Non
 
 def reads_stdin(arguments: Sequence[Word], runner: Runner) -> bool:
     """Whether an interpreter reads its program text from standard input."""
-    rest, given = after_options(arguments, runner.values), {word.text for word in arguments}
-    return runner.operands is None and not given & _INFORMS and (not rest or rest[0].text in _STDIN or "-s" in given)
+    rest, texts = after_options(arguments, runner.values), {word.text for word in arguments}
+    return runner.operands is None and not texts & _INFORMS and (not rest or rest[0].text in _STDIN or "-s" in texts)
 
 
 def started_words(

@@ -271,14 +271,14 @@ def _find_scope(node: Node) -> Node:
 
 def _without_documents(text: str) -> str:
     """Remove long here documents, line by line, without the grammar."""
-    kept: list[str] = []
+    lines: list[str] = []
     body: list[str] = []
     end = ""
     for line in [*text.split("\n"), ""]:
         if end and line.lstrip("\t") != end:
             body.append(line)
             continue
-        kept += [*(body if sum(map(len, body)) <= _LONG_DOCUMENT else ()), line]
+        lines += [*(body if sum(map(len, body)) <= _LONG_DOCUMENT else ()), line]
         start = None if end else _DOCUMENT.search(line)
         end, body = start[1] if start else "", []
-    return "\n".join(kept + body)
+    return "\n".join(lines + body)

@@ -76,7 +76,7 @@ def _apply(rule: CommandRule, run: ProgramRun) -> RuleHit | None:
         return None
     is_git, verbs = run.program == "git", rule.command[1:]
     arguments = after_options(run.arguments, rulebook().git_values) if is_git else run.arguments
-    names, wanted, given = operands(arguments), options(run.arguments), options(arguments)
+    names, all_options, own_options = operands(arguments), options(run.arguments), options(arguments)
     rest = names[len(verbs) :]
     counted = [word for word in rest if not (rule.ignore and rule.ignore.fullmatch(word.text))]
     elsewhere = is_git and _is_git_elsewhere(run.directory, run.arguments[: len(run.arguments) - len(arguments)])
@@ -84,8 +84,8 @@ def _apply(rule: CommandRule, run: ProgramRun) -> RuleHit | None:
     if (
         len(names) < len(verbs)
         or not all(has_match(verb, word.text) for verb, word in zip(verbs, names, strict=False))
-        or not all(any(has_match(option, each) for each in wanted) for option in rule.options)
-        or any(has_match(refused, each) for each in given)
+        or not all(any(has_match(option, each) for each in all_options) for option in rule.options)
+        or any(has_match(refused, each) for each in own_options)
         or (rest and not counted)
         or (rule.operand and not any(rule.operand.fullmatch(word.text) for word in rest))
         or (rule.harmless and rule.harmless.fullmatch("".join(f"{word.text}\n" for word in arguments[len(verbs) :])))
