@@ -11,6 +11,7 @@ import pytest
 from tests.far_side import authority as far_authority
 from tests.far_side.listening import listening as listening_at
 from tests.far_side.mcp_http import MODERN, Asked, event, head, raw, reply, result, usual
+from tests.hub.stalls import going_on
 from tests.hub.upstreams import failure, give_up_a_call, listening, noting, until, using, words
 
 from gloveport.hub.connection.bounded_http import _Events
@@ -574,6 +575,42 @@ async def test_closing_says_goodbye_and_does_not_wait_for_an_answer():
         with anyio.fail_after(15):
             await upstream.close()
         assert "DELETE" in {asked.method for asked in far.asked}
+
+
+def _cut_text(asked: Asked) -> bytes:
+    """An answer of millions of escapes, the last of which is half a character."""
+    text = b"\\n" * (3 << 20) + b"\\ud800"
+    return result(asked, {"content": [{"type": "text", "text": "TEXT"}]}).replace(b"TEXT", text)
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+async def test_mending_a_long_text_stops_nobody(kind):
+    """H1, P25: 7 MB of escapes took two seconds of the only event loop."""
+
+    async def conduct(asked):
+        cut = asked.what == "tools/call"
+        body = await anyio.to_thread.run_sync(_cut_text, asked) if cut else b""
+        await asked.send(reply(event(body) if "event" in kind else body, kind) if cut else usual(asked))
+
+    async with raw(conduct) as far, using(server(far, call_seconds=60)) as upstream:
+        await upstream.tools()
+        async with going_on():
+            assert words(await upstream.call("plain", {}))[-2:] == "\n\ufffd"
+
+
+async def test_a_long_line_that_comes_byte_by_byte_stops_nobody():
+    """H1, P25: all of it was copied for each byte, for eight seconds without a turn for anybody."""
+    chunk = b"data: " + b"x" * (7 << 20)
+    parts = head(fields=(("content-type", "text/event-stream"), ("transfer-encoding", "chunked")))
+    parts += b"%x\r\n%b\r\n" % (len(chunk), chunk) + b"1\r\nx\r\n" * 10_000 + b"0\r\n\r\n"
+
+    async def conduct(asked):
+        await asked.send(parts if asked.what == "tools/call" else usual(asked))
+
+    async with raw(conduct) as far, using(server(far, call_seconds=60)) as upstream:
+        await upstream.tools()
+        async with going_on():
+            assert (await failure(upstream.call("plain", {}))).code == "server_error"
 
 
 def test_of_the_older_transport_an_event_that_can_t_be_read_becomes_an_error():

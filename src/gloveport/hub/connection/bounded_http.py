@@ -12,10 +12,12 @@ from typing import Literal, NoReturn, TypeAlias
 
 import anyio
 import httpx2
+from anyio.lowlevel import checkpoint
 from mcp.shared.message import SessionMessage
-from msgspec import Struct
+from msgspec import Struct, field
 
 from gloveport.errors import UpstreamError
+from gloveport.fairness import compute
 from gloveport.hub.connection.unreadable import is_bad_answer, mend, read_message
 from gloveport.limits.untrusted_json import MOST_VALUES, count_values, has_many_values
 from gloveport.policy.wording import quote_sent
@@ -26,6 +28,9 @@ AfterFailure: TypeAlias = Literal["goes on", "is stuck"]
 _CONNECT_SECONDS = 10.0
 _GONE_ON_WITH = (*range(HTTPStatus.BAD_REQUEST), HTTPStatus.UNAUTHORIZED)
 """Statuses after which the older transport can go on; after 401, a second try may be authorized."""
+
+_SLICE_BYTES = 1 << 13
+"""So much of a stream of events is handled at once: it may be thousands of empty lines, for the SDK too."""
 
 _OF_RESUMPTION = (b"id", b"retry")
 """Fields of events for resuming a broken stream."""
@@ -137,18 +142,21 @@ class _Body(httpx2.AsyncByteStream):
             if len(body) > self.transport.most:
                 await self._refuse(f"{self.transport.most} bytes")
         whole = bytes(body)
-        if has_many_values(whole):
+        if await compute(len(whole), has_many_values, whole):
             await self._refuse(f"{MOST_VALUES} values")
-        yield mend(whole)
+        yield await compute(len(whole), mend, whole)
 
     async def _lines(self, events: "_Events") -> AsyncIterator[bytes]:
         pieces = aiter(self.stream)
         while (piece := await self._next(pieces)) is not None:
-            yield await self._bound_size(events, piece)
+            for at in range(0, len(piece), _SLICE_BYTES):
+                yield await self._bound_size(events, piece[at : at + _SLICE_BYTES])
+                await checkpoint()
         yield await self._bound_size(events, b"\n")  # the last line may have no end
 
     async def _bound_size(self, events: "_Events", piece: bytes) -> bytes:
-        lines = events.feed(piece)
+        ends_line = b"\n" in piece or b"\r" in piece
+        lines = await compute(len(piece) + ends_line * len(events.rest), events.feed, piece)
         if events.size > self.transport.most:
             await self._refuse(f"{self.transport.most} bytes")
         if events.values > MOST_VALUES:
@@ -161,6 +169,7 @@ class _Body(httpx2.AsyncByteStream):
 
     async def _next(self, pieces: AsyncIterator[bytes]) -> bytes | None:
         with anyio.CancelScope(deadline=self.deadline):
+            await checkpoint()  # thousands of small pieces may have come at once
             try:
                 return await anext(pieces, None)
             except httpx2.TransportError as error:
@@ -188,7 +197,7 @@ class _Events(Struct, kw_only=True, eq=False):
     answers_all: bool = False
     size: int = 0
     values: int = 0
-    rest: bytes = b""
+    rest: bytearray = field(default_factory=bytearray)  # bytes would be copied for each piece of a long line
     _before: int = 0
     """Bytes of the complete lines of the incomplete event."""
     _values: int = 0
@@ -201,8 +210,8 @@ class _Events(Struct, kw_only=True, eq=False):
             self.rest += piece
             self.size = self._before + len(self.rest)
             return b""
-        lines = (self.rest + piece[:cut]).splitlines(keepends=True)
-        self.rest = piece[cut:]
+        lines = bytes(self.rest + piece[:cut]).splitlines(keepends=True)
+        self.rest = bytearray(piece[cut:])
         largest = 0
         for line in lines:
             text = line.rstrip(b"\r\n")
