@@ -120,6 +120,34 @@ async def test_a_message_of_very_many_values_is_refused_before_they_are_made(sha
             assert ("20000 values" in answer.text) == (status == 413)
 
 
+async def test_a_very_long_name_is_refused_and_not_repeated(shared):
+    """Of a URI of 3 MB the SDK wrote 6 MB, and matched it with patterns: 0.1 s for everybody."""
+    async with httpx2.AsyncClient(timeout=60) as client:
+        for method, params in (
+            ("resources/read", {"uri": "output://" + "a/" * 1_000_000}),
+            ("tools/call", {"name": "x" * 2_000_000, "arguments": {}}),
+            ("x" * 2_000_000, {}),
+        ):
+            body = message(method, params)
+            for headers in (await handshake_headers(client, shared.url), {"accept": "application/json"}):
+                answer = await client.post(shared.url, headers=headers, json=body)
+                assert "more than 8192 characters" in answer.text, method[:20]
+                assert len(answer.text) < 1000
+
+
+async def test_a_message_in_another_encoding_is_refused_before_its_values_are_made(shared):
+    """Half of U+2200 is a quote: all that comes after it seemed to be text, and a million values were not counted."""
+    for encoding, status in (("utf-8", 200), ("utf-16", 400), ("utf-16-le", 400), ("utf-32-be", 400)):
+        params = {**execution("true"), "_meta": MODERN | {"x": "\u2200"}}
+        body = json.dumps(message("tools/call", params), ensure_ascii=False).encode(encoding)
+        async with httpx2.AsyncClient(timeout=60) as client:
+            answer = await client.post(
+                shared.url, headers={**HEADERS, **MODERN_CALL, "content-type": "application/json"}, content=body
+            )
+        assert (answer.status_code, encoding) == (status, encoding), answer.text
+        assert ("UTF-8" in answer.text) == (status == 400)
+
+
 async def test_only_the_loopback_address_is_listened_on(shared):
     """A3."""
     with socket.socket() as other, pytest.raises(ConnectionRefusedError):

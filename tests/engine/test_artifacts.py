@@ -373,6 +373,7 @@ async def test_files_come_with_a_program(opened, language):
         ({"a\n": b""}, "file_name_not_allowed"),
         ({"": b""}, "file_name_not_allowed"),
         ({"a" * 201: b""}, "file_name_not_allowed"),
+        ({"a/" * 1_000_000: b""}, "file_name_not_allowed"),
         ({"a": b"", "a/b": b""}, "file_name_not_allowed"),
         ({f"{number}": b"" for number in range(65)}, "file_name_not_allowed"),
         ({"a": b"x" * (2 << 20)}, "files_too_large"),

@@ -21,6 +21,7 @@ from gloveport.server.tools import offer
 from gloveport.server.tools.argument_check import ArgumentCheck
 from gloveport.server.tools.artifact_tool import ArtifactListing, ArtifactTool
 from gloveport.server.tools.code import Tools, describe
+from gloveport.server.tools.name_limit import limit_names
 from gloveport.server.tools.skill_resources import SkillExtension, SkillListing, SkillTexts, add_skill_texts
 from gloveport.server.tools.skill_tools import describe_skill_tools
 from gloveport.server.transports.file_transfer import FileTransfer
@@ -65,6 +66,7 @@ def make_server(
         instructions=offered.instructions(),
         tools=[*code, *files],
         middleware=[
+            limit_names,
             StructuredContent(
                 config.clients.structured, frozenset(tool.name for tool in code if tool.fn_metadata.output_schema)
             ),

@@ -14,13 +14,16 @@ _SHOWN_CHARACTERS: Final = 80
 def find_path_fault(path: str) -> str:
     """Why a path is not allowed; empty if it is."""
     printable_path = one_line(path, _SHOWN_CHARACTERS)
+    too_long = f"The file name {printable_path} is too long or too deep."
+    if len(path) > _DEPTH * (_NAME_BYTES + 1):  # before more is done with it
+        return too_long
     names = path.split("/")
     if not is_visible(path):
         return f"The file name {printable_path} has characters that do not show."
     if any(name in ("", ".", "..") for name in names):
         return f"The file name {printable_path} is no path below the program's directory."
     if len(names) > _DEPTH or any(len(name.encode()) > _NAME_BYTES for name in names):
-        return f"The file name {printable_path} is too long or too deep."
+        return too_long
     return ""
 
 

@@ -18,7 +18,7 @@ from mcp.server.mcpserver.tools import Tool
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from gloveport.limits.untrusted_json import first_faults
+from gloveport.limits.untrusted_json import first_faults, has_many_values
 from gloveport.model.pydantic_models import pydantic_model
 from gloveport.model.value import Value
 from gloveport.server.fast_path import without_nulls
@@ -26,6 +26,7 @@ from gloveport.server.rendering.replies import error_reply
 
 _SHOWN_CHARACTERS = 80
 _SHOWN_FAULTS = 20
+_MOST_VALUES_IN_TEXT = 20_000
 
 Model = TypeVar("Model", bound=BaseModel | Value)
 Reply = TypeVar("Reply")
@@ -90,12 +91,22 @@ def _faults(tool: Tool, given: Mapping[str, Any]) -> list[str]:
     faults = [
         _unknown_argument(name, known) for name in islice((name for name in given if name not in known), _SHOWN_FAULTS)
     ]
+    meant = {name: value for name, value in without_nulls(given).items() if name in known}
+    if crowded := [name for name, value in meant.items() if _has_many_values(tool, name, value)]:
+        most = f"a text of JSON with more than {_MOST_VALUES_IN_TEXT} values is not read"
+        return [*faults, *(f"- {name}: {most}" for name in crowded)]
     try:
-        meant = {name: value for name, value in without_nulls(given).items() if name in known}
         tool.fn_metadata.validate_arguments(meant)
     except ValidationError as error:
         faults += map(_wrong, first_faults(error, _SHOWN_FAULTS))
     return faults
+
+
+def _has_many_values(tool: Tool, name: str, value: object) -> bool:
+    """Whether an argument is a text of very many JSON values: the SDK parses texts for parameters of other types."""
+    if not isinstance(value, str) or tool.fn_metadata.arg_model.model_fields[name].annotation is str:
+        return False
+    return has_many_values(value.encode(errors="surrogatepass"), _MOST_VALUES_IN_TEXT)
 
 
 def _unknown_argument(name: str, known: list[str]) -> str:

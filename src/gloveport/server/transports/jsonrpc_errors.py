@@ -43,6 +43,11 @@ def too_many() -> bytes:
     return _error(None, INVALID_REQUEST, f"a message of more than {MOST_VALUES} values is not read")
 
 
+def wrong_encoding() -> bytes:
+    """Make the line that answers a message in UTF-16 or UTF-32."""
+    return _error(None, PARSE_ERROR, "a message has to be JSON in UTF-8")
+
+
 def too_busy() -> bytes:
     """Make the answer to a request beyond the limit of concurrent ones."""
     return _error(None, INTERNAL_ERROR, "the server has too many requests at once: come again in a second")

@@ -1,4 +1,7 @@
-"""ASGI middleware that refuses a message with very many values before it is parsed."""
+"""ASGI middleware that refuses a message with very many values, or in another encoding, before it is parsed.
+
+A parser that accepts UTF-16 too would find more values in it than were counted.
+"""
 
 from typing import Final
 
@@ -11,6 +14,7 @@ from gloveport.fairness import compute
 from gloveport.limits.untrusted_json import has_many_values
 from gloveport.server.transports import jsonrpc_errors
 
+_BAD_REQUEST: Final = 400
 _TOO_LARGE: Final = 413
 
 
@@ -31,6 +35,10 @@ class MessageLimit(Struct, frozen=True, kw_only=True):
             await self.app(scope, receive, send)
             return
         body, receive_again = await peek_body(scope, receive, self.most_bytes)
+        if b"\0" in body:  # as in each JSON text in UTF-16 or UTF-32, and in none in UTF-8
+            refusal = Response(jsonrpc_errors.wrong_encoding(), _BAD_REQUEST, media_type="application/json")
+            await refusal(scope, receive, send)
+            return
         if await compute(len(body), has_many_values, body, jsonrpc_errors.MOST_VALUES):
             answer = Response(jsonrpc_errors.too_many(), status_code=_TOO_LARGE, media_type="application/json")
             await answer(scope, receive, send)
