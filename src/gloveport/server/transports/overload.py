@@ -1,6 +1,7 @@
 """Bounds the number of concurrent HTTP requests: further ones get 503 with Retry-After.
 
-Each open session has some places of its own, so a flood of new clients does not block sessions.
+Each open session has some places of its own, and those without a session have others together: so neither new clients
+block sessions, nor sessions new clients.
 """
 
 from collections import Counter
@@ -13,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gloveport.server.transports import jsonrpc_errors
 
-_MOST: Final = 256
+_MOST_OF_SESSIONS: Final = 192
 _MOST_WITHOUT_SESSION: Final = 64
 _OF_EACH_SESSION: Final = 8
 _SESSION: Final = b"mcp-session-id"
@@ -61,9 +62,9 @@ class RequestLimit(Struct, frozen=True, kw_only=True):
 
     def _has_place(self, session: str) -> bool:
         going = self._going.get(session, 0)
-        if session and going < _OF_EACH_SESSION:
-            return True
-        return self._going.total() < _MOST and (bool(session) or going < _MOST_WITHOUT_SESSION)
+        if not session:
+            return going < _MOST_WITHOUT_SESSION
+        return going < _OF_EACH_SESSION or self._going.total() - self._going.get("", 0) < _MOST_OF_SESSIONS
 
 
 async def _read_to_end(receive: Receive) -> None:
