@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
@@ -62,7 +63,7 @@ SomeJob = TypeVar("SomeJob", bound=Job)
 
 
 class Retention(Struct, Generic[SomeJob], kw_only=True):
-    """How many ended jobs are remembered, the latest first.
+    """How many ended jobs are remembered. Without room, the oldest of the owner with the most is forgotten.
 
     Attributes:
         jobs: So many.
@@ -126,11 +127,20 @@ class Jobs(Generic[SomeJob]):
     def forget_old(self) -> None:
         """Forget ended jobs that are too old, too many or too large."""
         kept, latest = self._retention, time.monotonic() - self._retention.seconds
-        while self._over:
-            oldest, _ = next(iter(self._over.values()))
-            if len(self._over) <= kept.jobs and self._held <= kept.bytes and oldest.ended >= latest:
-                break
-            self.drop(oldest)
+        for job in [job for job, _ in self._over.values() if job.ended < latest]:
+            self.drop(job)
+        while len(self._over) > kept.jobs:
+            self._drop_oldest(Counter(job.owner for job, _ in self._over.values()))
+        while self._held > kept.bytes:
+            amounts = Counter[str]()
+            for job, size in self._over.values():
+                amounts[job.owner] += size
+            self._drop_oldest(amounts)
+
+    def _drop_oldest(self, amounts: Counter[str]) -> None:
+        """Forget the oldest job of the owner with the most, so that nobody drives out what others have."""
+        greediest = max(amounts, key=amounts.__getitem__)
+        self.drop(next(job for job, _ in self._over.values() if job.owner == greediest))
 
     async def _do(self, job: SomeJob, work: Callable[[SomeJob], Awaitable[None]]) -> None:
         try:

@@ -87,6 +87,19 @@ async def test_results_that_nobody_fetches_are_not_kept_for_ever(runs):
     assert runs.find(first.id, "me") is None
 
 
+async def test_nobody_drives_out_what_another_has_not_fetched_yet(runs):
+    """P27."""
+
+    async def execute(run):
+        return result(run)
+
+    other = runs.begin("other", "python", execute)
+    await over(other)
+    for _ in range(200):
+        await over(runs.begin("me", "python", execute))
+    assert runs.find(other.id, "other").result.run_id == other.id
+
+
 async def test_the_end_of_the_server_ends_its_runs():
     ended = anyio.Event()
 
