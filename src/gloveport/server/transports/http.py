@@ -19,6 +19,7 @@ import uvicorn
 from mcp.server import MCPServer
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
+from gloveport.engine.caller import Transport
 from gloveport.engine.sessions import Sessions
 from gloveport.errors import ConfigError
 from gloveport.model import Limits
@@ -31,6 +32,8 @@ from gloveport.server.transports.sessionless import SessionlessRequests
 from gloveport.task_group import open_task_group
 
 HOST = "127.0.0.1"
+SESSIONLESS: Transport = "http"
+"""The owner of what comes without a session (``request_caller``)."""
 _PATH = "/mcp"
 _GRACE_SECONDS = 1
 _MOST_CONNECTIONS = 1024
@@ -160,6 +163,9 @@ async def serve_http(
             )
         )
 
+        def is_gone(owner: str) -> bool:
+            return owner != SESSIONLESS and owner not in sessions
+
         def stop() -> None:
             logging.disable(logging.ERROR)  # each connection that is cut off from now on would be logged as an error
             web.should_exit = True
@@ -167,7 +173,7 @@ async def serve_http(
         with on_end_signal(stop) as came:
             ready(f"http://{HOST}:{listener.getsockname()[1]}{_PATH}")
             async with single.router.lifespan_context(single), open_task_group() as tasks:
-                tasks.start_soon(end_sessions_of_gone_clients, kept, sessions.__contains__)
+                tasks.start_soon(end_sessions_of_gone_clients, kept, is_gone)
                 await web.serve(sockets=[listener])
     return came
 
