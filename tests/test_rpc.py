@@ -178,3 +178,23 @@ async def test_a_lone_surrogate_in_a_value_does_not_break_the_connection(speak):
     program = await speak(odd=odd, double=double)
     assert (await program.ask(id=1, op="odd"))["value"] == "?"
     assert (await program.ask(id=2, op="double", number=1))["value"] == 2
+
+
+async def test_a_number_that_would_be_read_as_infinity_is_refused_in_words(speak):
+    """H2, P22: rules would see infinity, and a server null."""
+    program = await speak(double=double)
+    await program.send(frame(b'{"id": 1, "op": "double", "number": 2, "more": [{"n": -1e999}]}'))
+    refusal = (await program.answer())["error"]
+    assert refusal["code"] == "malformed_call"
+    assert "1e999" in refusal["message"]
+    assert await program.ask(id=2, op="double", number=1e308 / 2) == {"id": 2, "value": 1e308}
+
+
+async def test_infinity_in_a_value_is_null_for_a_program(speak):
+    """H2: a tool's server may send it, and not every interpreter reads it."""
+
+    async def far(_asked):
+        return {"n": float("inf")}
+
+    program = await speak(far=far)
+    assert await program.ask(id=1, op="far") == {"id": 1, "value": {"n": None}}

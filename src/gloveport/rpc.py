@@ -21,7 +21,7 @@ import anyio
 from gloveport.errors import Denied, GuestError, UpstreamError
 from gloveport.fairness import compute
 from gloveport.late_module import late_module
-from gloveport.limits.untrusted_json import has_many_values
+from gloveport.limits.untrusted_json import has_infinity, has_many_values
 from gloveport.model.json_value import JsonValue
 
 if TYPE_CHECKING:
@@ -42,6 +42,14 @@ _MOST_VALUES = 50_000
 
 _AT_ONCE = 128
 """Requests of one execution that are handled at the same time; others wait in their sockets."""
+
+_INFINITE: Final[Mapping[str, JsonValue]] = {
+    "error": {
+        "code": "malformed_call",
+        "message": "In the request is a number too large to be one, such as 1e999.",
+        "hint": "Send a smaller one, or a text.",
+    }
+}
 
 _log = logging.getLogger(__name__)
 
@@ -188,7 +196,9 @@ class _Host(asyncio.Protocol):
     async def _work(self, body: bytearray) -> None:
         try:
             request = await _read_request(body)
-            answer = _encode_reply({"id": request["id"], **await _reply(self._handlers, request)})
+            is_infinite = await compute(len(body), has_infinity, request)
+            reply = _INFINITE if is_infinite else await _reply(self._handlers, request)
+            answer = _encode_reply({"id": request["id"], **reply})
         except GuestError:
             self._transport.abort()  # after a malformed request nothing can be understood
             return
@@ -231,7 +241,7 @@ def _parse_json(body: bytearray) -> JsonValue:
 
 def _encode_reply(reply: Mapping[str, JsonValue]) -> bytes:
     try:
-        return pydantic_core.to_json(reply)  # ten times as fast; encoding blocks the event loop
+        return pydantic_core.to_json(reply, inf_nan_mode="null")  # ten times as fast; encoding blocks the event loop
     except ValueError:  # half of a surrogate pair
         return json.dumps(reply, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 

@@ -6,7 +6,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 from tests.cases import for_each
 
-from gloveport.limits.untrusted_json import count_values, first_faults, has_many_values
+from gloveport.limits.untrusted_json import count_values, first_faults, has_infinity, has_many_values
 
 MANY = 300_000
 
@@ -70,3 +70,12 @@ def test_of_thousands_only_the_number_is_told():
     """To list them all would hold the event loop."""
     (fault,) = first_faults(error_of(["a"] * 50_000), 20)
     assert fault["msg"] == "50000 values are not as they should be"
+
+
+def test_a_number_that_is_read_as_infinity_is_found_however_deep_it_is():
+    deep: object = 1e999
+    for _ in range(100_000):
+        deep = [deep]
+    assert has_infinity({"a": [1, {"b": float("nan")}]})
+    assert has_infinity([1.5, deep])
+    assert not has_infinity({"a": [1, 2.5, "1e999", None, True, 10**400]})

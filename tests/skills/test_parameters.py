@@ -90,6 +90,9 @@ def test_what_does_not_fit_is_refused_in_words():
         ({"month": True}, "It takes integer"),
         ({"name": None}, "It takes string"),
         ({"name": "x" * 300_000}, "more than"),
+        ({"rates": {"eur": float("inf")}}, "is infinite"),  # written as `inf`, which the program may have defined
+        ({"rates": {"eur": [float("nan")]}}, "is infinite or none"),
+        ({"name": "\ud800"}, "half of a surrogate pair"),
     ):
         with pytest.raises(Denied, match=words):
             bind("python", PYTHON, arguments)

@@ -4,6 +4,7 @@ A parsed value takes thirty times as much memory as its text, and half a microse
 value takes seconds. Both hold the interpreter until they are done.
 """
 
+import math
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -38,6 +39,23 @@ def count_values(text: bytes | bytearray, most: int = MOST_VALUES) -> int:
         if marks > most or quotes > 4 * (most + 1):  # a value has at most two strings: its key and itself
             return most + 1
     return marks
+
+
+def has_infinity(value: object) -> bool:
+    """Tell whether a parsed text has a number that is infinite: parsers read 1e999 so, and encoders write it as null.
+
+    Without recursion: the text decides how deep it is.
+    """
+    left = [value]
+    while left:
+        member = left.pop()
+        if isinstance(member, dict):
+            left += member.values()
+        elif isinstance(member, list):
+            left += member
+        elif isinstance(member, float) and not math.isfinite(member):
+            return True
+    return False
 
 
 def first_faults(error: "ValidationError", most: int = 1) -> "list[ErrorDetails]":

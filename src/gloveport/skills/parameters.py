@@ -13,8 +13,6 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-import pydantic_core
-
 from gloveport.errors import Denied
 from gloveport.model import Language
 from gloveport.model.json_value import JsonValue
@@ -98,7 +96,15 @@ def bind_arguments(
         raise Denied(
             "invalid_arguments", f"There is no parameter {join_listed(sorted(map(quote_sent, unknown)))}.", hint=known
         )
-    if len(pydantic_core.to_json(arguments)) > MOST_ARGUMENT_BYTES:
+    try:
+        size = len(json.dumps(arguments, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode())
+    except (ValueError, RecursionError):
+        raise Denied(
+            "invalid_arguments",
+            "In the arguments is a number that is infinite or none, half of a surrogate pair, or very deep nesting.",
+            hint="A number such as 1e999 is read as infinity: give a smaller one, or a text.",
+        ) from None
+    if size > MOST_ARGUMENT_BYTES:
         raise Denied("invalid_arguments", f"The arguments have more than {MOST_ARGUMENT_BYTES} bytes.")
     bound = code
     for name, value in sorted(arguments.items(), key=lambda pair: -marked[pair[0]].start):
