@@ -215,7 +215,16 @@ SUBPACKAGES = {
         {"http", "stdio"},
     ],
     "server/tools": [
-        {"argument_check", "artifact_tool", "client_sampling", "health", "lean_schema", "progress", "session_tool"},
+        {
+            "argument_check",
+            "artifact_tool",
+            "client_sampling",
+            "health",
+            "lean_schema",
+            "name_limit",
+            "progress",
+            "session_tool",
+        },
         {"elicitation", "file_tools", "command_tools", "information", "run_calls", "write_tools"},
         {"code", "fast_execute", "permission", "skill_resources"},
         {"gated_calls", "skill_tools"},
