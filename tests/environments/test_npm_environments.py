@@ -70,7 +70,7 @@ async def test_packages_of_npm_are_built_in_the_sandbox_once_and_imported_by_eit
         made = []
 
         def count_made(_stream, _text) -> None:
-            made.append([stock._made for stock in world.engine.sandbox.stocks if stock.is_added])
+            made.append([stock._count for stock in world.engine.sandbox.stocks if stock.is_added])
 
         asked = Request(language="typescript", code=code, environment="one")
         first = await world.engine.execute(asked, caller="tester", on_output=count_made)

@@ -61,7 +61,8 @@ class Warm:
             exact = policy.model_copy(update={"limits": plan.limits})
             stocks = [stock for one in (policy, exact) for stock in self._stocks(one) if stock.maker.fits(plan)]
             shelf = Shelf(stock=stocks[0], pool=Pool(cold=Nothing(), stocks=(stocks[0],)))
-            shelf.stock._wanted = shelf.stock.size  # what is counted before and after a batch must not grow with use
+            # What is counted before and after a batch must not grow with use.
+            shelf.stock._target_size = shelf.stock.size
             await self._open.enter_async_context(shelf.pool.open())
             self._shelves.append(shelf)
 

@@ -49,9 +49,9 @@ def test_a_program_runs_in_the_sandbox_that_was_begun(host, config, environ, ask
     """E9: with narrower limits too, which are set when it is built."""
     request = read_value(Request, asked)
     with begin_sandbox(host, config, request) as first:
-        begun = first.begun
+        begun = first.early_build
         result = execute(host, config, environ, first, request)
-    assert (result.status, first.begun) == ("ok", None)
+    assert (result.status, first.early_build) == ("ok", None)
     assert begun.process.process.inner is not None
 
 
@@ -59,10 +59,10 @@ def test_who_needs_other_walls_gets_another_sandbox(host, config, environ):
     """The policy at the time of the run counts, not that at which the sandbox was begun."""
     request = Request(language="python", code="import os; os.statvfs('/tmp').f_blocks * os.statvfs('/tmp').f_frsize")
     with begin_sandbox(host, config, request) as first:
-        begun = first.begun
+        begun = first.early_build
         smaller = config.model_copy(update={"policy": Policy(limits=Limits(scratch_bytes=8 << 20))})
         result = execute(host, smaller, environ, first, request)
-    assert (result.value, first.begun) == (8 << 20, None)
+    assert (result.value, first.early_build) == (8 << 20, None)
     assert begun.process.process.inner is None
     assert begun.process.process.diagnosis.closed
 
@@ -80,4 +80,4 @@ def test_nothing_is_begun_for_what_is_not_known_yet(host, config):
     """Its packages may have to be built first."""
     request = Request(language="python", code="1", environment="other")
     with begin_sandbox(host, config, request) as first:
-        assert first.begun is None
+        assert first.early_build is None

@@ -12,7 +12,7 @@ from gloveport.sandbox.run.capture import Archive, Capture, plain
 
 
 def capture(shown=100, stored=1000, directory=Path("/var/tmp"), **hooks):
-    return contextlib.closing(Capture(shown=shown, stored=stored, directory=directory, **hooks))
+    return contextlib.closing(Capture(shown_bytes=shown, stored_bytes=stored, directory=directory, **hooks))
 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc", "Cf"], max_codepoint=0xDFFFF)), st.integers(1, 7))
@@ -121,7 +121,7 @@ def test_what_was_in_memory_outlives_a_disk_that_takes_no_more():
 def test_the_archive_keeps_the_latest():
     archive = Archive()
     for number in range(100):
-        kept = Capture(shown=1, stored=10, directory=Path("/var/tmp"))
+        kept = Capture(shown_bytes=1, stored_bytes=10, directory=Path("/var/tmp"))
         kept.write(str(number).encode())
         archive.add(f"output://{number}", kept)
     assert archive.page("output://99", 0) == ("99", None)

@@ -703,6 +703,6 @@ async def test_new_stocks_take_over_and_what_runs_in_the_old_ones_ends_as_it_wou
         assert results[0].stdout.text == "begun\n"
         assert results[0].status == "timeout"
         await engine.sandbox.wait_cleared()
-        await until(lambda: former._made == 0)
+        await until(lambda: former._count == 0)
         assert not former.waiting
         assert engine.sandbox.cold.count == 0

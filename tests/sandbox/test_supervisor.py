@@ -59,7 +59,7 @@ async def heard(command: list[str], seconds: float, *, on_terminal: bool = False
         held = stack.enter_context(
             contextlib.closing(KernelMemory(memory_bytes=limits.memory_bytes, group=None, pid=process.pid, inner=inner))
         )
-        watch = LimitWatch(limits=limits, clock=Clock(), group=None, inner=inner, held=held)
+        watch = LimitWatch(limits=limits, clock=Clock(), group=None, inner=inner, kernel_memory=held)
         streams = [stack.enter_context(FileIO(number)) for number, _ in pairs]
         events = stack.enter_context(watch_files(*streams, channel, over))
         supervisor = Supervisor(
@@ -100,7 +100,7 @@ async def test_an_answer_right_behind_one_that_is_ignored_is_heard():
         held = KernelMemory(memory_bytes=limits.memory_bytes, group=None, pid=process.pid, inner=inner)
         stack.enter_context(contextlib.closing(held))
         supervisor = Supervisor(
-            watch=LimitWatch(limits=limits, clock=Clock(), group=None, inner=inner, held=held),
+            watch=LimitWatch(limits=limits, clock=Clock(), group=None, inner=inner, kernel_memory=held),
             channel=channel,
             report_bytes=1024,
             over=over,

@@ -38,7 +38,7 @@ def test_a_run_that_computes_without_end_weighs_less_for_as_long(tree, start):
         print(file=child.stdin, flush=True)
         inner = os.pidfd_open(child.pid)
         memory = KernelMemory(memory_bytes=Limits().memory_bytes, group=group, pid=child.pid, inner=inner)
-        watch = LimitWatch(limits=Limits(), clock=Clock(), group=group, inner=inner, held=memory)
+        watch = LimitWatch(limits=Limits(), clock=Clock(), group=group, inner=inner, kernel_memory=memory)
 
         def look_until_other(present):
             deadline = time.monotonic() + 30

@@ -12,14 +12,14 @@ from gloveport.bootstrap import host_setup, operator_reach
 from gloveport.config import Config
 from gloveport.model import Mount, Program
 from gloveport.sandbox.launch.launcher import Launcher
-from gloveport.sandbox.plan import Kept, make_plan
+from gloveport.sandbox.plan import PathProtection, make_plan
 from gloveport.sandbox.pool import zygote_process
 from gloveport.workspace.program import ProgramOutput, RunProgram
 from gloveport.workspace_service.readonly_workers import ReadonlyWorkers
 
 OWNER = 54_321
 WORKSPACE = "/workspace"
-KEPT: Final[tuple[Kept, ...]] = ((WORKSPACE, "read-only"),)
+KEPT: Final[tuple[PathProtection, ...]] = ((WORKSPACE, "read-only"),)
 
 
 @contextlib.asynccontextmanager
@@ -44,7 +44,7 @@ async def fork_server(root: Path):
 async def running(server: zygote_process.ZygoteProcess, below: str) -> AsyncIterator[RunProgram]:
     """A ``RunProgram`` whose workspace is the directory ``below`` of the fork server's."""
     async with anyio.create_task_group() as tasks:
-        yield ReadonlyWorkers(make=server.fork, kept=KEPT, target=f"{WORKSPACE}/{below}", tasks=tasks).run
+        yield ReadonlyWorkers(make=server.fork, protections=KEPT, target=f"{WORKSPACE}/{below}", tasks=tasks).run
         tasks.cancel_scope.cancel()
 
 

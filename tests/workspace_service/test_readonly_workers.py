@@ -36,7 +36,7 @@ async def server(tmp_path_factory):
 async def reading(server):
     """ReadonlyWorkers of its own for one test."""
     async with anyio.create_task_group() as tasks:
-        yield ReadonlyWorkers(make=server.fork, kept=((WORKSPACE, "read-only"),), target=WORKSPACE, tasks=tasks)
+        yield ReadonlyWorkers(make=server.fork, protections=((WORKSPACE, "read-only"),), target=WORKSPACE, tasks=tasks)
         tasks.cancel_scope.cancel()
 
 
@@ -308,7 +308,7 @@ async def test_a_sandbox_that_is_not_to_be_had_is_an_error(server):
         yield kept
 
     async with anyio.create_task_group() as tasks:
-        reading = ReadonlyWorkers(make=make, kept=(), target=WORKSPACE, tasks=tasks)
+        reading = ReadonlyWorkers(make=make, protections=(), target=WORKSPACE, tasks=tasks)
         with pytest.raises(WorkspaceError, match="no such luck") as caught:
             await reading.run(("true",))
     assert (caught.value.code, caught.value.hint, caught.value.retryable) == ("SANDBOX_UNAVAILABLE", "buy some", True)

@@ -22,7 +22,7 @@ def begin_sandbox(host: Host, config: Config, request: Request) -> Iterator[Firs
         config: What the operator has configured.
         request: The request.
     """
-    with contextlib.closing(FirstSandbox(backend=host.backend, begun=_begin(host, config, request))) as first:
+    with contextlib.closing(FirstSandbox(backend=host.backend, early_build=_begin(host, config, request))) as first:
         yield first
 
 

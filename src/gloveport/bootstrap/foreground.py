@@ -133,7 +133,7 @@ async def open_foreground(
                                 reach=reach,
                                 reach_now=lambda: reach,
                                 state=plans.state,
-                                begun=forked.protected,
+                                first_protected=forked.protected,
                             ),
                             program=_inside(planned, forked.source.server.plan.binds),
                             environment=default_environment.default_of(

@@ -109,11 +109,13 @@ class WorkspacePlans(Struct, frozen=True, kw_only=True):
         return plan if self.home is None else _with_home(plan, self.home)
 
     def start_server(
-        self, backend: Bubblewrap, tasks: "TaskGroup", plan: Plan, begun: BegunProcess | None = None
+        self, backend: Bubblewrap, tasks: "TaskGroup", plan: Plan, early_process: BegunProcess | None = None
     ) -> "ForkServer":
-        """Start the fork server of a plan; it runs in ``tasks``. ``begun``: see ``ForkServer``."""
+        """Start the fork server of a plan; it runs in ``tasks``. ``early_process``: see ``ForkServer``."""
         program, forks = Program(name="command"), self.config.pool.forks
-        server = makers.ForkServer(backend=backend, plan=plan, program=program, forks=forks, begun=begun)
+        server = makers.ForkServer(
+            backend=backend, plan=plan, program=program, forks=forks, early_process=early_process
+        )
         tasks.start_soon(server.maintain)
         return server
 

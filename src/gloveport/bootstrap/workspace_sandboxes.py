@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from gloveport.bootstrap.default_environment import build_default, default_of
 from gloveport.bootstrap.workspace_plans import WorkspacePlans
 from gloveport.engine.execution import Engine
-from gloveport.sandbox.plan import Kept
+from gloveport.sandbox.plan import PathProtection
 from gloveport.task_group import open_task_group
 from gloveport.workspace.commands import registry
 from gloveport.workspace.files.tree import Tree
@@ -42,7 +42,7 @@ async def open_sandboxes(engine: Engine, plans: WorkspacePlans, grace: float) ->
                     environment = await build_default(engine.environments, settings.environment, engine.audit)
                 server = plans.start_server(engine.backend, tasks, plans.plan(environment))
                 plan, target = server.plan, server.plan.writable[0].target
-                everything: tuple[Kept, ...] = tuple((mount.target, "read-only") for mount in plan.writable)
+                everything: tuple[PathProtection, ...] = tuple((mount.target, "read-only") for mount in plan.writable)
                 await server.check()
                 prefetch = SandboxPrefetch(server=server, tasks=tasks, target=target)
                 default = default_of(settings.environment, environment, prefetch)
@@ -55,7 +55,7 @@ async def open_sandboxes(engine: Engine, plans: WorkspacePlans, grace: float) ->
                     environments=CommandEnvironments(
                         engine=engine, default=default, plan_with=plans.plan, servers=servers
                     ),
-                    workers=ReadonlyWorkers(make=server.make, kept=everything, tasks=tasks, target=target),
+                    workers=ReadonlyWorkers(make=server.make, protections=everything, tasks=tasks, target=target),
                     commands=commands,
                     limits=settings.limits,
                     gateway=engine.gateway,

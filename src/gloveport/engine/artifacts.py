@@ -66,13 +66,13 @@ class Collector(Struct, frozen=True, kw_only=True):
         if known is None:
             await child.wait_dead()
         grant, about = run.guard.grant, _read_about(report)
-        found, bundle = OutFiles(known=known or {}), Bundle(self.store.directory, run.share)
+        found, bundle = OutFiles(known_versions=known or {}), Bundle(self.store.directory, run.share)
         most_bytes = int(grant.limits.out_bytes)
         with anyio.CancelScope(shield=True):
             await to_thread.run_sync(functools.partial(self._take, found, bundle, out, most_bytes, about))
         if known is not None:
             known.clear()
-            known.update(found.taken)
+            known.update(found.taken_versions)
         if bundle.files and not self.store.keep(bundle):
             found.leave_out(OUT, "there is no room to keep it")
             bundle.files.clear()

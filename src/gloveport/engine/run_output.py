@@ -33,8 +33,8 @@ class RunOutput(Struct, frozen=True):
         limits = run.guard.grant.limits
         captures = {
             stream: Capture(
-                shown=limits.output_bytes,
-                stored=limits.stored_output_bytes,
+                shown_bytes=limits.output_bytes,
+                stored_bytes=limits.stored_output_bytes,
                 directory=spool,
                 notify=functools.partial(run.on_output, stream) if run.on_output else None,
                 clean=clean,
@@ -51,7 +51,7 @@ class RunOutput(Struct, frozen=True):
         for name, capture in self.captures.items():
             handle = f"output://{self.run.id}/{name}"
             make = functools.partial(capture.output, handle, ansi=self.run.request.ansi)
-            if (size := min(capture.shown, capture.total)) <= SMALL_BYTES:
+            if (size := min(capture.shown_bytes, capture.total)) <= SMALL_BYTES:
                 shown[name] = make()
             else:
                 with anyio.CancelScope(shield=True):

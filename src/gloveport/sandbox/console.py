@@ -41,12 +41,12 @@ class Console(Struct, eq=False, kw_only=True):
             BrokenPipeError: It reads nothing more.
         """
         async with self._turn:
-            left = memoryview(data)
-            while left:
+            remaining_data = memoryview(data)
+            while remaining_data:
                 if self.input.closed:
                     raise BrokenPipeError
                 try:
-                    left = left[os.write(self.input.fileno(), left) :]
+                    remaining_data = remaining_data[os.write(self.input.fileno(), remaining_data) :]
                 except BlockingIOError:
                     try:
                         await anyio.wait_writable(self.input)

@@ -61,7 +61,7 @@ _PAGE_BYTES = 4096
 Access: TypeAlias = Literal["read", "run", "write", "write files", "device"]
 
 
-Kept: TypeAlias = tuple[str, Literal["pinned", "read-only"]] | tuple[str, Literal["copied"], str]
+PathProtection: TypeAlias = tuple[str, Literal["pinned", "read-only"]] | tuple[str, Literal["copied"], str]
 """A protected path inside of a directory that programs may write: it can't be replaced, or not written either; or
 programs see a copy in its place, with this text, one character for each byte.
 """
@@ -217,7 +217,7 @@ def make_plan(program: Program, grant: Grant, system: System, network: Network =
         SandboxError: Two mounts of the plan collide.
     """
     limits = grant.limits
-    shown = (*system.binds, *program.binds, *system.packages)
+    all_binds = (*system.binds, *program.binds, *system.packages)
     shared = limits.scratch_bytes if system.counts_memory else min(_SHARED_MEMORY_BYTES, limits.scratch_bytes)
     tmpfs = (
         Tmpfs(path="/dev/shm", size=shared),  # noqa: S108 - as SCRATCH
@@ -227,7 +227,7 @@ def make_plan(program: Program, grant: Grant, system: System, network: Network =
     )
     # No mount point beneath anything else that is mounted: bubblewrap before 0.12 creates it through a symlink planted
     # there, on the host (CVE-2026-87766). The operator's mounts come last, and flat.
-    places = tuple(bind.target for bind in shown)
+    places = tuple(bind.target for bind in all_binds)
     shares = [mount.target for mount in (*grant.mounts, *grant.writable)]
     _refuse_nesting([*places, *shares], [*(t.path for t in tmpfs), "/proc", "/dev"])
     # Ours last, so that it shadows nothing; and no link in /usr/local/bin, where an interpreter may be mounted.
@@ -252,7 +252,7 @@ def make_plan(program: Program, grant: Grant, system: System, network: Network =
             **program.env,
             **network.env,
         },
-        binds=(*shown, *grant.mounts),
+        binds=(*all_binds, *grant.mounts),
         writable=grant.writable,
         symlinks=(*system.symlinks, *program.symlinks, *_out_links([*places, *shares])),
         masked=system.masked,
@@ -303,11 +303,11 @@ def _system_v(shared: int) -> dict[str, str]:
     }
 
 
-def _out_links(taken: Sequence[str]) -> Iterator[Symlink]:
+def _out_links(used_paths: Sequence[str]) -> Iterator[Symlink]:
     """The other names of ``OUT``, except taken ones."""
     for link in OUT_LINKS:
         path = PurePosixPath(link)
-        if not any(path.is_relative_to(other) or PurePosixPath(other).is_relative_to(path) for other in taken):
+        if not any(path.is_relative_to(other) or PurePosixPath(other).is_relative_to(path) for other in used_paths):
             yield Symlink(path=link, target=OUT)
 
 

@@ -58,119 +58,125 @@ def terminal_size(rows: int | None, columns: int | None) -> tuple[int, int]:
 
 
 async def make_command_action(
-    service: WorkspaceService, share: str, asked: CommandArguments
+    service: WorkspaceService, share: str, arguments: CommandArguments
 ) -> tuple[RunCommand, float]:
     """The requested command as an action, and its time limit. ``share``: whose directories may be deleted at will.
 
     Raises:
         WorkspaceError: INVALID_ARGUMENT, or as ``Tree.open_directory``.
     """
-    _check_arguments(asked)
-    workdir = asked.cwd or asked.workdir
+    _check_arguments(arguments)
+    workdir = arguments.cwd or arguments.workdir
     if workdir != ".":
         workdir = await to_thread.run_sync(_place_of, service, workdir)
-    wanted = _make_request(service, asked, workdir)
-    action = await compute(len(asked.cmd) + len(asked.stdin), command_action, service.settings, wanted)
+    request = _make_request(service, arguments, workdir)
+    action = await compute(len(arguments.cmd) + len(arguments.stdin), command_action, service.settings, request)
     if any(need.lost for need in action.needs):
         action = await to_thread.run_sync(_without_own, service, share, action)
-    return _with_input(action, asked), wanted.seconds
+    return _with_input(action, arguments), request.seconds
 
 
-def make_plain_action(service: WorkspaceService, asked: CommandArguments) -> tuple[RunCommand, float] | None:
+def make_plain_action(service: WorkspaceService, arguments: CommandArguments) -> tuple[RunCommand, float] | None:
     """The same without waiting, for a short command at the root that comes to no gate; else None."""
-    if asked.cwd not in {None, "."} or asked.workdir != "." or len(asked.cmd) + len(asked.stdin) > SMALL_BYTES:
+    if (
+        arguments.cwd not in {None, "."}
+        or arguments.workdir != "."
+        or len(arguments.cmd) + len(arguments.stdin) > SMALL_BYTES
+    ):
         return None
     try:
-        _check_arguments(asked)
+        _check_arguments(arguments)
     except WorkspaceError:
         return None
-    wanted = _make_request(service, asked, ".")
-    action = command_action(service.settings, wanted)
-    return None if open_needs(service.settings, action.needs) else (_with_input(action, asked), wanted.seconds)
+    request = _make_request(service, arguments, ".")
+    action = command_action(service.settings, request)
+    return None if open_needs(service.settings, action.needs) else (_with_input(action, arguments), request.seconds)
 
 
-def _check_arguments(asked: CommandArguments) -> None:
-    if asked.cwd is not None and asked.workdir not in {".", asked.cwd}:
+def _check_arguments(arguments: CommandArguments) -> None:
+    if arguments.cwd is not None and arguments.workdir not in {".", arguments.cwd}:
         raise WorkspaceError("INVALID_ARGUMENT", "workdir and cwd are the same, and were given differently")
-    if asked.session is not None and (asked.tty or asked.stdin or asked.keep_stdin):
+    if arguments.session is not None and (arguments.tty or arguments.stdin or arguments.keep_stdin):
         raise WorkspaceError(
             "INVALID_ARGUMENT",
             "a command in a session has no terminal, and nothing to read",
             hint="leave out tty, stdin and keep_stdin, or session; what it is to read may be a file",
         )
-    if asked.session not in {None, NEW} and asked.env:
+    if arguments.session not in {None, NEW} and arguments.env:
         raise WorkspaceError(
             "INVALID_ARGUMENT",
             "the variables of a session are set when it begins",
             hint="leave out env, and export them in the command",
         )
-    env = asked.env or {}
-    if any("\0" in word for word in (asked.cmd, *env, *env.values())) or any("=" in name for name in env):
+    env = arguments.env or {}
+    if any("\0" in word for word in (arguments.cmd, *env, *env.values())) or any("=" in name for name in env):
         raise WorkspaceError("INVALID_ARGUMENT", "a command and its variables hold no NUL, a variable's name no =")
 
 
-def _make_request(service: WorkspaceService, asked: CommandArguments, workdir: str) -> CommandRequest:
+def _make_request(service: WorkspaceService, arguments: CommandArguments, workdir: str) -> CommandRequest:
     return CommandRequest(
-        command=asked.cmd,
+        command=arguments.cmd,
         root=service.sandboxes.target,
         workdir=workdir,
-        seconds=min(asked.timeout_ms / 1000, service.settings.limits.wall_seconds),
-        tty=asked.tty,
-        env=asked.env or {},
-        stdin=asked.stdin,
-        environment=asked.environment or "",
+        seconds=min(arguments.timeout_ms / 1000, service.settings.limits.wall_seconds),
+        tty=arguments.tty,
+        env=arguments.env or {},
+        stdin=arguments.stdin,
+        environment=arguments.environment or "",
     )
 
 
-def _with_input(action: RunCommand, asked: CommandArguments) -> RunCommand:
-    size, digest = measure(asked.stdin)
-    stdin = {"stdin_bytes": size, "stdin_sha256": digest, "keeps_stdin": asked.tty or asked.keep_stdin}
-    return action.model_copy(update={**stdin, "session": asked.session or ""})
+def _with_input(action: RunCommand, arguments: CommandArguments) -> RunCommand:
+    size, digest = measure(arguments.stdin)
+    stdin = {"stdin_bytes": size, "stdin_sha256": digest, "keeps_stdin": arguments.tty or arguments.keep_stdin}
+    return action.model_copy(update={**stdin, "session": arguments.session or ""})
 
 
 async def start_command(
     service: WorkspaceService,
     caller: Caller,
-    asked: CommandArguments,
+    arguments: CommandArguments,
     on_progress: OnProgress = no_progress,
-    made: tuple[RunCommand, float] | None = None,
+    plain_action: tuple[RunCommand, float] | None = None,
 ) -> Command:
     """Start a command, if it is allowed.
 
     Args:
         service: The workspace.
         caller: Owner of the command.
-        asked: The requested command.
+        arguments: The requested command.
         on_progress: Hears the progress of its environment's build, if there is one.
-        made: The result of ``make_plain_action`` for it.
+        plain_action: The result of ``make_plain_action`` for it.
 
     Raises:
         WorkspaceError: As ``make_command_action``, ``CommandEnvironments``, ``Commands.begin`` and ``CommandSessions``;
             PERMISSION_REQUIRED.
         AuditError: It can't be written down.
     """
-    action, seconds = made or await make_command_action(service, caller.share, asked)
+    action, seconds = plain_action or await make_command_action(service, caller.share, arguments)
     run_id = f"command-{os.urandom(8).hex()}"
     guard = await service.make_guard(caller, action, run_id)
     variables = dict(service.inherited_variables)
-    if asked.tty:  # it is ours, whichever the server may have
+    if arguments.tty:  # it is ours, whichever the server may have
         variables["TERM"] = _TERMINAL_KIND
-    variables |= asked.env or {}
-    terminal = terminal_size(asked.rows, asked.columns) if asked.tty else None
-    environment = await service.sandboxes.environments.open_named(asked.environment, guard, on_progress)
+    variables |= arguments.env or {}
+    terminal = terminal_size(arguments.rows, arguments.columns) if arguments.tty else None
+    environment = await service.sandboxes.environments.open_named(arguments.environment, guard, on_progress)
     request = PreparedCommand(
         action=action, variables=variables, seconds=seconds, terminal=terminal, environment=environment
     )
-    begin = functools.partial(service.sandboxes.commands.begin, caller.share, line=asked.cmd, is_terminal=asked.tty)
-    if asked.session is None:
+    begin = functools.partial(
+        service.sandboxes.commands.begin, caller.share, line=arguments.cmd, is_terminal=arguments.tty
+    )
+    if arguments.session is None:
         command = await begin(_working(service, caller, functools.partial(service.sandboxes.execute, request, guard)))
     else:
-        session = _open_session(service, caller, asked.session, request)
+        session = _open_session(service, caller, arguments.session, request)
         try:
             run = functools.partial(service.sessions.execute, session, request, guard)
             command = await begin(_working(service, caller, run))
         except BaseException:
-            if asked.session == NEW:  # nobody knows of it
+            if arguments.session == NEW:  # nobody knows of it
                 session.end("its first command did not begin")
             raise
     service.run_ids[command] = run_id

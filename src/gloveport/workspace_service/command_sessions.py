@@ -43,7 +43,7 @@ class CommandSessions(Struct, frozen=True, kw_only=True):
     """The command sessions of one workspace; the engine's session registry holds and counts them with its own."""
 
     sandboxes: WorkspaceSandboxes
-    _made: WeakKeyDictionary[Session, KeptSandbox] = field(default_factory=WeakKeyDictionary)
+    _session_sandboxes: WeakKeyDictionary[Session, KeptSandbox] = field(default_factory=WeakKeyDictionary)
     _environments: WeakKeyDictionary[Session, str | None] = field(default_factory=WeakKeyDictionary)
 
     def begin(self, owner: str, request: PreparedCommand) -> Session:
@@ -74,7 +74,7 @@ class CommandSessions(Struct, frozen=True, kw_only=True):
                 owner, grant, self.sandboxes.reach, sandbox=sandbox, plan=plan, program=program, purpose="commands"
             )
         session.language = "shell"
-        self._made[session] = sandbox
+        self._session_sandboxes[session] = sandbox
         self._environments[session] = request.environment.name
         return session
 
@@ -130,7 +130,7 @@ class CommandSessions(Struct, frozen=True, kw_only=True):
                     )
                 for sink in sinks.values():
                     sink.finish()
-                command.warnings += await self._made[session].save_configs(child)
+                command.warnings += await self._session_sandboxes[session].save_configs(child)
                 self.sandboxes.explain(command, outcome, guard.grant.egress)
                 command.session = engine.session_requests.state_of(session, outcome)
                 ending.fields |= {
@@ -153,10 +153,10 @@ class CommandSessions(Struct, frozen=True, kw_only=True):
 
     async def end(self) -> None:
         """End all sessions, and wait until nothing is left of them."""
-        made = [*self._made]
-        for session in made:
+        sessions = [*self._session_sandboxes]
+        for session in sessions:
             session.end("the server ended it")
-        for session in made:
+        for session in sessions:
             await session.wait_over()
 
 

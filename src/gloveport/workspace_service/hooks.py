@@ -42,15 +42,15 @@ async def _run(service: WorkspaceService, command: str, paths: Sequence[str], se
         AuditError: It can't be written down.
     """
     sandboxes, audit = service.sandboxes, service.sandboxes.engine.audit
-    begun = audit.append("hook.begun", {"command": command, "paths": [*paths]}).seq
+    begin_seq = audit.append("hook.begun", {"command": command, "paths": [*paths]}).seq
     program = Program(name="hook", argv=(*SHELL, f'{command} "$@"', "hook", *paths), directory=sandboxes.target)
     stdout, stderr = _BoundedOutput(_MOST_BYTES), _BoundedOutput(_MOST_BYTES)
     limits = sandboxes.limits.model_copy(update={"wall_seconds": seconds})
-    ended: dict[str, JsonValue] = {"of": begun, "status": "failed"}
+    ended: dict[str, JsonValue] = {"of": begin_seq, "status": "failed"}
     try:
         async with sandboxes.notice_changes([]) as found, sandboxes.open_sandbox(limits, found) as child:
             outcome = await child.run(program, value_bytes=VALUE_BYTES, stdout=stdout, stderr=stderr)
-            ended = {"of": begun, "exit_code": outcome.exit_code, "killed_by": outcome.killed_by}
+            ended = {"of": begin_seq, "exit_code": outcome.exit_code, "killed_by": outcome.killed_by}
     except WorkspaceError as error:
         return [f"{command}: {error.args[0]}"]
     finally:

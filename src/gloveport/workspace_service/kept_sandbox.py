@@ -45,7 +45,7 @@ class KeptSandbox(Struct, kw_only=True):
             ):
                 child.narrow(plan)
                 child.look_stale = functools.partial(self._look_stale, found)
-                self._copies = config_copies.copies_in(child.kept, self.sandboxes.target)
+                self._copies = config_copies.copies_in(child.protections, self.sandboxes.target)
                 try:
                     yield child
                 finally:

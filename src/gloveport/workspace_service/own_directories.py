@@ -67,10 +67,10 @@ class OwnDirectories(Struct, eq=False, kw_only=True):
         there. May wait for a disk.
         """
         spans, until = list(self._spans.get(share, ())), time.monotonic() + _SECONDS
-        left = [_MOST_NAMES]
-        return all(self._has_made(path, spans, until, left) for path in paths)
+        names_left = [_MOST_NAMES]
+        return all(self._has_made(path, spans, until, names_left) for path in paths)
 
-    def _has_made(self, path: str, spans: list[_Span], until: float, left: list[int]) -> bool:
+    def _has_made(self, path: str, spans: list[_Span], until: float, names_left: list[int]) -> bool:
         above, _, name = path.rpartition("/")
         try:
             with self.tree.open_directory(above or ".") as parent:
@@ -79,7 +79,7 @@ class OwnDirectories(Struct, eq=False, kw_only=True):
                 times = read_times(parent.descriptor, name)
                 if times is None or not stat.S_ISDIR(times.mode):
                     return False
-                return _is_made(parent.descriptor, name, times.device, spans, until, left, _DEEPEST)
+                return _is_made(parent.descriptor, name, times.device, spans, until, names_left, _DEEPEST)
         except FileNotFoundError:
             return True
         except (OSError, WorkspaceError):
@@ -87,18 +87,24 @@ class OwnDirectories(Struct, eq=False, kw_only=True):
 
 
 def _is_made(
-    parent: int, name: str, device: tuple[int, int], spans: list[_Span], until: float, left: list[int], depth: int
+    parent: int, name: str, device: tuple[int, int], spans: list[_Span], until: float, names_left: list[int], depth: int
 ) -> bool:
     """Whether a name and all below it was made in these times. Raises OSError, also where a name vanishes meanwhile."""
-    left[0] -= 1
+    names_left[0] -= 1
     times = read_times(parent, name)
-    if left[0] < 0 or time.monotonic() > until or times is None or times.device != device or not _fits(times, spans):
+    if (
+        names_left[0] < 0
+        or time.monotonic() > until
+        or times is None
+        or times.device != device
+        or not _fits(times, spans)
+    ):
         return False
     if not stat.S_ISDIR(times.mode):
         return True
     with closing(os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)) as opened:
         names = os.listdir(opened)  # noqa: PTH208 - a descriptor is no path
-        return depth > 0 and all(_is_made(opened, each, device, spans, until, left, depth - 1) for each in names)
+        return depth > 0 and all(_is_made(opened, each, device, spans, until, names_left, depth - 1) for each in names)
 
 
 def _fits(times: Times, spans: list[_Span]) -> bool:

@@ -91,10 +91,10 @@ class Permissions(Struct, eq=False, kw_only=True):
         subjects = {permission_subject(gate, action) for gate in gates}
         remembered = {subject for subject in subjects if await self.desk.remembers(subject)}
         # Nothing is awaited from here on: of two concurrent calls, one uses up a permission that holds once.
-        held = {permit.request.subject: permit for permit in self.permits_of(owner)}
-        if not subjects <= remembered | held.keys():
+        permits = {permit.request.subject: permit for permit in self.permits_of(owner)}
+        if not subjects <= remembered | permits.keys():
             return policy, ()
-        used = [held[subject] for subject in sorted(subjects - remembered)]
+        used = [permits[subject] for subject in sorted(subjects - remembered)]
         for permit in used:
             if permit.scope == "once":
                 del self._permits[permit.id]
@@ -145,8 +145,8 @@ class Permissions(Struct, eq=False, kw_only=True):
         )
         facts = {**request.facts(), "run": run, "id": permit.id, "scope": permit.scope, "seconds": request.seconds}
         self.audit.append("permission.granted", {**facts, "by": verdict.by})
-        held = self.permits_of(request.owner)
-        if len(held) >= _MOST:
-            del self._permits[held[0].id]
+        permits = self.permits_of(request.owner)
+        if len(permits) >= _MOST:
+            del self._permits[permits[0].id]
         self._permits[permit.id] = permit
         return permit

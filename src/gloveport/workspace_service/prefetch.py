@@ -32,7 +32,7 @@ class _Next(Struct, eq=False, kw_only=True):
     settled: anyio.Event = field(default_factory=anyio.Event)
     """Set when the sandbox is there, or has failed."""
     over: anyio.Event = field(default_factory=anyio.Event)
-    gone: anyio.Event = field(default_factory=anyio.Event)
+    removal: anyio.Event = field(default_factory=anyio.Event)
     """Set when all of it is dead, and cleared away."""
     is_dead: bool = False
     """Whether all of it was dead when it was over."""
@@ -64,13 +64,13 @@ class SandboxPrefetch(Struct, eq=False, kw_only=True):
     tasks: TaskGroup
     ahead: int = 1
     _next: _Next | None = None
-    _begun: anyio.Event = field(default_factory=anyio.Event)
+    _command_start: anyio.Event = field(default_factory=anyio.Event)
     """Set when the next command begins."""
 
     def note_begun(self) -> None:
         """A command has begun: while it runs there is time to make the next sandbox, and to clear away the last."""
-        self._begun.set()
-        self._begun = anyio.Event()
+        self._command_start.set()
+        self._command_start = anyio.Event()
 
     def begin(self, found: ProtectedPaths) -> None:
         """Begin to make the next sandbox."""
@@ -85,24 +85,24 @@ class SandboxPrefetch(Struct, eq=False, kw_only=True):
             WorkspaceError: There are too many protected paths.
         """
         waiting, self._next = self._next, None
-        taken = waiting or self._start_making(found)
+        sandbox = waiting or self._start_making(found)
         try:
-            if taken is waiting and not await taken.fits(found):
-                taken.over.set()
-                taken = self._start_making(found)
-            await taken.wait_settled()
-            if taken.child is None:
-                raise taken.failure or SandboxError("the sandbox was ended before it was used")
+            if sandbox is waiting and not await sandbox.fits(found):
+                sandbox.over.set()
+                sandbox = self._start_making(found)
+            await sandbox.wait_settled()
+            if sandbox.child is None:
+                raise sandbox.failure or SandboxError("the sandbox was ended before it was used")
             if self.ahead:
-                self.tasks.start_soon(self._prepare, taken.found)
-            yield taken.child
-            await taken.child.wait_dead()
-            taken.is_dead = True
+                self.tasks.start_soon(self._prepare, sandbox.found)
+            yield sandbox.child
+            await sandbox.child.wait_dead()
+            sandbox.is_dead = True
         finally:
-            taken.over.set()
-            if taken.child is not None and not taken.is_dead:
+            sandbox.over.set()
+            if sandbox.child is not None and not sandbox.is_dead:
                 with anyio.CancelScope(shield=True):  # its maker may be cancelled as well, and then closes it
-                    await taken.gone.wait()
+                    await sandbox.removal.wait()
 
     def _start_making(self, found: ProtectedPaths) -> _Next:
         one = _Next(found=found)
@@ -112,7 +112,7 @@ class SandboxPrefetch(Struct, eq=False, kw_only=True):
     async def _prepare(self, found: ProtectedPaths) -> None:
         """Make the next one, but let the command that has taken this one begin first: it would have to wait."""
         with anyio.move_on_after(_BEHIND_SECONDS):
-            await self._begun.wait()
+            await self._command_start.wait()
         if self._next is None:
             self._next = _Next(found=found)
             await self._make(self._next)
@@ -125,13 +125,13 @@ class SandboxPrefetch(Struct, eq=False, kw_only=True):
                 await one.over.wait()
                 if one.is_dead:  # nobody waits for the clean-up: an answer and the next command come first
                     with anyio.move_on_after(_CLEAR_SECONDS):
-                        await self._begun.wait()
+                        await self._command_start.wait()
         except (SandboxError, WorkspaceError, OSError) as error:
             # If it was used, its clean-up has failed, which concerns nobody who waits. Else its taker is told why.
             one.failure = error
             _log.info("a sandbox of the workspace: %s", error)
         finally:
             one.settled.set()
-            one.gone.set()
+            one.removal.set()
             if self._next is one:
                 self._next = None

@@ -54,7 +54,7 @@ class ProtectedSandboxes(Struct, eq=False, kw_only=True):
         reach: What they could reach when they were planned.
         reach_now: Tells what they could reach if they were planned now.
         state: Our state directory for this workspace: caches, and the journal of writes.
-        begun: The protected paths of the first program, whose sandbox is begun already.
+        first_protected: The protected paths of the first program, whose sandbox is begun already.
     """
 
     tree: Tree
@@ -65,8 +65,8 @@ class ProtectedSandboxes(Struct, eq=False, kw_only=True):
     reach: Reach
     reach_now: Callable[[], Reach]
     state: Path
-    begun: protected_paths.ProtectedPaths | None = None
-    _known: protected_paths.ProtectedPaths = protected_paths.NOTHING
+    first_protected: protected_paths.ProtectedPaths | None = None
+    _last_protected: protected_paths.ProtectedPaths = protected_paths.NOTHING
     _running: int = 0
     """How many commands may write to it."""
     _own_writes: dict[Mark, Mark] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class ProtectedSandboxes(Struct, eq=False, kw_only=True):
     _looking_seconds: float = math.inf
 
     def __post_init__(self) -> None:
-        self._known = self.begun or protected_state.load(self.state)
+        self._last_protected = self.first_protected or protected_state.load(self.state)
 
     def program_of(self, request: PreparedCommand, argv: Sequence[str]) -> Program:
         """The program of a command."""
@@ -110,7 +110,7 @@ class ProtectedSandboxes(Struct, eq=False, kw_only=True):
                     self.open_doors(child, guard, journal),
                 ):
                     outcome = await run(child)
-                    warnings += await self.save_configs(child, config_copies.copies_in(child.kept, self.target))
+                    warnings += await self.save_configs(child, config_copies.copies_in(child.protections, self.target))
                 ending.fields |= {
                     "exit_code": outcome.exit_code,
                     "killed_by": outcome.killed_by,
@@ -123,7 +123,7 @@ class ProtectedSandboxes(Struct, eq=False, kw_only=True):
     @contextlib.asynccontextmanager
     async def notice_changes(self, warnings: list[str]) -> AsyncIterator[protected_paths.ProtectedPaths]:
         """The paths to protect from a program that may write; on leaving, ``warnings`` tell the changed ones."""
-        before, self.begun = self.begun or await self.look(), None
+        before, self.first_protected = self.first_protected or await self.look(), None
         self._running += 1
         try:
             yield before
@@ -146,7 +146,7 @@ class ProtectedSandboxes(Struct, eq=False, kw_only=True):
             return []
         with anyio.CancelScope(shield=True):
             async with self._looking:
-                saved = await to_thread.run_sync(config_copies.save, self.tree, self._known, changed)
+                saved = await to_thread.run_sync(config_copies.save, self.tree, self._last_protected, changed)
         for mark, before in saved.marks.items():
             self._own_writes[mark] = self._own_writes.get(before, before)
         return saved.words
@@ -155,8 +155,8 @@ class ProtectedSandboxes(Struct, eq=False, kw_only=True):
     def egress(self) -> Egress:
         """What commands can reach: of what they could reach when their sandboxes were planned, the unchanged part."""
         before, now = self.reach.egress, self.reach_now().egress
-        kept = {name: api for name, api in before.apis.items() if now.apis.get(name) == api}
-        return now.model_copy(update={"apis": kept, "yolo": before.yolo and now.yolo})
+        apis = {name: api for name, api in before.apis.items() if now.apis.get(name) == api}
+        return now.model_copy(update={"apis": apis, "yolo": before.yolo and now.yolo})
 
     def inside(self, directory: str) -> str:
         """The path inside sandboxes of a directory of the workspace."""
@@ -219,13 +219,13 @@ class ProtectedSandboxes(Struct, eq=False, kw_only=True):
                 found = await to_thread.run_sync(self._find_protected)
             else:
                 found = self._find_protected()
-            known, self._known = self._known, found
-            if not protected_state.is_same(known, found):
+            previous, self._last_protected = self._last_protected, found
+            if not protected_state.is_same(previous, found):
                 await to_thread.run_sync(protected_state.save, self.state, found)
         return found
 
     def _find_protected(self) -> protected_paths.ProtectedPaths:
         started = time.monotonic()
-        found = protected_paths.find_protected(self.tree, self._known, self._running)
+        found = protected_paths.find_protected(self.tree, self._last_protected, self._running)
         self._looking_seconds = time.monotonic() - started
         return found

@@ -24,7 +24,7 @@ from gloveport.model import GUEST, LimitName, Program
 from gloveport.sandbox.base import IsolationReport
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.console import Console
-from gloveport.sandbox.plan import Kept
+from gloveport.sandbox.plan import PathProtection
 from gloveport.sandbox.run.confined import Confined
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.program import ProgramOutput
@@ -41,7 +41,7 @@ _VALUE_BYTES: Final = 256
 _VARIABLES: Final = {"HOME": "/"}
 _JOBS: Final = ("-I", "-S", "-B", f"{GUEST}/jobs.py")
 
-Make: TypeAlias = Callable[[tuple[Kept, ...]], AbstractAsyncContextManager[Confined]]
+Make: TypeAlias = Callable[[tuple[PathProtection, ...]], AbstractAsyncContextManager[Confined]]
 """Makes a sandbox that protects these paths."""
 
 
@@ -102,12 +102,12 @@ class _Worker(Struct, eq=False, kw_only=True):
     def __post_init__(self) -> None:
         self.stdout.notify = self.stderr.notify = self._notify
 
-    async def live(self, make: Make, kept: tuple[Kept, ...]) -> None:
+    async def live(self, make: Make, protections: tuple[PathProtection, ...]) -> None:
         """Keep the sandbox until it ends or the scope does."""
         clock = Clock()
         try:
             with self.scope:
-                async with make(kept) as child:
+                async with make(protections) as child:
                     self.walls = child.walls
                     program = Program(name="jobs", argv=(child.plan.interpreter[0], *_JOBS))
                     with clock.pause():  # each job has its own time limit
@@ -173,14 +173,14 @@ class ReadonlyWorkers(Struct, eq=False, kw_only=True):
 
     Attributes:
         make: Makes their sandboxes.
-        kept: The protected paths: all that their plan could write to.
+        protections: The protected paths: all that their plan could write to.
         target: Where programs see the workspace.
         tasks: Runs the sandboxes.
         walls: The isolation in force in the last one.
     """
 
     make: Make
-    kept: tuple[Kept, ...]
+    protections: tuple[PathProtection, ...]
     target: str
     tasks: TaskGroup
     walls: IsolationReport | None = None
@@ -212,7 +212,7 @@ class ReadonlyWorkers(Struct, eq=False, kw_only=True):
                 if ran is not None:
                     return ran
             async with self._keep_or_end(_Worker()) as worker:
-                self.tasks.start_soon(worker.live, self.make, self.kept)
+                self.tasks.start_soon(worker.live, self.make, self.protections)
                 return await _run_job(worker, job, stdin, ends, most_bytes) or _result_of_dead(worker)
 
     @contextlib.asynccontextmanager

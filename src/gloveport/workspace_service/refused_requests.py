@@ -31,17 +31,17 @@ def note_requests(command: Command, egress: Egress, clean: Callable[[str], str])
 
 def explain_refused(exchanges: Iterable[Exchange], egress: Egress, clean: Callable[[str], str]) -> list[RefusedRequest]:
     """The first refused requests, one of each kind to each host. A command has chosen the words: they are escaped."""
-    told: dict[tuple[str, str], RefusedRequest] = {}
+    explanations: dict[tuple[str, str], RefusedRequest] = {}
     for one in exchanges:
         if one.code is None:
             continue
         host = _host_of(one.url)
-        if (one.code, host) not in told and len(told) < _MOST_TOLD:
-            told[one.code, host] = RefusedRequest(
+        if (one.code, host) not in explanations and len(explanations) < _MOST_TOLD:
+            explanations[one.code, host] = RefusedRequest(
                 what=clean(plain(f"{one.method} {one.url}: {one.reason or one.code}")),
                 remedy=clean(plain(remedy_for(host, egress))) if one.code == _NO_HOST else _REFUSED,
             )
-    return list(told.values())
+    return list(explanations.values())
 
 
 def explain_unresolved(output: str, egress: Egress, granted: Egress) -> tuple[RefusedRequest, ...]:
@@ -55,12 +55,12 @@ def explain_unresolved(output: str, egress: Egress, granted: Egress) -> tuple[Re
     if granted.yolo:
         return ()
     known = {*preset_hosts(), *(place.host for place in exact_places(egress))}
-    told: dict[str, RefusedRequest] = {}
+    explanations: dict[str, RefusedRequest] = {}
     for host in sorted(known):
         if re.search(rf"(?<![\w.-]){re.escape(host)}(?!\.?[\w-])", output, re.ASCII) and not places_of(granted, host):
             remedy = remedy_for(host, egress)
-            told.setdefault(remedy, RefusedRequest(what=f"the name {host} was not found", remedy=remedy))
-    return tuple(told.values())[:_MOST_TOLD]
+            explanations.setdefault(remedy, RefusedRequest(what=f"the name {host} was not found", remedy=remedy))
+    return tuple(explanations.values())[:_MOST_TOLD]
 
 
 def remedy_for(host: str, egress: Egress) -> str:

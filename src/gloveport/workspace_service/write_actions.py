@@ -47,17 +47,19 @@ def path_changes(operations: Sequence[parsing.Operation]) -> list[PathChange]:
 def changes_action(tree: Tree, changes: Sequence[Change]) -> WriteFiles:
     """What changes by line number would do. A copy only reads the first of its two paths."""
     plain = [change.model_dump(mode="json", exclude_none=True) for change in changes]
-    left = [PathChange(operation=one.action, path=one.path) for one in changes if one.action != "copy"]
-    made = [PathChange(operation=one.action, path=one.destination) for one in changes if one.destination]
-    return make_write_action(tree, _place(tree, left + made), json.dumps(plain, ensure_ascii=False, sort_keys=True))
+    sources = [PathChange(operation=one.action, path=one.path) for one in changes if one.action != "copy"]
+    destinations = [PathChange(operation=one.action, path=one.destination) for one in changes if one.destination]
+    return make_write_action(
+        tree, _place(tree, sources + destinations), json.dumps(plain, ensure_ascii=False, sort_keys=True)
+    )
 
 
-def replacement_action(tree: Tree, asked: Replacement) -> WriteFiles:
+def replacement_action(tree: Tree, replacement: Replacement) -> WriteFiles:
     """What the replacement of a text would do."""
     content = json.dumps(
-        {name: getattr(asked, name) for name in Replacement.model_fields}, ensure_ascii=False, sort_keys=True
+        {name: getattr(replacement, name) for name in Replacement.model_fields}, ensure_ascii=False, sort_keys=True
     )
-    return make_write_action(tree, _place(tree, [PathChange(operation="edit", path=asked.path)]), content)
+    return make_write_action(tree, _place(tree, [PathChange(operation="edit", path=replacement.path)]), content)
 
 
 def undo_action(writer: Writer) -> WriteFiles:
@@ -113,11 +115,13 @@ def changes_text(changes: Sequence[Change]) -> str:
     return "\n".join(line for change in changes for line in _lines(change))
 
 
-def replacement_text(asked: Replacement) -> str:
+def replacement_text(replacement: Replacement) -> str:
     """A replacement for a person: which file, the lines that go, behind a minus, and those that come."""
-    where = "wherever it stands in" if asked.replace_all else "in"
-    gone = [f"-{line}" for line in asked.old_string.split("\n")]
-    return "\n".join((f"replace {where} {printable(asked.path)}", *gone, *_added_lines(asked.new_string)))
+    where = "wherever it stands in" if replacement.replace_all else "in"
+    removed_lines = [f"-{line}" for line in replacement.old_string.split("\n")]
+    return "\n".join(
+        (f"replace {where} {printable(replacement.path)}", *removed_lines, *_added_lines(replacement.new_string))
+    )
 
 
 def _lines(change: Change) -> Iterator[str]:

@@ -61,7 +61,7 @@ class CgroupTree(Struct, frozen=True, kw_only=True):
         Raises:
             SandboxError: It can't be made, or not removed since a process hangs in the kernel.
         """
-        with contextlib.ExitStack() as made:
+        with contextlib.ExitStack() as stack:
             try:
                 paths: dict[str, str] = {}
                 for controller, directory in self.directories.items():
@@ -70,9 +70,9 @@ class CgroupTree(Struct, frozen=True, kw_only=True):
                         controller != DISKS and path not in paths.values()
                     ):  # one directory may serve several controllers
                         os.mkdir(path)  # noqa: PTH102 - on the way of each run: pathlib takes longer than the kernel
-                        made.callback(remove, path)
+                        stack.callback(remove, path)
                     paths[controller] = path
-                accounts = made.enter_context(_open_accounts(_ACCOUNTS[self.version], paths))
+                accounts = stack.enter_context(_open_accounts(_ACCOUNTS[self.version], paths))
                 group = Cgroup(version=self.version, paths=paths, accounts=accounts)
                 group.limit(limits)
             except OSError as error:
@@ -117,11 +117,11 @@ class Cgroup(Struct, frozen=True, kw_only=True):
             # For the period that each new group begins with, whatever its parent's is.
             _write(f"{cpu}/cpu.cfs_quota_us", _quota(limits.cpus, _PERIOD_MICROSECONDS))
 
-    def lower_limits(self, present: Limits, wanted: Limits) -> None:
+    def lower_limits(self, present: Limits, new_limits: Limits) -> None:
         """Write limits that are lower, if any is."""
         names = ("memory_bytes", "processes", "cpus")
-        if any(getattr(present, name) != getattr(wanted, name) for name in names):
-            self.limit(wanted)
+        if any(getattr(present, name) != getattr(new_limits, name) for name in names):
+            self.limit(new_limits)
 
     def set_weight(self, weight: float) -> None:
         """Set the share of processor time among competing sandboxes: 1 is a running program's."""

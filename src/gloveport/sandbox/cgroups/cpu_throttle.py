@@ -84,8 +84,8 @@ class CpuThrottle(Struct, kw_only=True):
         before, self._stops = self._stops, self.group.throttled_periods()
         periods = seconds * 1_000_000 / _PERIOD_MICROSECONDS
         if self._cpus is not None and self._stops - before >= _OFTEN * periods:
-            wanted = _RISE * self._cpus
+            next_cpus = _RISE * self._cpus
         else:
-            wanted = _SHARE * cpus
-        self._cpus = min(max(wanted, _LEAST_CPUS), self.limits.cpus)
+            next_cpus = _SHARE * cpus
+        self._cpus = min(max(next_cpus, _LEAST_CPUS), self.limits.cpus)
         self.group.limit_cpus(self._cpus, _PERIOD_MICROSECONDS)

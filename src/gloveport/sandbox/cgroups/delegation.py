@@ -143,13 +143,13 @@ def _version_1(
     directories = {controller: base / name for controller, base in bases.items()}
     places = [directories["pids"], *directories.values()]  # launches live in the first
     claim(list(dict.fromkeys([*places, disks / name] if disks else places)))
-    made: list[Path] = []
+    new_directories: list[Path] = []
     try:
         for directory in dict.fromkeys(directories.values()):
             directory.mkdir()
-            made.append(directory)
+            new_directories.append(directory)
     except OSError:
-        for directory in made:
+        for directory in new_directories:
             directory.rmdir()
         raise
     if disks is not None:

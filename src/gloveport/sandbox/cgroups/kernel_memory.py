@@ -236,9 +236,9 @@ def _count_in(table: FileIO, *, everything: bool) -> int:
 
     The number of all sockets, where it is wanted, has a line of its own in the first of the tables.
     """
-    wanted = (b"sockets: used ",) if everything else (b"TCP: inuse ", b"TCP6: inuse ")
+    prefixes = (b"sockets: used ",) if everything else (b"TCP: inuse ", b"TCP6: inuse ")
     for line in os.pread(table.fileno(), _FILE_BYTES, 0).splitlines():
-        if line.startswith(wanted):
+        if line.startswith(prefixes):
             return int(line.split()[2])
     return 0
 

@@ -111,17 +111,17 @@ def _look(roots: Collection[int], most: int, kind: HeldObject) -> _Finding:
     looked_at = 0
     finding = _Finding.FEW
     for processes in iterate_generations(roots):
-        held = 0
+        held_count = 0
         for thread in _iterate_tables(pid for pid, _ in processes):
             try:
                 for target, information in _iterate_descriptors(thread):
                     looked_at += 1
                     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                         if kind.is_held_by(target):
-                            held += _count_lines(information, most, kind.line)
+                            held_count += _count_lines(information, most, kind.line)
                         if target.startswith("socket:") and kind.stays_in_flight and _has_in_flight(information):
                             finding = _Finding.IN_FLIGHT
-                    if held > most or looked_at > _MOST_DESCRIPTORS:
+                    if held_count > most or looked_at > _MOST_DESCRIPTORS:
                         return _Finding.MANY
             except PermissionError:
                 if not is_ending(thread):

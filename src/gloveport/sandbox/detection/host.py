@@ -14,7 +14,7 @@ from gloveport.sandbox.plan import System
 
 _GUEST = Path(__file__).resolve().parents[2] / "guest"
 _HEADERS = "/usr/include"
-_SHOWN = ("/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/share")
+_SHOWN_PATHS = ("/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/share")
 _ROOT_LINKS = ("/bin", "/lib", "/lib32", "/lib64", "/libx32")
 # Libraries by name, and the targets of the links that `update-alternatives` makes in /usr/bin. Nothing else of /etc.
 _ETC = ("/etc/ld.so.cache", "/etc/alternatives")
@@ -84,16 +84,18 @@ def read_system(
 
     Where ``/lib`` is a link it stays one, where it is a directory it is bound.
     """
-    shown = [Mount(source=path, target=path) for path in (*_SHOWN, *_ETC) if Path(path).exists() and _is_real(path)]
+    mounts = [
+        Mount(source=path, target=path) for path in (*_SHOWN_PATHS, *_ETC) if Path(path).exists() and _is_real(path)
+    ]
     symlinks = []
-    for path in (*_SHOWN, *_ROOT_LINKS):
+    for path in (*_SHOWN_PATHS, *_ROOT_LINKS):
         if Path(path).is_symlink():
             symlinks.append(Symlink(path=path, target=str(Path(path).readlink())))
         elif path in _ROOT_LINKS and Path(path).is_dir():
-            shown.append(Mount(source=path, target=path))
-    shown += [Mount(source=str(_GUEST), target=GUEST), *binds]
+            mounts.append(Mount(source=path, target=path))
+    mounts += [Mount(source=str(_GUEST), target=GUEST), *binds]
     return System(
-        binds=tuple(shown),
+        binds=tuple(mounts),
         packages=tuple(packages),
         env=env,
         symlinks=tuple(symlinks),

@@ -46,24 +46,24 @@ def make_check(name: str, state: State, detail: str, repair: str = "") -> Check:
 def bubblewrap_version(sandbox: Bubblewrap) -> Check:
     """Whether bubblewrap is new enough to close user namespaces behind it."""
     try:
-        said = subprocess.run(  # noqa: S603 - the operator's or the distribution's bubblewrap
+        version_text = subprocess.run(  # noqa: S603 - the operator's or the distribution's bubblewrap
             [sandbox.program, "--version"], capture_output=True, check=True, text=True, timeout=10, env={}, cwd="/"
         ).stdout.strip()
     except (OSError, subprocess.SubprocessError) as error:
         return make_check("bubblewrap", "missing", str(error), BUBBLEWRAP_HINT)
-    if not said.startswith("bubblewrap "):
+    if not version_text.startswith("bubblewrap "):
         detail = f"{sandbox.program} is something else"
         return make_check("bubblewrap", "missing", detail, "correct or remove sandbox.bubblewrap")
-    numbers = tuple(map(int, re.findall(r"\d+", said)[:2]))
+    numbers = tuple(map(int, re.findall(r"\d+", version_text)[:2]))
     if numbers < _OLDEST:
-        detail = f"{said} at {sandbox.program}; {_OLDEST[0]}.{_OLDEST[1]} or newer is needed"
+        detail = f"{version_text} at {sandbox.program}; {_OLDEST[0]}.{_OLDEST[1]} or newer is needed"
         return make_check(
             "bubblewrap", "missing", detail, "install a newer bubblewrap and name it in sandbox.bubblewrap"
         )
     if repair := apparmor.repair_of_copy(sandbox.program):
-        detail = f"{said} at {sandbox.program}, which is a copy of another than the distribution's now"
+        detail = f"{version_text} at {sandbox.program}, which is a copy of another than the distribution's now"
         return make_check("bubblewrap", "weaker", detail, repair)
-    return make_check("bubblewrap", "enforced", f"{said} at {sandbox.program}")
+    return make_check("bubblewrap", "enforced", f"{version_text} at {sandbox.program}")
 
 
 async def walls(sandbox: Bubblewrap, plan: Plan) -> list[Check]:
@@ -114,15 +114,17 @@ async def failure_of(sandbox: Bubblewrap, plan: Plan, program: Program) -> str:
     """
     with contextlib.ExitStack() as stack:
         stdout, stderr = (
-            stack.enter_context(contextlib.closing(Capture(shown=_SAID_BYTES, stored=_SAID_BYTES, directory=Path("/"))))
+            stack.enter_context(
+                contextlib.closing(Capture(shown_bytes=_SAID_BYTES, stored_bytes=_SAID_BYTES, directory=Path("/")))
+            )
             for _ in range(2)
         )
         async with sandbox.start(plan) as child:
             outcome = await child.run(program, value_bytes=_SAID_BYTES, stdout=stdout, stderr=stderr)
         if outcome.exit_code == 0 and stdout.page(0)[0] == "hello\n":
             return ""
-        said = stderr.page(0)[0].strip().splitlines() or [""]
-        return f"a program that should say hello ended with exit code {outcome.exit_code}: {said[0][:200]}"
+        error_lines = stderr.page(0)[0].strip().splitlines() or [""]
+        return f"a program that should say hello ended with exit code {outcome.exit_code}: {error_lines[0][:200]}"
 
 
 def core_dumps() -> Check:
@@ -143,11 +145,11 @@ def _landlock(version: int) -> Check:
 
 def _repair(sandbox: Bubblewrap) -> str:
     """The known reasons why a host refuses user namespaces to an ordinary user."""
-    known = {
+    repairs = {
         "kernel/unprivileged_userns_clone": "sysctl -w kernel.unprivileged_userns_clone=1",
         "user/max_user_namespaces": "sysctl -w user.max_user_namespaces=15000",
     }
-    for name, repair in known.items():
+    for name, repair in repairs.items():
         path = _SYSCTL / name
         if path.exists() and path.read_text().strip() == "0":
             return repair

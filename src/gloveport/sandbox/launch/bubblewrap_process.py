@@ -32,7 +32,7 @@ class BubblewrapProcess(Struct, kw_only=True):
 
     Attributes:
         uid: The host's uid of all of them, if not ours.
-        shown: Device and inode of each bind's source, as found before anything was started.
+        mount_identities: Device and inode of each bind's source, as found before anything was started.
         network: Socket to the process that prepares the network from outside, if no process inside does.
         inner: Process descriptor of the pid namespace's init: readable when all of the namespace is dead.
     """
@@ -40,7 +40,7 @@ class BubblewrapProcess(Struct, kw_only=True):
     process: Launched
     channel: socket.socket
     uid: int | None
-    shown: tuple[tuple[int, int], ...]
+    mount_identities: tuple[tuple[int, int], ...]
     info: FileIO
     diagnosis: FileIO
     network: socket.socket | None

@@ -118,42 +118,46 @@ class Launcher(Struct, kw_only=True):
         if self._reaper is None:
             self._start()
 
-    async def launch(self, descriptors: Sequence[int], held: Sequence[int], stack: contextlib.ExitStack) -> Launched:
+    async def launch(
+        self, descriptors: Sequence[int], held_descriptors: Sequence[int], stack: contextlib.ExitStack
+    ) -> Launched:
         """Start a launch.
 
         Args:
             descriptors: Its standard error, its specification, and further inherited descriptors.
-            held: Descriptors that the reaper holds until it is dead.
+            held_descriptors: Descriptors that the reaper holds until it is dead.
             stack: Closes the status socket.
 
         Raises:
             OSError: It can't be started.
         """
         ours, theirs = _open_status(stack)
-        passed = (theirs.fileno(), *descriptors, *held)
+        passed = (theirs.fileno(), *descriptors, *held_descriptors)
         with theirs:
             self._turn = self._turn or anyio.Lock()
             async with self._turn:  # if the reaper is behind, one task at a time waits for room
-                await self._send(passed, len(held))
+                await self._send(passed, len(held_descriptors))
         return Launched(status=ours)
 
-    def launch_first(self, descriptors: Sequence[int], held: Sequence[int], stack: contextlib.ExitStack) -> Launched:
+    def launch_first(
+        self, descriptors: Sequence[int], held_descriptors: Sequence[int], stack: contextlib.ExitStack
+    ) -> Launched:
         """As ``launch``, before there is an event loop: the first one finds room, so it need not wait."""
         ours, theirs = _open_status(stack)
         with theirs:
-            current, passed = self._reaper or self._start(), [theirs.fileno(), *descriptors, *held]
+            current, passed = self._reaper or self._start(), [theirs.fileno(), *descriptors, *held_descriptors]
             try:
-                socket.send_fds(current.control, [bytes([len(held)])], passed)
+                socket.send_fds(current.control, [bytes([len(held_descriptors)])], passed)
             except (BrokenPipeError, ConnectionResetError):  # as in ``_send``
-                socket.send_fds(self._start().control, [bytes([len(held)])], passed)
+                socket.send_fds(self._start().control, [bytes([len(held_descriptors)])], passed)
         return Launched(status=ours)
 
-    async def _send(self, passed: tuple[int, ...], held: int) -> None:
+    async def _send(self, passed: tuple[int, ...], held_count: int) -> None:
         current = self._reaper or self._start()
         try:
-            await frames.send_descriptors(current.control, passed, held)
+            await frames.send_descriptors(current.control, passed, held_count)
         except (BrokenPipeError, ConnectionResetError):  # it was killed, and with it all that it had started
-            await frames.send_descriptors(self._start().control, passed, held)
+            await frames.send_descriptors(self._start().control, passed, held_count)
 
     def _announce(self, current: ReaperProcess) -> None:
         with FileIO(os.memfd_create("gloveport"), "w+") as file:

@@ -74,7 +74,7 @@ class _Prepared(Struct, frozen=True, kw_only=True):
     """
 
     passed: tuple[int, ...]
-    held: tuple[int, ...]
+    held_descriptors: tuple[int, ...]
     process: "functools.partial[BubblewrapProcess]"
 
 
@@ -102,9 +102,10 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
             yield child
 
     @contextlib.asynccontextmanager
-    async def build(self, plan: Plan, begun: BegunProcess | None = None) -> "AsyncIterator[confined.Confined]":
-        """As ``start``, for callers that do more than run a program. ``begun``: from ``begin_build``, for the same
-        walls.
+    async def build(self, plan: Plan, early_process: BegunProcess | None = None) -> "AsyncIterator[confined.Confined]":
+        """As ``start``, for callers that do more than run a program.
+
+        ``early_process``: from ``begin_build``, for the same walls.
 
         Raises:
             SandboxError: A wall of the plan can't be built on this host.
@@ -114,7 +115,7 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
         with contextlib.ExitStack() as stack:
             async with (
                 contextlib.AsyncExitStack() as leftovers,
-                self.spawn(plan, _INIT, bubblewrap.arguments, plan.doors, begun) as spawned,
+                self.spawn(plan, _INIT, bubblewrap.arguments, plan.doors, early_process) as spawned,
             ):
                 with spawned.report_failures(), contextlib.ExitStack() as opened:
                     # Made while bubblewrap starts.
@@ -128,7 +129,10 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
                     inner = await spawned.find_inner()
                     network = await spawned.prepare_network(plan.doors, plan.connectors, stack)
                     walls, pid, directories = await expect_isolation(
-                        spawned.channel, stack, landlock_abi=self.landlock_abi, shown=spawned.shown
+                        spawned.channel,
+                        stack,
+                        landlock_abi=self.landlock_abi,
+                        mount_identities=spawned.mount_identities,
                     )
                     if group is not None and not entrances:
                         group.attach(pid)
@@ -163,7 +167,7 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
         script: str,
         options: Options,
         doors: Sequence[Door] | None = None,
-        begun: BegunProcess | None = None,
+        early_process: BegunProcess | None = None,
     ) -> AsyncIterator[BubblewrapProcess]:
         """Launch → bubblewrap → ``script``, a file inside, with the number of its end of the channel as argument.
 
@@ -173,19 +177,19 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
             options: Makes bubblewrap's arguments.
             doors: Doors opened from outside, by a process that launch leaves behind and that also sets up the network;
                 None if processes inside do that.
-            begun: The whole process, if it was started before.
+            early_process: The whole process, if it was started before.
 
         Raises:
             SandboxError: They can't be started.
         """
         with contextlib.ExitStack() as stack:
-            if begun is not None:
-                stack.enter_context(begun.stack)
-                spawned = begun.process
+            if early_process is not None:
+                stack.enter_context(early_process.stack)
+                spawned = early_process.process
             else:
                 with _as_sandbox_error(), self._prepare(plan, script, options, doors, stack) as prepared:
                     spawned = prepared.process(
-                        process=await self.launcher.launch(prepared.passed, prepared.held, stack)
+                        process=await self.launcher.launch(prepared.passed, prepared.held_descriptors, stack)
                     )
             try:
                 yield spawned
@@ -208,7 +212,9 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
     def _begin(self, plan: Plan, script: str, options: Options, doors: Sequence[Door] | None) -> BegunProcess:
         with contextlib.ExitStack() as stack:
             with _as_sandbox_error(), self._prepare(plan, script, options, doors, stack) as prepared:
-                process = prepared.process(process=self.launcher.launch_first(prepared.passed, prepared.held, stack))
+                process = prepared.process(
+                    process=self.launcher.launch_first(prepared.passed, prepared.held_descriptors, stack)
+                )
             return BegunProcess(process=process, stack=stack.pop_all())
 
     @contextlib.contextmanager
@@ -223,7 +229,7 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
         """Prepare the inputs of a launch. ``stack`` closes our descriptors, and returns the uid."""
         lease = stack.enter_context(uid_lease.lease(self.uids.first, self.uids.count)) if self.uids else None
         uid = lease.uid if lease else None
-        shown = tuple(_identity(mount.source) for mount in plan.mounts)
+        mount_identities = tuple(_identity(mount.source) for mount in plan.mounts)
         channel, theirs = socketpair(stack)
         network, far_network = (None, None) if doors is None else socketpair(stack)
         with theirs, far_network or contextlib.nullcontext():
@@ -246,12 +252,12 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
                 specification = self._specify(plan, script, options, descriptors, uid, inherited, passed)
                 yield _Prepared(
                     passed=(stderr.fileno(), specification, *inherited),
-                    held=(lease.lock,) if lease else (),
+                    held_descriptors=(lease.lock,) if lease else (),
                     process=functools.partial(
                         BubblewrapProcess,
                         channel=channel,
                         uid=uid,
-                        shown=shown,
+                        mount_identities=mount_identities,
                         info=info,
                         diagnosis=diagnosis,
                         network=network,
@@ -270,9 +276,9 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
     ) -> int:
         """The specification for ``launch.py``. Bubblewrap's arguments are a further inherited descriptor."""
         program = str(self.program)
-        shown = (mount.source for mount in plan.mounts)
+        mount_sources = (mount.source for mount in plan.mounts)
         # At its own path if possible: AppArmor's profiles are attached by the program's path.
-        sources = list(dict.fromkeys([*([] if _is_public(self.program) else [program]), *shown]))
+        sources = list(dict.fromkeys([*([] if _is_public(self.program) else [program]), *mount_sources]))
         staged = {} if uid is None else {source: f"{_STAGE}/{index}" for index, source in enumerate(sources)}
         # By descriptor: the sandbox can read the command line of its pid 1, which is bubblewrap.
         arguments = reaper.FIRST + len(inherited)

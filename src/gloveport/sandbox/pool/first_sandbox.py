@@ -22,24 +22,24 @@ class FirstSandbox(Struct, kw_only=True):
 
     Attributes:
         backend: Builds the sandboxes.
-        begun: The first sandbox, for the first request of its walls; None if none was started, or it was taken.
+        early_build: The first sandbox, for the first request of its walls; None if none was started, or it was taken.
     """
 
     backend: Bubblewrap
-    begun: BegunBuild | None
+    early_build: BegunBuild | None
 
     @contextlib.asynccontextmanager
     async def start(self, plan: Plan) -> AsyncIterator[Child]:
         """See ``sandbox.base.Sandbox``."""
         process = None
-        if self.begun is not None and same_walls(self.begun.plan, plan):
-            process, self.begun = self.begun.process, None
+        if self.early_build is not None and same_walls(self.early_build.plan, plan):
+            process, self.early_build = self.early_build.process, None
         self.close()
         async with self.backend.build(plan, process) as child:
             yield child
 
     def close(self) -> None:
         """End the first sandbox if nobody has taken it."""
-        if self.begun is not None:
-            self.begun.process.stack.close()
-            self.begun = None
+        if self.early_build is not None:
+            self.early_build.process.stack.close()
+            self.early_build = None

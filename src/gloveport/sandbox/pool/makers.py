@@ -18,7 +18,7 @@ from gloveport.errors import ForkRefusedError, SandboxError
 from gloveport.model import Program
 from gloveport.sandbox.cgroups import cgroup
 from gloveport.sandbox.launch.spawn import BegunProcess, Bubblewrap
-from gloveport.sandbox.plan import Kept, Plan, same_walls
+from gloveport.sandbox.plan import PathProtection, Plan, same_walls
 from gloveport.sandbox.pool import zygote_process
 from gloveport.sandbox.pool.stock import Stock
 from gloveport.sandbox.pool.zygote_process import ZygoteProcess
@@ -38,14 +38,14 @@ class ForkServer(Struct, kw_only=True):
     Attributes:
         program: A program that says whether and how the interpreter is prestarted.
         forks: How many sandboxes a fork server forks before it is replaced.
-        begun: The process of the first fork server, if it was started before.
+        early_process: The process of the first fork server, if it was started before.
     """
 
     backend: Bubblewrap
     plan: Plan
     program: Program
     forks: int
-    begun: BegunProcess | None = None
+    early_process: BegunProcess | None = None
     _current: ZygoteProcess | None = None
     _up: anyio.Event = field(default_factory=anyio.Event)
     """Set when a fork server runs, or has failed."""
@@ -62,12 +62,15 @@ class ForkServer(Struct, kw_only=True):
         return self._current is not None
 
     @asynccontextmanager
-    async def make(self, kept: tuple[Kept, ...] = ()) -> "AsyncIterator[Confined]":
-        """See ``stock.Maker``. Waits for a fork server if there is none yet. ``kept``: see ``ZygoteProcess.fork``."""
+    async def make(self, protections: tuple[PathProtection, ...] = ()) -> "AsyncIterator[Confined]":
+        """See ``stock.Maker``. Waits for a fork server if there is none yet.
+
+        ``protections``: see ``ZygoteProcess.fork``.
+        """
         current = await self._wait_current()
         if current.forks + 1 >= self.forks:
             current.worn.set()
-        async with current.fork(kept) as child:
+        async with current.fork(protections) as child:
             if self.program.waiting:
                 await child.boot(self.program)
             yield child
@@ -123,8 +126,8 @@ class ForkServer(Struct, kw_only=True):
         """Run one fork server until it is dead, or retired and without children."""
         current = None
         try:
-            begun, self.begun = self.begun, None
-            started = zygote_process.start(self.backend, self.plan, begun)
+            early_process, self.early_process = self.early_process, None
+            started = zygote_process.start(self.backend, self.plan, early_process)
             async with started as current, anyio.create_task_group() as tasks:
                 tasks.start_soon(_until_dead, current, tasks.cancel_scope)
                 task_status.started(current)

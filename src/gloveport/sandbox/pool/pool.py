@@ -101,11 +101,11 @@ class Pool(Struct, kw_only=True):
     async def _end_idle(self, stock: Stock) -> None:
         """End an added stock that has been unused for long enough."""
         while stock in self.stocks:
-            left = stock.last_taken + stock.idle_seconds - time.monotonic()
-            if left <= 0:
+            remaining_seconds = stock.last_taken + stock.idle_seconds - time.monotonic()
+            if remaining_seconds <= 0:
                 self._remove_stock(stock)
             else:
-                await anyio.sleep(left)
+                await anyio.sleep(remaining_seconds)
 
     def _remove_stock(self, stock: Stock) -> None:
         self.stocks = tuple(one for one in self.stocks if one is not stock)

@@ -82,13 +82,13 @@ class Stock(Struct, kw_only=True, eq=False):
     is_added: bool = False
     last_taken: float = field(default_factory=time.monotonic)
     _waiting: deque[WaitingSandbox] = field(default_factory=deque)
-    _wanted: int = 1
+    _target_size: int = 1
     _change: anyio.Event = field(default_factory=anyio.Event)
     _full: anyio.Event = field(default_factory=anyio.Event)
     _retired: anyio.Event = field(default_factory=anyio.Event)
-    _begun: anyio.Event = field(default_factory=anyio.Event)
+    _start: anyio.Event = field(default_factory=anyio.Event)
     _cold_over: anyio.Event = field(default_factory=anyio.Event)
-    _made: int = 0
+    _count: int = 0
     """How many of its sandboxes exist, waiting or handed out."""
 
     _removed: anyio.Event = field(default_factory=anyio.Event)
@@ -100,7 +100,7 @@ class Stock(Struct, kw_only=True, eq=False):
 
     def begin(self) -> None:
         """Start the maker and fill the stock, if not begun yet."""
-        self._begun.set()
+        self._start.set()
 
     async def wait_filled(self) -> None:
         """Wait until the stock is full. It begins, if it has not begun yet."""
@@ -115,7 +115,7 @@ class Stock(Struct, kw_only=True, eq=False):
         self.last_taken = time.monotonic()
         self.begin()
         if len(self._waiting) <= 1:
-            self._wanted = min(_GROWTH * self._wanted, self.size)
+            self._target_size = min(_GROWTH * self._target_size, self.size)
         while self._waiting:
             waiting = self._waiting.popleft()
             self._change.set()
@@ -136,19 +136,19 @@ class Stock(Struct, kw_only=True, eq=False):
     def retire(self) -> None:
         """Make no more sandboxes, and end when the last one handed out is gone."""
         self._retired.set()
-        self._begun.set()
+        self._start.set()
 
     async def maintain(self) -> None:
         """Maintain the stock until it is retired and its last sandbox gone, or until cancelled."""
         if self.begins_with_use:
-            await self._begun.wait()
+            await self._start.wait()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.maker.maintain)
             async with anyio.create_task_group() as filling:
                 filling.start_soon(self._fill)
                 await self._retired.wait()
                 filling.cancel_scope.cancel()
-            while self._made:
+            while self._count:
                 self._removed = anyio.Event()
                 await self._removed.wait()
             tasks.cancel_scope.cancel()
@@ -191,12 +191,12 @@ class Stock(Struct, kw_only=True, eq=False):
             self._waiting.remove(waiting)
             await waiting.remove()
         if time.monotonic() - self.last_taken >= self.idle_seconds:
-            self._wanted = 1
-        while len(self._waiting) > self._wanted:
+            self._target_size = 1
+        while len(self._waiting) > self._target_size:
             await self._waiting.pop().remove()
 
     def _missing(self) -> int:
-        return max(0, self._wanted - len(self._waiting))
+        return max(0, self._target_size - len(self._waiting))
 
     async def make(self) -> WaitingSandbox:
         """Make a sandbox, which the caller removes.
@@ -205,14 +205,14 @@ class Stock(Struct, kw_only=True, eq=False):
             SandboxError: It can't be made.
         """
         async with contextlib.AsyncExitStack() as stack:
-            self._made += 1
+            self._count += 1
             stack.callback(self._count_removed)  # called when all of it is gone
             child = await stack.enter_async_context(self.maker.make())
             _ = child.events  # made now: later a caller would wait for it
             return WaitingSandbox(child=child, cleanup=stack.pop_all())
 
     def _count_removed(self) -> None:
-        self._made -= 1
+        self._count -= 1
         self._removed.set()
 
 

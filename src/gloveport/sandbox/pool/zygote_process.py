@@ -30,7 +30,7 @@ from gloveport.sandbox.cgroups.kernel_memory import free_leftovers
 from gloveport.sandbox.launch import apparmor, bubblewrap
 from gloveport.sandbox.launch.bubblewrap_process import BubblewrapProcess, is_dead, kill
 from gloveport.sandbox.launch.spawn import ZYGOTE, BegunProcess, Bubblewrap, new_name, socketpair
-from gloveport.sandbox.plan import Kept, Plan
+from gloveport.sandbox.plan import PathProtection, Plan
 from gloveport.sandbox.run import file_watches, frames
 from gloveport.sandbox.run.isolation_check import expect_isolation
 from gloveport.sandbox.seccomp.compiler import compile_filter
@@ -70,15 +70,15 @@ class ZygoteProcess(Struct, kw_only=True):
     _children: int = 0
     _child_ended: anyio.Event = field(default_factory=anyio.Event)
     _asking: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
-    _kept: tuple[Kept, ...] | None = ()
+    _protections: tuple[PathProtection, ...] | None = ()
     """The protected paths of its next children, as last told to it."""
 
     @contextlib.asynccontextmanager
-    async def fork(self, kept: tuple[Kept, ...] = ()) -> "AsyncIterator[confined.Confined]":
+    async def fork(self, protections: tuple[PathProtection, ...] = ()) -> "AsyncIterator[confined.Confined]":
         """Fork a confined sandbox that waits for its program; on leaving, nothing is left of it.
 
         Args:
-            kept: The protected paths in directories that programs may write, parents first.
+            protections: The protected paths in directories that programs may write, parents first.
 
         Raises:
             SandboxError: The fork server is dead, a wall is missing, or a protected path does not exist.
@@ -97,7 +97,7 @@ class ZygoteProcess(Struct, kw_only=True):
                         far.enter_context(their_status)
                         groups = far.enter_context(group.open_entrances()) if group else ()
                         descriptors = their_channel.fileno(), their_status.fileno(), *groups
-                        await self._ask(descriptors, kept)
+                        await self._ask(descriptors, protections)
                     inner = stack.enter_context(await frames.receive_descriptor(status))
                 async with free_leftovers(group), _kill_on_exit(inner, group):
                     with self.spawned.report_failures():
@@ -127,7 +127,7 @@ class ZygoteProcess(Struct, kw_only=True):
                         connectors=network.connectors,
                         uid=self.spawned.uid,
                         directories=directories,
-                        kept=kept,
+                        protections=protections,
                         rlimits=_rlimits_of_all(self.plan),
                         over=status,
                         ends_with_report=True,
@@ -143,7 +143,7 @@ class ZygoteProcess(Struct, kw_only=True):
             self._children -= 1
             self._child_ended.set()
 
-    async def _ask(self, descriptors: tuple[int, ...], kept: tuple[Kept, ...]) -> None:
+    async def _ask(self, descriptors: tuple[int, ...], protections: tuple[PathProtection, ...]) -> None:
         """Have a child forked with these protected paths.
 
         Raises:
@@ -152,12 +152,12 @@ class ZygoteProcess(Struct, kw_only=True):
         # A caller cancelled between question and answer would leave its answer to the next caller.
         with anyio.CancelScope(shield=True), anyio.fail_after(_ASK_SECONDS):
             async with self._asking:  # its protected paths apply to the next child
-                if kept != self._kept:
-                    self._kept = None
+                if protections != self._protections:
+                    self._protections = None
                     await frames.send_descriptors(self.spawned.channel)
-                    await frames.send(self.spawned.channel, {"kept": kept})
+                    await frames.send(self.spawned.channel, {"kept": protections})
                     await frames.expect(self.spawned.channel)
-                    self._kept = kept
+                    self._protections = protections
                 await frames.send_descriptors(self.spawned.channel, descriptors)
 
     def is_alive(self) -> bool:
@@ -181,9 +181,11 @@ class ZygoteProcess(Struct, kw_only=True):
 
 
 @contextlib.asynccontextmanager
-async def start(backend: Bubblewrap, plan: Plan, begun: BegunProcess | None = None) -> AsyncIterator[ZygoteProcess]:
-    """Start a fork server for sandboxes of ``plan``; on leaving, it is dead, with all its children. ``begun``: its
-    process, if ``Bubblewrap.begin_zygote`` has started it.
+async def start(
+    backend: Bubblewrap, plan: Plan, early_process: BegunProcess | None = None
+) -> AsyncIterator[ZygoteProcess]:
+    """Start a fork server for sandboxes of ``plan``; on leaving, it is dead, with all its children.
+    ``early_process``: its process, if ``Bubblewrap.begin_zygote`` has started it.
 
     Raises:
         ForkRefusedError: No fork server can work on this host.
@@ -192,14 +194,14 @@ async def start(backend: Bubblewrap, plan: Plan, begun: BegunProcess | None = No
     with contextlib.ExitStack() as stack:
         tree = backend.tree
         group = stack.enter_context(tree.group(new_name("zygote"), _LIMITS)) if tree else None
-        async with backend.spawn(plan, ZYGOTE, bubblewrap.arguments_of_zygote, begun=begun) as spawned:
+        async with backend.spawn(plan, ZYGOTE, bubblewrap.arguments_of_zygote, early_process=early_process) as spawned:
             with spawned.report_failures():
                 with group.open_entrances() if group else contextlib.nullcontext(()) as groups:
                     await frames.send(spawned.channel, {"zygote": _profile(plan, len(groups))}, groups)
                 ready, pid = await frames.expect(spawned.channel)
                 if "refused" in ready:
                     raise _as_error(ready["refused"], backend)
-                if ready.get("ready") != {"mounts": [list(identity) for identity in spawned.shown]}:
+                if ready.get("ready") != {"mounts": [list(identity) for identity in spawned.mount_identities]}:
                     raise GuestError("what is mounted in it is not what was named")
                 inner = await spawned.find_inner()
                 if group is not None:

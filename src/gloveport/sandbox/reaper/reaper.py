@@ -60,7 +60,7 @@ class Launch(NamedTuple):
     """A launch that has been started."""
 
     status: socket.socket
-    held: Sequence[int]
+    held_descriptors: Sequence[int]
 
 
 class Reaper:
@@ -116,12 +116,12 @@ class Reaper:
             os.close(descriptor)
         return bool(data)
 
-    def start(self, descriptors: list[int], held: int) -> None:
+    def start(self, descriptors: list[int], held_count: int) -> None:
         """Fork a launch. Descriptors that stay open here are removed from ``descriptors``."""
         if not self.has_entered:
             self.has_entered = True
             self.enter()
-        error, specification, *inherited = descriptors[1 : len(descriptors) - held]
+        error, specification, *inherited = descriptors[1 : len(descriptors) - held_count]
         try:
             spec = json.loads(os.read(specification, os.fstat(specification).st_size))
             pid = os.fork()
@@ -132,9 +132,9 @@ class Reaper:
             self.become_launch(spec, error, inherited)
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)  # in both processes: whichever comes first
-        kept = [descriptors.pop() for _ in range(held)]
+        held_descriptors = [descriptors.pop() for _ in range(held_count)]
         status = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, descriptors.pop(0))
-        self.launches[pid] = Launch(status, kept)
+        self.launches[pid] = Launch(status, held_descriptors)
         self.statuses[status.fileno()] = pid
         self.events.register(status, select.POLLIN)
         tell(status, pid)
@@ -179,7 +179,7 @@ class Reaper:
             if launch is not None:
                 if self.statuses.pop(launch.status.fileno(), None) is not None:
                     self.events.unregister(launch.status)
-                for descriptor in launch.held:
+                for descriptor in launch.held_descriptors:
                     os.close(descriptor)
                 tell(launch.status, status)
                 launch.status.close()

@@ -43,16 +43,16 @@ class Capture(Struct, kw_only=True, dict=True):
     """One stream of one run: a ``Sink`` that keeps its bytes.
 
     Attributes:
-        shown: Bytes that an answer may show.
-        stored: Bytes after which the run has to end.
+        shown_bytes: Bytes that an answer may show.
+        stored_bytes: Bytes after which the run has to end.
         directory: Where the nameless file for large output is made.
         notify: Gets each piece of text as it comes, for progress.
         clean: Applied to text after its escapes are removed, before anybody sees it.
         total: Bytes that were written.
     """
 
-    shown: int
-    stored: int
+    shown_bytes: int
+    stored_bytes: int
     directory: Path
     notify: Callable[[str], None] | None = None
     clean: Callable[[str], str] = str
@@ -60,7 +60,7 @@ class Capture(Struct, kw_only=True, dict=True):
 
     @cached_property
     def _spool(self) -> SpooledBytes:
-        return SpooledBytes(directory=self.directory, most_in_memory=self.shown)
+        return SpooledBytes(directory=self.directory, most_in_memory=self.shown_bytes)
 
     @cached_property
     def _decoder(self) -> codecs.IncrementalDecoder:
@@ -68,18 +68,18 @@ class Capture(Struct, kw_only=True, dict=True):
 
     def write(self, data: bytes) -> None:
         """Take the next bytes. Bytes beyond the budget are counted and dropped."""
-        kept = data[: max(0, self.stored - self.total)]
+        stored_data = data[: max(0, self.stored_bytes - self.total)]
         try:
-            self._spool.append(kept)
+            self._spool.append(stored_data)
         except OSError:
-            self.stored = min(self.stored, self.total)  # a full disk ends the run as a full budget does
+            self.stored_bytes = min(self.stored_bytes, self.total)  # a full disk ends the run as a full budget does
         self.total += len(data)
-        if self.notify is not None and (text := self._decoder.decode(kept)):
+        if self.notify is not None and (text := self._decoder.decode(stored_data)):
             self.notify(text)
 
     def full(self) -> bool:
         """True when the budget is spent."""
-        return self.total > self.stored
+        return self.total > self.stored_bytes
 
     def output(self, handle: str | None, *, ansi: str, most: int | None = None) -> Output:
         """The output as an answer shows it: everything if it fits, else head and tail with a line between them.
@@ -91,14 +91,15 @@ class Capture(Struct, kw_only=True, dict=True):
         """
         if not self.total:
             return _NOTHING
-        kept, shown = min(self.total, self.stored), self.shown if most is None else min(self.shown, most)
-        truncated = self.total > shown
+        stored_bytes = min(self.total, self.stored_bytes)
+        shown_bytes = self.shown_bytes if most is None else min(self.shown_bytes, most)
+        truncated = self.total > shown_bytes
         if not truncated:
-            text = _whole_characters(self._spool.read(0, kept)).decode(errors="replace")
+            text = _whole_characters(self._spool.read(0, stored_bytes)).decode(errors="replace")
         else:
-            half = shown // 2
+            half = shown_bytes // 2
             head = _whole_characters(self._spool.read(0, half))
-            tail = self._spool.read(max(half, kept - half), half).lstrip(_CONTINUATION).decode(errors="replace")
+            tail = self._spool.read(max(half, stored_bytes - half), half).lstrip(_CONTINUATION).decode(errors="replace")
             rest = (
                 f"read_output(output_ref={handle!r}, offset={len(head)}) goes on here"
                 if handle
@@ -114,12 +115,12 @@ class Capture(Struct, kw_only=True, dict=True):
 
     def page(self, offset: int, most: int = PAGE_BYTES) -> tuple[str, int | None]:
         """Text of so many bytes from ``offset`` on, and the offset of the next page, None after the last."""
-        kept = min(self.total, self.stored)
+        end = min(self.total, self.stored_bytes)
         data = self._spool.read(offset, min(most, PAGE_BYTES))
-        if offset + len(data) < kept:
+        if offset + len(data) < end:
             data = _whole_characters(data) or data
         following = offset + len(data)
-        return self.clean(plain(data.decode(errors="replace"))), following if data and following < kept else None
+        return self.clean(plain(data.decode(errors="replace"))), following if data and following < end else None
 
     def close(self) -> None:
         """Forget everything."""
@@ -158,7 +159,7 @@ class Archive(Struct, frozen=True):
         return capture.page(offset, most) if capture is not None else None
 
     def _bytes(self) -> int:
-        return sum(min(capture.total, capture.stored) for capture in self._captures.values())
+        return sum(min(capture.total, capture.stored_bytes) for capture in self._captures.values())
 
     def close(self) -> None:
         """Forget all."""

@@ -25,7 +25,7 @@ from gloveport.sandbox.cgroups.kernel_memory import KernelMemory
 from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.connectors import Connectors
 from gloveport.sandbox.console import Console
-from gloveport.sandbox.plan import Kept, Plan
+from gloveport.sandbox.plan import PathProtection, Plan
 from gloveport.sandbox.run.guest_report import bound_value, exit_code_in, report_bytes
 from gloveport.sandbox.run.limit_watch import LimitWatch
 from gloveport.sandbox.run.program_channel import ProgramChannel
@@ -61,7 +61,7 @@ class Confined(Struct, kw_only=True, dict=True):
             continue are killed at that moment, and the answer need not wait for their death.
         exit_status: Tells how the program ended, when it is over.
         look_stale: Answers ``why_stale``; set by the source that hands it out.
-        kept: The protected paths within its writable directories.
+        protections: The protected paths within its writable directories.
     """
 
     plan: Plan
@@ -79,7 +79,7 @@ class Confined(Struct, kw_only=True, dict=True):
     ends_with_report: bool
     exit_status: Callable[[], Awaitable[ExitStatus]]
     look_stale: Callable[[], Awaitable[str]] | None = None
-    kept: tuple[Kept, ...] = ()
+    protections: tuple[PathProtection, ...] = ()
     _spent: float = 0.0
     _direct: socket.socket | None = None
     """Socket directly to the Python interpreter of a session, past its supervisor."""
@@ -152,8 +152,10 @@ class Confined(Struct, kw_only=True, dict=True):
         clock.restart()
         inner = self.inner.fileno()
         limits, channel = self.plan.limits, self.channel
-        held = KernelMemory(memory_bytes=limits.memory_bytes, group=self.group, pid=self.pid, inner=inner)
-        watch = LimitWatch(limits=limits, clock=clock, group=self.group, inner=inner, held=held, spent=self._spent)
+        kernel_memory = KernelMemory(memory_bytes=limits.memory_bytes, group=self.group, pid=self.pid, inner=inner)
+        watch = LimitWatch(
+            limits=limits, clock=clock, group=self.group, inner=inner, kernel_memory=kernel_memory, spent=self._spent
+        )
         try:
             if on_console is not None:
                 on_console(await self._open_console(program, value_bytes))
@@ -174,7 +176,7 @@ class Confined(Struct, kw_only=True, dict=True):
         if channel.stdin is not None:
             supervisor.feed(channel.stdin, program.text if channel.text is None else "\n")
         self._collect(supervisor, stdout, stderr)
-        with contextlib.closing(held):
+        with contextlib.closing(kernel_memory):
             await supervisor.run()
         report = bound_value(supervisor.report, value_bytes)
         counters = watch.finish()
@@ -234,8 +236,8 @@ class Confined(Struct, kw_only=True, dict=True):
             await self.prepare_session(program)
         assert self._direct is not None  # noqa: S101 - it is prepared
         limits, inner = self.plan.limits, self.inner.fileno()
-        held = KernelMemory(memory_bytes=limits.memory_bytes, group=self.group, pid=self.pid, inner=inner)
-        self._session_memory = held
+        kernel_memory = KernelMemory(memory_bytes=limits.memory_bytes, group=self.group, pid=self.pid, inner=inner)
+        self._session_memory = kernel_memory
         return confined_session.ConfinedSession(
             limits=limits,
             group=self.group,
@@ -248,7 +250,7 @@ class Confined(Struct, kw_only=True, dict=True):
             inner=self.inner,
             over=self.over,
             out=self.directories.out,
-            held=held,
+            kernel_memory=kernel_memory,
         )
 
     async def wait_dead(self) -> None:

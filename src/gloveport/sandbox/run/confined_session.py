@@ -43,7 +43,7 @@ class ConfinedSession(Struct, kw_only=True):
         inner: Process descriptor of the init of its pid namespace.
         over: Readable when all of it has ended.
         out: Descriptor of ``model.OUT``.
-        held: Its kernel memory.
+        kernel_memory: Its kernel memory.
     """
 
     limits: Limits
@@ -57,7 +57,7 @@ class ConfinedSession(Struct, kw_only=True):
     inner: FileIO
     over: FileIO | socket.socket
     out: int
-    held: KernelMemory
+    kernel_memory: KernelMemory
     _throttle: CpuThrottle | None = None
     _is_branched: bool = False
     _ignored: int = 0
@@ -180,7 +180,7 @@ class ConfinedSession(Struct, kw_only=True):
             clock=clock,
             group=self.group,
             inner=self.inner.fileno(),
-            held=self.held,
+            kernel_memory=self.kernel_memory,
             spent=before.cpu_seconds if before else 0.0,
             oom_kills=before.oom_kills if before else 0,
             channel=self.channel,

@@ -66,8 +66,8 @@ def add_watch(
     if not events & _IN_ALL_EVENTS:
         raise OSError(errno.EINVAL, "nothing of that is told")
     path = process.read_path(address)
-    with process.open_root() as root, closing(process.take_descriptor(instance)) as taken:
-        if str(Path("/proc/self/fd", str(taken)).readlink()) != "anon_inode:inotify":
+    with process.open_root() as root, closing(process.take_descriptor(instance)) as descriptor:
+        if str(Path("/proc/self/fd", str(descriptor)).readlink()) != "anon_inode:inotify":
             raise OSError(errno.EINVAL, "no inotify instance")
         allowed = mounts()
         process.check()
@@ -78,4 +78,4 @@ def add_watch(
             if read_mount(found) not in allowed or kind not in (stat.S_IFDIR, stat.S_IFREG):
                 raise OSError(errno.EACCES, "files can be watched in the workspace alone")
             watched = b"/proc/self/fd/%d" % found
-            return check(_libc.inotify_add_watch(taken, watched, ctypes.c_uint32(events)))
+            return check(_libc.inotify_add_watch(descriptor, watched, ctypes.c_uint32(events)))

@@ -115,8 +115,8 @@ class FrameReader(Struct, kw_only=True):
         Raises:
             GuestError: The frame is too large, cut short, or no JSON object.
         """
-        left = self.most_descriptors - len(self.descriptors)
-        room = _ANCILLARY_BYTES + (socket.CMSG_SPACE(_DESCRIPTOR.size * left) if left else 0)
+        free_slots = self.most_descriptors - len(self.descriptors)
+        room = _ANCILLARY_BYTES + (socket.CMSG_SPACE(_DESCRIPTOR.size * free_slots) if free_slots else 0)
         most = min(_CHUNK_BYTES, self._end() - len(self._data)) if self.leaves_rest else _CHUNK_BYTES
         try:
             chunk, ancillary, flags, _ = self.channel.recvmsg(most, room, socket.MSG_CMSG_CLOEXEC)
@@ -250,16 +250,16 @@ async def receive_network(
         GuestError: Other sockets listen, or another number comes.
         OSError: A descriptor is no socket.
     """
-    came = await receive_descriptors(channel, len(doors) + len(connectors))
-    unused = Connectors(connectors, [*came[len(doors) :]])
+    descriptors = await receive_descriptors(channel, len(doors) + len(connectors))
+    unused = Connectors(connectors, [*descriptors[len(doors) :]])
     stack.callback(unused.close)
-    left, listeners = [*came[: len(doors)]], list[socket.socket]()
+    door_descriptors, listeners = [*descriptors[: len(doors)]], list[socket.socket]()
     try:
-        while left:
-            listeners.append(stack.enter_context(socket.socket(fileno=left[0])))
-            del left[0]
+        while door_descriptors:
+            listeners.append(stack.enter_context(socket.socket(fileno=door_descriptors[0])))
+            del door_descriptors[0]
     finally:
-        _close_all(left)
+        _close_all(door_descriptors)
     for listener, door in zip(listeners, doors, strict=True):
         listener.settimeout(0)
         if not _listens_at(listener, door):

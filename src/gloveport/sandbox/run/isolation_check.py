@@ -15,7 +15,7 @@ async def expect_isolation(
     stack: contextlib.ExitStack,
     *,
     landlock_abi: int,
-    shown: tuple[tuple[int, int], ...] = (),
+    mount_identities: tuple[tuple[int, int], ...] = (),
 ) -> tuple[IsolationReport, int, Directories]:
     """The isolation report, the reporting process, and the directories of its sandbox, which ``stack`` closes.
 
@@ -23,18 +23,18 @@ async def expect_isolation(
         channel: To the sandbox's first process.
         stack: Closes the directories.
         landlock_abi: The least accepted Landlock ABI.
-        shown: Device and inode of each bind's source, as found before the start; empty if another process has reported
-            the mounts.
+        mount_identities: Device and inode of each bind's source, as found before the start; empty if another
+            process has reported the mounts.
 
     Raises:
         SandboxError: Names the missing wall.
         GuestError: It did not report, or is dead.
     """
     message, pid, directories = await frames.expect_ready(channel, stack)
-    return _check(message.get("ready"), landlock_abi, shown), pid, directories
+    return _check(message.get("ready"), landlock_abi, mount_identities), pid, directories
 
 
-def _check(ready: JsonValue, landlock_abi: int, shown: tuple[tuple[int, int], ...]) -> IsolationReport:
+def _check(ready: JsonValue, landlock_abi: int, mount_identities: tuple[tuple[int, int], ...]) -> IsolationReport:
     try:
         walls = read_value(IsolationReport, ready)
     except WrongShapeError as error:
@@ -48,7 +48,7 @@ def _check(ready: JsonValue, landlock_abi: int, shown: tuple[tuple[int, int], ..
             hint="boot a kernel with CONFIG_SECURITY_LANDLOCK and `landlock` in its lsm= list, "
             "or lower sandbox.landlock_abi",
         )
-    if walls.mounts != shown:  # bubblewrap follows links, and somebody may have put one there meanwhile
+    if walls.mounts != mount_identities:  # bubblewrap follows links, and somebody may have put one there meanwhile
         raise SandboxError(
             "what is mounted in the sandbox is not what was named",
             hint="see who can change the mounts' directories",

@@ -20,7 +20,7 @@ class LimitWatch(Struct, kw_only=True):
     Attributes:
         clock: Counts the run's wall-clock limit.
         inner: Process descriptor of the sandbox's init: killing it kills all of the sandbox.
-        held: Its kernel memory.
+        kernel_memory: Its kernel memory.
         wall_seconds: Its time limit, if different from the plan's.
         spent: Processor seconds used before the program came.
         broken: The limit for which the sandbox was killed.
@@ -30,7 +30,7 @@ class LimitWatch(Struct, kw_only=True):
     clock: Clock
     group: cgroup.Cgroup | None
     inner: int
-    held: KernelMemory
+    kernel_memory: KernelMemory
     wall_seconds: float | None = None
     spent: float = 0.0
     broken: LimitName | None = None
@@ -55,7 +55,7 @@ class LimitWatch(Struct, kw_only=True):
             return
         if self.seconds_left <= 0:
             self.kill("wall_seconds")
-        elif self.held.is_exceeded():
+        elif self.kernel_memory.is_exceeded():
             self.kill("memory_bytes")
         elif self.group is not None:
             try:

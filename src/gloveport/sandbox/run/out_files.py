@@ -54,14 +54,14 @@ class OutFiles(Struct):
     """The collected files.
 
     Attributes:
-        known: Versions of files that were taken before, by path: unchanged ones are not taken again.
-        taken: Versions of the present files, for the next time.
+        known_versions: Versions of files that were taken before, by path: unchanged ones are not taken again.
+        taken_versions: Versions of the present files, for the next time.
         left_out: Files that were not taken, with the reasons, for people.
         left_out_total: How many these are.
     """
 
-    known: dict[str, FileVersion] = field(default_factory=dict)
-    taken: dict[str, FileVersion] = field(default_factory=dict)
+    known_versions: dict[str, FileVersion] = field(default_factory=dict)
+    taken_versions: dict[str, FileVersion] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     left_out_total: int = 0
     _entries: int = _MOST_ENTRIES
@@ -83,23 +83,23 @@ class OutFiles(Struct):
         Raises:
             OSError: Handling the pieces has failed.
         """
-        left, files = most_bytes, 0
+        remaining_bytes, files = most_bytes, 0
         for name, descriptor, status in self._walk(directory, "", 0):
             path = name
-            while path in self.taken:  # two names may be displayed alike
+            while path in self.taken_versions:  # two names may be displayed alike
                 path += "~"
-            if self.known.get(path) == FileVersion.of(status):
-                self.taken[path] = self.known[path]
+            if self.known_versions.get(path) == FileVersion.of(status):
+                self.taken_versions[path] = self.known_versions[path]
                 continue
             if files == MOST_FILES:
                 self.leave_out(path, f"no more than {MOST_FILES} files are kept")
                 continue
-            if status.st_size > left:
+            if status.st_size > remaining_bytes:
                 self.leave_out(path, f"{status.st_size} bytes, and no more than {most_bytes} are kept of all files")
                 continue
             files += 1
-            left -= _copy(descriptor, left, take(path))
-            self.taken[path] = FileVersion.of(status)
+            remaining_bytes -= _copy(descriptor, remaining_bytes, take(path))
+            self.taken_versions[path] = FileVersion.of(status)
 
     def _walk(self, directory: int, prefix: str, depth: int) -> Iterator[tuple[str, int, os.stat_result]]:
         """Path, open descriptor and status of each regular file; the descriptor is valid until the next iteration."""

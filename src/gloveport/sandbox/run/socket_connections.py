@@ -57,8 +57,8 @@ class Connection(Struct, eq=False, kw_only=True):
 
     def __post_init__(self) -> None:
         self._waits = not fcntl.fcntl(self.descriptor, fcntl.F_GETFL) & os.O_NONBLOCK
-        with socket.socket(fileno=os.dup(self.descriptor)) as taken:
-            seconds, micro = _TIMEOUT.unpack(taken.getsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEOUT.size))
+        with socket.socket(fileno=os.dup(self.descriptor)) as duplicate:
+            seconds, micro = _TIMEOUT.unpack(duplicate.getsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEOUT.size))
         patience = seconds + micro / 1_000_000
         self.deadline = time.monotonic() + patience if patience else None
 
@@ -91,8 +91,8 @@ class Connection(Struct, eq=False, kw_only=True):
 
     def shutdown(self) -> None:
         """Abort it, so that nobody waits for it any more."""
-        with socket.socket(fileno=os.dup(self.descriptor)) as taken:
-            taken.shutdown(socket.SHUT_RDWR)
+        with socket.socket(fileno=os.dup(self.descriptor)) as duplicate:
+            duplicate.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Close our descriptors of it."""
@@ -131,8 +131,8 @@ def prepare_connection(
     try:
         socket_address = _read_address(process, address, size)
         process.check()
-        with socket.socket(fileno=os.dup(descriptor)) as taken:  # raises ENOTSOCK if it is no socket
-            local = taken.family == socket.AF_UNIX
+        with socket.socket(fileno=os.dup(descriptor)) as duplicate:  # raises ENOTSOCK if it is no socket
+            local = duplicate.family == socket.AF_UNIX
         if local and _leads_to_path(socket_address):
             target = _open_listener(process, mounts(), socket_address[_FAMILY.size :].partition(b"\0")[0])
             socket_address = _FAMILY.pack(socket.AF_UNIX) + b"/proc/self/fd/%d\0" % target

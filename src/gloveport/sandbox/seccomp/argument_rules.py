@@ -183,8 +183,8 @@ def _socket_option_rules() -> tuple[ArgumentRule, ArgumentRule]:
 
 def _level(level: int, allowed: Mapping[str, int], *, ignored: Mapping[str, int] = {}) -> When:
     """The case of one level of socket options: the allowed ones, and those that are accepted and ignored."""
-    taken = (When(_low(2), option, (), IGNORE) for option in ignored.values())
-    return When(_low(1), level, (*taken, Unless(_low(2), (*allowed.values(),), ENOPROTOOPT)), ALLOW)
+    ignore_cases = (When(_low(2), option, (), IGNORE) for option in ignored.values())
+    return When(_low(1), level, (*ignore_cases, Unless(_low(2), (*allowed.values(),), ENOPROTOOPT)), ALLOW)
 
 
 def _scheduling(name: str, *, kinds: tuple[int, ...] = ()) -> ArgumentRule:

@@ -73,8 +73,8 @@ def _checks(checks: Checks) -> Iterator[bytes]:
         if isinstance(check, Unless):
             if check.mask != 0xFFFF_FFFF:
                 yield _and(check.mask)
-            for left, value in zip(range(len(check.values), 0, -1), sorted(check.values), strict=True):
-                yield _jump_equal(value, then=left)  # over the values that are left and the answer
+            for distance, value in zip(range(len(check.values), 0, -1), sorted(check.values), strict=True):
+                yield _jump_equal(value, then=distance)  # over the values that are left and the answer
             yield _answer(check.answer)
         else:
             body = [*_checks(check.checks), _answer(check.answer)]

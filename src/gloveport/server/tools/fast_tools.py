@@ -176,7 +176,7 @@ def _executing(service: WorkspaceService) -> FastTool:
         made = make_plain_action(service, asked) if asked.environment is None else None
         if made is None:
             return None
-        return partial(execute, asked, partial(start_command, service, call.caller, asked, made=made))
+        return partial(execute, asked, partial(start_command, service, call.caller, asked, plain_action=made))
 
     async def execute(asked: CommandArguments, start: Callable[[], Awaitable[Command]]) -> ToolReply:
         reply = await foreseen(asked, start)

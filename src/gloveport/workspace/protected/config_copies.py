@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from gloveport.openat2 import open_beneath
 from gloveport.policy.decisions.git_config_keys import ConfigKey, Repository, may_write, resolve_address
-from gloveport.sandbox.plan import Kept
+from gloveport.sandbox.plan import PathProtection
 from gloveport.untrusted_text import printable
 from gloveport.workspace.files.descriptors import read_all
 from gloveport.workspace.files.spelling import shorten, spell_path
@@ -73,7 +73,7 @@ class Saved(Struct, kw_only=True):
     marks: dict[Mark, Mark] = field(default_factory=dict)
 
 
-def copies_in(kept: Sequence[Kept], target: str) -> list[ConfigCopy]:
+def copies_in(kept: Sequence[PathProtection], target: str) -> list[ConfigCopy]:
     """The copies in a sandbox with these protected paths, with the workspace mounted at ``target``."""
     copied = [(path, text.encode("latin-1")) for path, _, *texts in kept for text in texts]
     return [

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
-from gloveport.sandbox.plan import Kept
+from gloveport.sandbox.plan import PathProtection
 from gloveport.untrusted_text import printable
 from gloveport.workspace.files.spelling import shorten, spell_path
 from gloveport.workspace.files.tree import Tree
@@ -70,10 +70,10 @@ class ProtectedPaths:
         made = read_only & self.made.keys()
         return mount_plan.plan_mounts(read_only - made, made, self.pinned, mount_plan.MOST_MOUNTS)
 
-    def kept_paths(self, target: str) -> tuple[Kept, ...]:
+    def kept_paths(self, target: str) -> tuple[PathProtection, ...]:
         """The paths for the fork server, with the workspace mounted at ``target``."""
         mounts = self.mounts
-        places: list[tuple[bytes, Kept]] = [
+        places: list[tuple[bytes, PathProtection]] = [
             *((path, (_below(target, path), "pinned")) for path in mounts.pinned),
             *((path, (_below(target, path), "read-only")) for path in mounts.read_only if path not in self.configs),
             *((path, (_below(target, path), "copied", text)) for path, text in self._copies(mounts)),
