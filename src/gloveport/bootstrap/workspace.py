@@ -180,8 +180,10 @@ def _report_recovery(engine: Engine, root: Path, recovery: Recovery) -> None:
     """
     if recovery.outcome == "nothing":
         return
-    engine.audit.append("workspace.recovered", {"root": str(root), "state": recovery.outcome, "left": [*recovery.left]})
+    engine.audit.append(
+        "workspace.recovered", {"root": str(root), "state": recovery.outcome, "left": [*recovery.untouched_files]}
+    )
     outcome = "the new files stay" if recovery.outcome == "new" else "the old files are back"
     _log.warning("a change of %s was interrupted: %s", root, outcome)
-    if recovery.left:
-        _log.warning("left as somebody has made it since: %s", ", ".join(map(repr, recovery.left)))
+    if recovery.untouched_files:
+        _log.warning("left as somebody has made it since: %s", ", ".join(map(repr, recovery.untouched_files)))

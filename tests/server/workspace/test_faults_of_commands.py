@@ -504,7 +504,7 @@ async def test_sixteen_floods_at_once_are_bounded_and_keep_nobody_from_calling(s
         started = time.monotonic()
         await served.told("server_info")
         assert time.monotonic() - started < 10
-        assert all(command.outputs["stdout"].retained.kept <= 512 << 10 for command in commands)
+        assert all(command.outputs["stdout"].retained.kept_bytes <= 512 << 10 for command in commands)
     finally:
         for command_id in ids:
             await served.told("kill_command", command_id=command_id, signal="KILL")

@@ -86,7 +86,7 @@ def prepare(root):
 @pytest.fixture(autouse=True)
 def narrow(monkeypatch):
     """Bounds that are met sooner, so that the tests are."""
-    search = functools.partial(protected_scan.Search, left=500, names_left=4000, text_left=1 << 18)
+    search = functools.partial(protected_scan.Search, directories_left=500, names_left=4000, text_left=1 << 18)
     monkeypatch.setattr(protected_paths, "Search", search)
     monkeypatch.setattr(protected_scan, "_MOST_NAMES_OF_ONE", 1000)
     monkeypatch.setattr(mount_plan, "MOST_MOUNTS", 250)

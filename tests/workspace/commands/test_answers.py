@@ -52,7 +52,7 @@ async def test_half_a_character_is_told_with_its_rest_and_at_the_end_as_it_is(co
     command.outputs["stdout"].write(b"a\xc3")
     assert command.outputs["stdout"].whole == 1
     assert told(command)["stdout"] == "a"
-    assert command.outputs["stdout"].told == command.outputs["stdout"].whole
+    assert command.outputs["stdout"].told_bytes == command.outputs["stdout"].whole
     end(command)
     assert told(command)["stdout"] == "\ufffd"
 

@@ -29,7 +29,7 @@ def filled(total, *, most=100_000):
 def test_every_byte_is_told_under_its_offset_or_not_at_all(total):
     """W4, CT-L6"""
     retained, data = filled(total)
-    assert (retained.total, retained.kept) == (total, min(total, ALL))
+    assert (retained.total, retained.kept_bytes) == (total, min(total, ALL))
     assert retained.dropped == max(0, total - ALL)
     rng = random.Random(2)
     for offset in [
@@ -71,7 +71,7 @@ def test_a_flood_takes_no_more_memory_than_its_head_and_its_tail():
     for _ in range(200):
         retained.write(bytes(1 << 20))
     assert retained.total == 200 << 20
-    assert retained.kept == ALL
+    assert retained.kept_bytes == ALL
 
 
 def test_the_last_bytes_since_an_offset_are_the_newest_ones():

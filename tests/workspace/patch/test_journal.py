@@ -86,7 +86,7 @@ def test_what_was_moved_away_after_a_crash_is_told(root, tree, state):
     (root / "d").rename(root / "elsewhere")
     (root / "d").symlink_to("elsewhere")
     recovery = Writer(tree, state).recover()
-    assert (recovery.outcome, recovery.left) == ("old", ("d/f",))
+    assert (recovery.outcome, recovery.untouched_files) == ("old", ("d/f",))
     assert Writer(tree, state).recover().outcome == "nothing"
     assert [path.name for path in (root / "elsewhere").iterdir()] == ["f"]
 

@@ -252,7 +252,7 @@ def test_what_was_known_is_found_again_whatever_is_put_in_its_way(repository, tr
     git(repository / "z/below", "init", "-q")
     (repository / "z/.envrc").write_text("")
     before = found(tree)
-    monkeypatch.setattr(protected_paths, "Search", functools.partial(protected_scan.Search, left=10))
+    monkeypatch.setattr(protected_paths, "Search", functools.partial(protected_scan.Search, directories_left=10))
     for number in range(60):
         (repository / f"a{number}").mkdir()
     assert not {b"z/.envrc", b"z/below/.git/config"} <= found(tree).read_only.keys()
@@ -337,11 +337,11 @@ def test_what_commands_have_made_is_known_again_until_somebody_else_changes_it(r
     for name in (".env", ".npmrc"):
         (root / name).touch()
     after = protected_paths.find_protected(tree, before, commands=1)
-    assert after.made.keys() == {b".env", b".npmrc"}
+    assert after.made_by_commands.keys() == {b".env", b".npmrc"}
     (root / ".npmrc").write_text("changed by the owner")
     protected_state.save(tmp_path, after)
     again = protected_paths.find_protected(tree, protected_state.load(tmp_path))
-    assert (again.read_only.keys(), again.made.keys()) == ({b".env", b".envrc", b".npmrc"}, {b".env"})
+    assert (again.read_only.keys(), again.made_by_commands.keys()) == ({b".env", b".envrc", b".npmrc"}, {b".env"})
     assert protected_state.load(root) == protected_paths.NOTHING
 
 
@@ -391,7 +391,7 @@ def test_what_nobody_can_look_into_is_kept_as_a_whole_unless_a_command_made_it_s
     (root / "a").chmod(0)
     root.chmod(0)
     after = protected_paths.find_protected(tree, before, commands=1)
-    assert (after.closed.keys(), after.made.keys()) == ({b"secret"}, {b"new"})
+    assert (after.closed.keys(), after.made_by_commands.keys()) == ({b"secret"}, {b"new"})
     assert b"a/b/.envrc" in after.read_only
     (root / "secret").chmod(0o700)
     (root / "new").chmod(0o700)

@@ -94,13 +94,13 @@ class AnswerBounds(BaseModel):
 
 def told_offsets(command: Command) -> dict[Stream, int]:
     """How far its client has read. Call it when a request comes: two concurrent requests get the same output."""
-    return {stream: output.told for stream, output in command.outputs.items()}
+    return {stream: output.told_bytes for stream, output in command.outputs.items()}
 
 
 def answer(command: Command, since: Mapping[Stream, int], bounds: AnswerBounds) -> Answer:
     """The state of a command, and its output since the call's ``told_offsets``."""
     verbosity = bounds.verbosity or "full"
-    told: Answer = {
+    report: Answer = {
         "command_id": command.id,
         "status": command.status,
         "operation_outcome": _operation_outcome(command),
@@ -111,23 +111,23 @@ def answer(command: Command, since: Mapping[Stream, int], bounds: AnswerBounds) 
     truncated: dict[Stream, str] = {}
     texts: dict[Stream, str] = {}
     if command.session is not None:
-        told["session"] = {name: value for name, value in command.session.items() if name in _SESSION_FIELDS}
+        report["session"] = {name: value for name, value in command.session.items() if name in _SESSION_FIELDS}
     for stream in STREAMS:
         fields, texts[stream], left_out = _news(command, stream, since[stream], bounds.max_output_bytes)
         if left_out:
             truncated[stream] = left_out
         keep = verbosity == "full"
-        told |= {name: value for name, value in fields.items() if keep or name.endswith("_dropped_bytes")}
-    told["truncated"] = bool(truncated)
+        report |= {name: value for name, value in fields.items() if keep or name.endswith("_dropped_bytes")}
+    report["truncated"] = bool(truncated)
     if command.warnings:
-        told["warnings"] = [*command.warnings]
+        report["warnings"] = [*command.warnings]
     if diagnostics := _diagnostics(command, texts, truncated):
-        told["diagnostics"] = diagnostics
+        report["diagnostics"] = diagnostics
     if verbosity != "full":
-        told["summary"] = _summary(command, texts)
+        report["summary"] = _summary(command, texts)
         if verbosity == "preview":
-            told["preview"], told["preview_truncated"] = _preview(texts, bounds.preview_bytes)
-    return told | _where(command, [*truncated], always=verbosity != "full")
+            report["preview"], report["preview_truncated"] = _preview(texts, bounds.preview_bytes)
+    return report | _where(command, [*truncated], always=verbosity != "full")
 
 
 def page(command: Command, stream: Stream, offset: int, limit: int) -> Answer:
@@ -138,7 +138,7 @@ def page(command: Command, stream: Stream, offset: int, limit: int) -> Answer:
         data = data[: whole_characters(data)] or data
     following = start + len(data)
     more = following < retained.total
-    told: Answer = {
+    report: Answer = {
         "command_id": command.id,
         "operation_outcome": _operation_outcome(command),
         "output_ref": _reference(command, stream),
@@ -149,7 +149,7 @@ def page(command: Command, stream: Stream, offset: int, limit: int) -> Answer:
         "limit": limit,
         "content": plain(data.decode(errors="replace")),
         "next_offset": following if more else None,
-        "total_retained_bytes": retained.kept,
+        "total_retained_bytes": retained.kept_bytes,
         "head_retained_bytes": retained.head_bytes,
         "evicted_gap_bytes": retained.dropped,
         "retained_start_offset": retained.tail_start if retained.dropped else 0,
@@ -161,8 +161,8 @@ def page(command: Command, stream: Stream, offset: int, limit: int) -> Answer:
         "warnings": [],
     }
     if more:
-        told["next_action"] = _read(command, stream, following)
-    return told
+        report["next_action"] = _read(command, stream, following)
+    return report
 
 
 def parse_reference(reference: str, stream: Stream | None) -> tuple[str, Stream]:
@@ -194,8 +194,8 @@ def _news(command: Command, stream: Stream, since: int, most_bytes: int) -> tupl
     if len(lines) > MOST_LINES:
         rest = b"".join(lines[-MOST_LINES:])
         offset, data, cut_by, lines = offset + len(data) - len(rest), rest, "lines", lines[-MOST_LINES:]
-    output.told = max(output.told, offset + len(data))
-    gone = max(0, min(offset, retained.tail_start) - max(since, retained.head_bytes)) if retained.dropped else 0
+    output.told_bytes = max(output.told_bytes, offset + len(data))
+    lost_bytes = max(0, min(offset, retained.tail_start) - max(since, retained.head_bytes)) if retained.dropped else 0
     text = plain(data.decode(errors="replace"))
     fields: Answer = {
         stream: text,
@@ -204,9 +204,9 @@ def _news(command: Command, stream: Stream, since: int, most_bytes: int) -> tupl
         f"{stream}_output_lines": len(lines),
         f"{stream}_output_bytes": len(data),
         f"{stream}_dropped_bytes": retained.dropped,
-        f"{stream}_omitted_bytes": max(0, offset - since - gone),
+        f"{stream}_omitted_bytes": max(0, offset - since - lost_bytes),
     }
-    lost = f", {gone} of them for good" if gone else ""
+    lost = f", {lost_bytes} of them for good" if lost_bytes else ""
     return fields, text, f"{offset - since} bytes are left out{lost}" if cut_by else ""
 
 
@@ -228,19 +228,19 @@ def _operation_outcome(command: Command) -> str:
 
 
 def _where(command: Command, truncated: Sequence[Stream], *, always: bool) -> Answer:
-    told: Answer = {}
+    report: Answer = {}
     if truncated or always:
         main = truncated[0] if truncated else "stdout"
         references: JsonValue = {stream: _reference(command, stream) for stream in STREAMS}
-        told |= {"output_ref": _reference(command, main), "output_stream": main, "output_refs": references}
+        report |= {"output_ref": _reference(command, main), "output_stream": main, "output_refs": references}
     if truncated:
-        told |= {"output_truncated": True, "truncated_output_streams": [*truncated]}
-        told["next_actions"] = [_read(command, stream, 0) for stream in truncated]
+        report |= {"output_truncated": True, "truncated_output_streams": [*truncated]}
+        report["next_actions"] = [_read(command, stream, 0) for stream in truncated]
     if not command.is_over:
-        told["next_action"] = next_action("write_stdin", command_id=command.id, chars="", yield_time_ms=10_000)
+        report["next_action"] = next_action("write_stdin", command_id=command.id, chars="", yield_time_ms=10_000)
     elif truncated:
-        told["next_action"] = _read(command, truncated[0], 0)
-    return told
+        report["next_action"] = _read(command, truncated[0], 0)
+    return report
 
 
 def _read(command: Command, stream: Stream, offset: int) -> Answer:
@@ -263,11 +263,11 @@ def _preview(texts: Mapping[Stream, str], most: int) -> tuple[str, bool]:
     written = [(stream, text) for stream, text in texts.items() if text]
     share, pieces, cut = max(1, most // max(1, len(written))), [], False
     for stream, text in written:
-        half, shown = share // 2, text
+        half, excerpt = share // 2, text
         if len(text) > share:
             cut = True
-            shown = f"{text[:half]}\n[… {len(text) - share} characters …]\n{text[-(share - half) :]}"
-        pieces.append(f"--- {stream} ---\n{shown}")
+            excerpt = f"{text[:half]}\n[… {len(text) - share} characters …]\n{text[-(share - half) :]}"
+        pieces.append(f"--- {stream} ---\n{excerpt}")
     return "\n".join(pieces), cut
 
 

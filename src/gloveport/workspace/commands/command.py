@@ -30,7 +30,7 @@ class CommandOutput(Struct, eq=False, kw_only=True):
 
     notify: Callable[[], None]
     retained: Retained
-    told: int = 0
+    told_bytes: int = 0
 
     @property
     def whole(self) -> int:

@@ -27,7 +27,7 @@ _RETENTION: Final = Retention[Command](
     jobs=32,
     seconds=300.0,
     bytes=16 << 20,
-    size=lambda command: sum(output.retained.kept for output in command.outputs.values()),
+    size=lambda command: sum(output.retained.kept_bytes for output in command.outputs.values()),
 )
 _ID_BYTES: Final = 18
 _LOOK_SECONDS: Final = 5.0
@@ -45,7 +45,7 @@ class Commands(Jobs[Command]):
         super().__init__(tasks, _RETENTION)
         self.orphan_seconds = orphan_seconds
         self.spool = spool
-        self._seen: dict[str, float] = {}
+        self._last_requests: dict[str, float] = {}
 
     async def begin(self, owner: str, execute: Execute, *, is_terminal: bool, line: str = "") -> Command:
         """Start a command, and wait until it has begun.
@@ -110,7 +110,7 @@ class Commands(Jobs[Command]):
 
     def see(self, owner: str) -> None:
         """Note that this owner has been heard of now."""
-        self._seen[owner] = time.monotonic()
+        self._last_requests[owner] = time.monotonic()
 
     async def feed(self, command: Command, text: str, *, until: float, then: Literal["keep", "close"] = "keep") -> None:
         """Write to a command's input. The part that it has not read by ``until`` follows when it reads.
@@ -171,10 +171,10 @@ class Commands(Jobs[Command]):
             late = time.monotonic() - self.orphan_seconds
             active = self.active()
             for command in active:
-                if max(self._seen.get(command.owner, 0.0), command.began) < late:
+                if max(self._last_requests.get(command.owner, 0.0), command.began) < late:
                     command.scope.cancel()
             owners = {command.owner for command in active}
-            self._seen = {owner: seen for owner, seen in self._seen.items() if owner in owners}
+            self._last_requests = {owner: moment for owner, moment in self._last_requests.items() if owner in owners}
 
 
 @contextlib.asynccontextmanager

@@ -34,14 +34,14 @@ class Retained(Struct, kw_only=True, eq=False, weakref=True):
         return len(self._head)
 
     @property
-    def kept(self) -> int:
+    def kept_bytes(self) -> int:
         """How many bytes are kept."""
         return len(self._head) + self._tail
 
     @property
     def dropped(self) -> int:
         """How many are dropped: those between the kept first and last ones."""
-        return self.total - self.kept
+        return self.total - self.kept_bytes
 
     @property
     def tail_start(self) -> int:

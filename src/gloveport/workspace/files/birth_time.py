@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 _AT_SYMLINK_NOFOLLOW: Final = 0x100
-_WANTED: Final = 0x7FF | 0x800  # STATX_BASIC_STATS, STATX_BTIME
+_STATX_MASK: Final = 0x7FF | 0x800  # STATX_BASIC_STATS, STATX_BTIME
 _SIZE: Final = 256
 _MODE: Final = struct.Struct("=28xH")
 _TIMES: Final = struct.Struct("=80xqI4xqI")
@@ -33,11 +33,11 @@ def read_times(directory: int, name: str) -> Times | None:
         OSError: The name is missing, or can't be read.
     """
     buffer = ctypes.create_string_buffer(_SIZE)
-    if _libc.statx(directory, os.fsencode(name), _AT_SYMLINK_NOFOLLOW, _WANTED, buffer):
+    if _libc.statx(directory, os.fsencode(name), _AT_SYMLINK_NOFOLLOW, _STATX_MASK, buffer):
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
     (mask,) = struct.unpack_from("=I", buffer)
-    if mask & _WANTED != _WANTED:
+    if mask & _STATX_MASK != _STATX_MASK:
         return None
     born, born_ns, changed, changed_ns = _TIMES.unpack_from(buffer)
     (mode,) = _MODE.unpack_from(buffer)

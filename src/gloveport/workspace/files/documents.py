@@ -136,16 +136,16 @@ def _parse(path: str, kind: DocumentKind, ran: ProgramOutput) -> tuple[_Head, by
 
 
 def _describe(
-    path: str, kind: DocumentKind, lines: LineRange, wanted: tuple[int, int], head: _Head, text: bytes
+    path: str, kind: DocumentKind, lines: LineRange, page_span: tuple[int, int], head: _Head, text: bytes
 ) -> DocumentRead:
     read = select_lines(path, text, lines)
-    first, last = wanted
-    shown = f"{first}-{head['last']}"
+    first, last = page_span
+    page_range = f"{first}-{head['last']}"
     answer = DocumentRead(
         path=path,
         document=kind,
         pages=head["pages"],
-        page_range=shown,
+        page_range=page_range,
         content=read["content"],
         start_line=read["start_line"],
         end_line=read["end_line"],
@@ -166,7 +166,7 @@ def _describe(
             start_line=read["next_start_line"],
             max_bytes=lines.max_bytes,
             line_numbers=numbers,
-            pages=shown,
+            pages=page_range,
         )
     elif head["last"] < last:
         answer["truncated"], answer["truncated_by"] = True, "bytes"

@@ -98,9 +98,9 @@ async def _read_several(read_one: ReadOne, paths: list[str], lines: LineRange) -
     files: list[TextRead | DocumentRead | FailedRead] = []
     room, is_cut, unread = lines.max_bytes, False, list(paths)
     while unread and room > 0 and not is_cut:
-        path, wanted = _split_lines(unread.pop(0), lines)
+        path, line_range = _split_lines(unread.pop(0), lines)
         try:
-            read = await read_one(path, replace(wanted, max_bytes=room))
+            read = await read_one(path, replace(line_range, max_bytes=room))
         except WorkspaceError as error:
             files.append(FailedRead(path=path, error=_describe_error(error)))
         else:

@@ -132,16 +132,16 @@ def list_files(  # noqa: PLR0913 - they are the tool's
     Raises:
         WorkspaceError: INVALID_ARGUMENT for too many patterns, or one that is too long; or as ``Tree.open_directory``.
     """
-    wanted = _compile_patterns(join_arguments(patterns, glob), "")
-    unwanted = _compile_patterns(exclude_patterns or (), "(?s:/.*)?")
+    inclusions = _compile_patterns(join_arguments(patterns, glob), "")
+    exclusions = _compile_patterns(exclude_patterns or (), "(?s:/.*)?")
     walk = Walk(tree=tree, hidden=include_hidden, ignored=include_ignored, bounds=bounds)
 
     def is_wanted(found: WalkEntry) -> bool:
         rooted = f"/{found.path}"
         return (
             found.kind in {"file", "symlink"}
-            and (not wanted or _matches(wanted, rooted))
-            and not _matches(unwanted, rooted)
+            and (not inclusions or _matches(inclusions, rooted))
+            and not _matches(exclusions, rooted)
             and not (found.kind == "symlink" and _leads_outside(tree, found.path))
         )
 

@@ -219,11 +219,11 @@ class IgnoreIndex(Struct):
     most_steps: float = math.inf
     size: int = 0
     _steps: int = 0
-    _known: dict[str, _Directory] = field(default_factory=dict)
+    _directories: dict[str, _Directory] = field(default_factory=dict)
 
     def leaves_out(self, path: str) -> bool:
         """Whether a file, by its canonical path, is left out, itself or with a directory above."""
-        directory = self._known.get(parent_of(path))
+        directory = self._directories.get(parent_of(path))
         if directory is None:
             inside = 0 if self.start == "." else self.start.count("/") + 1
             directory = self._below(".", _Directory(), 0, is_named=True)
@@ -232,11 +232,11 @@ class IgnoreIndex(Struct):
         return directory.left_out or self._is_left_out(path, directory.ignores, "file")
 
     def _below(self, path: str, above: _Directory, depth: int, *, is_named: bool) -> _Directory:
-        if path not in self._known:
+        if path not in self._directories:
             left_out = above.left_out or (not is_named and self._is_left_out(path, above.ignores, "directory"))
             own = () if left_out else self._read(path, depth)
-            self._known[path] = _Directory(left_out, (*own, *above.ignores))
-        return self._known[path]
+            self._directories[path] = _Directory(left_out, (*own, *above.ignores))
+        return self._directories[path]
 
     def _read(self, directory: str, depth: int) -> tuple[Ignore, ...]:
         if depth >= self.deepest or self.size >= self.most_rules:

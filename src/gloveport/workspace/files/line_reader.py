@@ -175,14 +175,14 @@ def _demand_size(path: str, size: int, most: int) -> None:
         )
 
 
-def _cut(scan: _Scan, wanted: int) -> tuple[bytes, bool]:
+def _cut(scan: _Scan, line_count: int) -> tuple[bytes, bool]:
     """Whole lines of the kept text, or the beginning of the first; and whether more were requested."""
     window = scan.window
     found = window.count(b"\n")
-    if found == wanted:  # of a whole file
+    if found == line_count:  # of a whole file
         del window[window.rfind(b"\n") + 1 :]
-    elif found > wanted:
-        del window[after_newline(window, wanted) if wanted else 0 :]
+    elif found > line_count:
+        del window[after_newline(window, line_count) if line_count else 0 :]
     if len(window) <= scan.max_bytes:
         return bytes(window), False
     end = window.rfind(b"\n", 0, scan.max_bytes) + 1
@@ -191,8 +191,8 @@ def _cut(scan: _Scan, wanted: int) -> tuple[bytes, bool]:
 
 def _answer(path: str, scan: _Scan, lines: LineRange) -> TextRead:
     end_line = lines.end_line
-    wanted = min(MAX_LINES, scan.total_lines if end_line is None else end_line - scan.start_line + 1)
-    content, too_long = _cut(scan, max(0, wanted))
+    line_count = min(MAX_LINES, scan.total_lines if end_line is None else end_line - scan.start_line + 1)
+    content, too_long = _cut(scan, max(0, line_count))
     exceeds = too_long and not content.endswith(b"\n")
     count = count_lines(content)
     last = scan.start_line + max(count, exceeds) - 1

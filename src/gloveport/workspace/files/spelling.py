@@ -18,7 +18,7 @@ MAX_PATH_BYTES: Final = 4096
 MAX_NAME_BYTES: Final = 255
 """Of each of its parts: NAME_MAX."""
 
-_SHOWN: Final = 200
+_SHOWN_CHARACTERS: Final = 200
 """How many characters of a path a message shows; ``details`` have the whole path."""
 
 _ABSOLUTE: Final = late_pattern(r"/|[A-Za-z]:[\\/]")
@@ -56,7 +56,7 @@ def native_name(path: str) -> str:
     return os.fsdecode(raw(path.rpartition("/")[2]))
 
 
-def shorten(text: str, most: int = _SHOWN) -> str:
+def shorten(text: str, most: int = _SHOWN_CHARACTERS) -> str:
     """A text, by default a path, shortened for a message."""
     return text if len(text) <= most else f"{text[:most]}…"
 

@@ -155,20 +155,20 @@ class Tree(Struct, frozen=True):
             WorkspaceError: PROTECTED_PATH; SYMLINK_ESCAPE where the last part is a link, or a link before it leads
                 nowhere; IS_DIRECTORY, NOT_A_FILE, NOT_A_DIRECTORY, PATH_OUTSIDE_WORKSPACE; or as ``check_path``.
         """
-        asked = check_path(self.make_relative(path))
-        if asked == ".":
+        requested_path = check_path(self.make_relative(path))
+        if requested_path == ".":
             raise WorkspaceError("IS_DIRECTORY", "the root of the workspace is a directory")
-        self._demand_unprotected(asked)
-        name = asked.rpartition("/")[2]
-        parent, above, missing = self._nearest(asked)
+        self._demand_unprotected(requested_path)
+        name = requested_path.rpartition("/")[2]
+        parent, above, missing = self._nearest(requested_path)
         with closing(parent):
             resolved = "/".join(part for part in (above, *missing, name) if part != ".")
-            if resolved != asked:
+            if resolved != requested_path:
                 self._demand_unprotected(resolved)
             first = missing[0] if missing else name
             status = _status(parent, first, resolved)
             if status is not None and stat.S_ISLNK(status.st_mode):
-                what = f"{shorten(first)} in {shorten(asked)}"
+                what = f"{shorten(first)} in {shorten(requested_path)}"
                 raise WorkspaceError("SYMLINK_ESCAPE", f"{what} is a symbolic link, which is not written to")
             if missing:
                 status = None
@@ -187,40 +187,40 @@ class Tree(Struct, frozen=True):
 
     @contextmanager
     def _hold(self, path: str, flags: int) -> Iterator[Opened]:
-        asked = check_path(self.make_relative(path))
+        requested_path = check_path(self.make_relative(path))
         try:
-            descriptor, path = self._open(asked, flags)
+            descriptor, path = self._open(requested_path, flags)
         except OSError as error:
-            raise self._refusal(asked, error) from error
+            raise self._refusal(requested_path, error) from error
         with closing(descriptor):
             yield Opened(descriptor, path, os.fstat(descriptor))
 
-    def _nearest(self, asked: str) -> tuple[int, str, list[str]]:
-        """The nearest existing directory above ``asked``: its descriptor, its path, and the missing names below it."""
-        above = parent_of(asked)
+    def _nearest(self, requested_path: str) -> tuple[int, str, list[str]]:
+        """The nearest existing directory above a path: its descriptor, its path, and the missing names below it."""
+        above = parent_of(requested_path)
         missing: list[str] = []
         while True:
             try:
                 return *self._open(above, _LIST), missing
             except OSError as error:
                 if error.errno != errno.ENOENT or above == ".":
-                    raise self._refusal(asked, error) from error
+                    raise self._refusal(requested_path, error) from error
             missing.insert(0, above.rpartition("/")[2])
             above = parent_of(above)
 
-    def _open(self, asked: str, flags: int) -> tuple[int, str]:
-        """Open the target of ``asked``; returns also its path, by which it was opened without any link."""
-        path = asked
+    def _open(self, requested_path: str, flags: int) -> tuple[int, str]:
+        """Open the target of ``requested_path``; returns also its path, by which it was opened without any link."""
+        path = requested_path
         for _ in range(_TRIES):
             try:
                 return self._openat2(path, flags, NO_SYMLINKS), path
             except OSError as error:
                 # A link on the way; a lease; or the target of a link has been moved meanwhile.
-                moved = error.errno == errno.ENOENT and path is not asked
+                moved = error.errno == errno.ENOENT and path is not requested_path
                 if error.errno not in {errno.ELOOP, errno.EAGAIN} and not moved:
                     raise
             with suppress(BlockingIOError):
-                path = self._target(asked)
+                path = self._target(requested_path)
         raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
     def _target(self, path: str) -> str:

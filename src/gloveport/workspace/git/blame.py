@@ -72,9 +72,9 @@ async def git_blame(
     at = () if rev is None else (check_revision(rev),)
     ran = await _run_blame(run, path, start_line, last + 1, at, pathspec((path,)))
     lines = _lines(ran.stdout)
-    wanted = last - start_line + 1
-    more = len(lines) > wanted and last != end_line
-    lines = lines[:wanted]
+    line_count = last - start_line + 1
+    more = len(lines) > line_count and last != end_line
+    lines = lines[:line_count]
     answer: Blame = {
         "is_repo": ran.answer["is_repo"],
         "warnings": ran.answer["warnings"],

@@ -66,17 +66,17 @@ async def git_diff(  # noqa: PLR0913 - they are the tool's
         "staged": (staged, (*patch, "--cached"), max_bytes + 1),
         "untracked": (include_untracked, others, _LIST_BYTES),
     }
-    came = await _all(
+    outputs = await _all(
         {
             name: partial(run_git, run, *words, *limit, most_bytes=most)
-            for name, (wanted, words, most) in calls.items()
-            if wanted
+            for name, (is_included, words, most) in calls.items()
+            if is_included
         }
     )
-    whole = b"".join(ran.stdout for name, ran in came.items() if name != "untracked")
-    warnings = [*dict.fromkeys(line for ran in came.values() for line in ran.answer["warnings"])]
+    whole = b"".join(ran.stdout for name, ran in outputs.items() if name != "untracked")
+    warnings = [*dict.fromkeys(line for ran in outputs.values() for line in ran.answer["warnings"])]
     all_of_them = True
-    if listed := came.get("untracked"):
+    if listed := outputs.get("untracked"):
         room = max_bytes - len(whole)
         added, all_of_them = await anyio.to_thread.run_sync(
             _diff_untracked, tree, listed, room, room if named else min(room, _UNTRACKED_BYTES)
@@ -87,7 +87,7 @@ async def git_diff(  # noqa: PLR0913 - they are the tool's
         warnings.append("not all untracked files are shown; git_status lists them, and paths shows those that it names")
         excerpt = {**excerpt, "truncated": True, "truncated_by": excerpt["truncated_by"] or "files"}
     return {
-        "is_repo": all(ran.answer["is_repo"] for ran in came.values()),
+        "is_repo": all(ran.answer["is_repo"] for ran in outputs.values()),
         "diff": text,
         "files": patches.find_files(whole[:max_bytes]),
         "include_untracked": include_untracked,
@@ -96,7 +96,7 @@ async def git_diff(  # noqa: PLR0913 - they are the tool's
     }
 
 
-async def _all(asked: Mapping[str, Callable[[], Awaitable[GitOutput]]]) -> dict[str, GitOutput]:
+async def _all(calls: Mapping[str, Callable[[], Awaitable[GitOutput]]]) -> dict[str, GitOutput]:
     """Run all of them concurrently. The first error is raised unchanged, when all have ended."""
     results: dict[str, GitOutput] = {}
     errors: list[WorkspaceError] = []
@@ -108,11 +108,11 @@ async def _all(asked: Mapping[str, Callable[[], Awaitable[GitOutput]]]) -> dict[
             errors.append(error)
 
     async with anyio.create_task_group() as tasks:
-        for name, call in asked.items():
+        for name, call in calls.items():
             tasks.start_soon(one, name, call)
     if errors:
         raise errors[0]
-    return {name: results[name] for name in asked}
+    return {name: results[name] for name in calls}
 
 
 def _diff_untracked(tree: Tree, listed: GitOutput, room: int, share: int) -> tuple[bytes, bool]:

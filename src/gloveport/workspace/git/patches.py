@@ -52,13 +52,13 @@ def cut_text(text: bytes, max_bytes: int) -> tuple[str, Excerpt]:
     head, is_cut = whole[:max_bytes], len(whole) > max_bytes
     if is_cut:
         head = head[: head.rfind(b"\n") + 1] or head
-    kept = head.decode(errors="ignore")
-    shown = kept.encode()
-    return kept, {
+    excerpt = head.decode(errors="ignore")
+    excerpt_bytes = excerpt.encode()
+    return excerpt, {
         "truncated": is_cut,
         "truncated_by": "bytes" if is_cut else None,
-        "output_lines": count_lines(shown),
-        "output_bytes": len(shown),
+        "output_lines": count_lines(excerpt_bytes),
+        "output_bytes": len(excerpt_bytes),
     }
 
 

@@ -6,7 +6,7 @@ from gloveport.workspace.program import RunProgram
 from gloveport.workspace.tool_types import Bytes, ContextLines, Excerpt, Globs, join_arguments
 
 
-class Shown(Excerpt, GitAnswer):
+class RevisionText(Excerpt, GitAnswer):
     """The answer of ``git_show``, as it is on the wire. ``files`` are those whose patch came back."""
 
     rev: str
@@ -23,7 +23,7 @@ async def git_show(
     include_diff: bool = True,
     context_lines: ContextLines = 3,
     max_bytes: Bytes = patches.MAX_BYTES,
-) -> Shown:
+) -> RevisionText:
     """A commit with its patch, or a file as it was (`HEAD:name`).
 
     Of a merge the patch is what agrees with no parent. A tag can be shown too.

@@ -16,7 +16,7 @@ _LINKS: Final = (b"120000", b"160000")  # modes of symbolic links and of submodu
 _MOST_KEPT: Final = 8
 _State: TypeAlias = tuple[tuple[int, int, int, int] | None, ...]
 
-_known: "OrderedDict[_State, Sequence[bytes]]" = OrderedDict()
+_cache: "OrderedDict[_State, Sequence[bytes]]" = OrderedDict()
 """Cached results, by the state of the index and the root's .gitignore: asking git takes longer than searching."""
 
 
@@ -27,19 +27,19 @@ async def find_hidden_files(tree: Tree, run: RunProgram) -> Sequence[bytes]:
     state = tuple(_identify(tree, path) for path in (".git/index", ".gitignore"))
     if state[0] is None:
         return ()
-    if state not in _known:
+    if state not in _cache:
         patterns = ["--exclude=.*", *(f"--exclude={name.decode()}" for name in sorted(NAMES))]
         try:
             words = ("ls-files", "-z", "--stage", "--cached", "--ignored", "--exclude-standard", *patterns)
             listed = await run_git(run, *words, most_bytes=_LIST_BYTES)
         except WorkspaceError:
             return ()
-        _known[state] = tuple(
+        _cache[state] = tuple(
             row.partition(b"\t")[2] for row in listed.stdout.split(b"\0")[:-1] if not row.startswith(_LINKS)
         )
-        if len(_known) > _MOST_KEPT:
-            _known.popitem(last=False)
-    return _known[state]
+        if len(_cache) > _MOST_KEPT:
+            _cache.popitem(last=False)
+    return _cache[state]
 
 
 def _identify(tree: Tree, path: str) -> tuple[int, int, int, int] | None:

@@ -87,14 +87,14 @@ async def _smaller(run: RunProgram, picture: Picture, bounds: PictureBounds) -> 
     return smaller
 
 
-def _describe_view(shown: Picture, source: Picture) -> Viewed:
+def _describe_view(picture: Picture, source: Picture) -> Viewed:
     return {
         "path": source.path,
-        "mime_type": shown.mime_type,
-        "bytes": len(shown.data),
-        "width": shown.width,
-        "height": shown.height,
-        "resized": shown is not source,
+        "mime_type": picture.mime_type,
+        "bytes": len(picture.data),
+        "width": picture.width,
+        "height": picture.height,
+        "resized": picture is not source,
         "original": {
             "bytes": len(source.data),
             "width": source.width,

@@ -106,13 +106,13 @@ def check_changes(changes: Sequence[Change]) -> None:
                 raise WorkspaceError("INVALID_ARGUMENT", f"{where}.end_line is less than start_line")
 
 
-def _check_fields(where: str, word: Action | Op, given: Change | Edit) -> None:
-    needed, taken = _DELETE[type(given)] if word == "delete" else _FIELDS[word]
-    for name in type(given).model_fields.keys() - {"action", "path", "op"}:
-        there = getattr(given, name) is not None
+def _check_fields(where: str, word: Action | Op, change: Change | Edit) -> None:
+    needed, optional = _DELETE[type(change)] if word == "delete" else _FIELDS[word]
+    for name in type(change).model_fields.keys() - {"action", "path", "op"}:
+        there = getattr(change, name) is not None
         if name in needed and not there:
             raise WorkspaceError("INVALID_ARGUMENT", f"{where}.{name} is needed for {word}")
-        if there and name not in needed | taken:
+        if there and name not in needed | optional:
             raise WorkspaceError("INVALID_ARGUMENT", f"{where}.{name} means nothing for {word}", hint="leave it out")
 
 

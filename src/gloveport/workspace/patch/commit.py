@@ -40,11 +40,11 @@ class Recovery(Struct, frozen=True):
 
     Attributes:
         outcome: Whether none was interrupted, the old files are back, or the new ones stay.
-        left: Files that somebody changed after the crash, which were therefore not touched.
+        untouched_files: Files that somebody changed after the crash, which were therefore not touched.
     """
 
     outcome: Literal["nothing", "old", "new"]
-    left: tuple[str, ...] = ()
+    untouched_files: tuple[str, ...] = ()
 
 
 def last_undoable(last: LastCommit | None) -> int:
@@ -69,14 +69,14 @@ def plan_commit(targets: Sequence[StagedFile], undo: tuple[int, int], emptied: S
         WorkspaceError: PATCH_FAILED where a name would be a file and a directory, or directories are too many.
     """
     written = [target.place for target in targets if target.changes and target.content is not None]
-    made = {path for place in written for path in list(_ancestors(place.path))[: len(place.missing)]}
-    if both := made & {place.path for place in written}:
+    new_directories = {path for place in written for path in list(_ancestors(place.path))[: len(place.missing)]}
+    if both := new_directories & {place.path for place in written}:
         raise WorkspaceError("PATCH_FAILED", f"{min(both)} would be a file and a directory")
-    if len(made) > MAX_MADE:
+    if len(new_directories) > MAX_MADE:
         raise WorkspaceError("PATCH_FAILED", f"more than {MAX_MADE} directories at once", hint="split the change")
     return CommitRecord(
         steps=tuple(_step(target) for target in targets if target.changes),
-        made=tuple(sorted(made, key=lambda path: (path.count("/"), path))),
+        made=tuple(sorted(new_directories, key=lambda path: (path.count("/"), path))),
         emptied=tuple(emptied),
         undo=undo,
     )
@@ -101,16 +101,16 @@ def commit(tree: Tree, journal: Journal, targets: Sequence[StagedFile], record: 
             again before the next change.
     """
     with ExitStack() as stack:
-        known = _open_known(tree, map(parent_of, record.emptied), stack)
+        descriptors = _open_known(tree, map(parent_of, record.emptied), stack)
         for place in (target.place for target in targets):
-            known[list(_ancestors(place.path))[len(place.missing)]] = place.parent
-        directories = _Directories(stack, known)
+            descriptors[list(_ancestors(place.path))[len(place.missing)]] = place.parent
+        directories = _Directories(stack, descriptors)
         try:
             journal.begin(record)
             warnings = _write(record, targets, directories)
             journal.commit(record)
         except BaseException as error:
-            _take_back(record, directories.descriptors, directories.made, journal)
+            _take_back(record, directories.descriptors, directories.new_paths, journal)
             if isinstance(error, Changed | OSError):
                 raise _as_workspace_error(error) from error
             raise
@@ -146,7 +146,7 @@ class _Directories(Struct):
 
     stack: ExitStack
     descriptors: dict[str, int]
-    made: list[str] = field(default_factory=list)
+    new_paths: list[str] = field(default_factory=list)
 
     def __getitem__(self, path: str) -> int:
         return self.descriptors[parent_of(path)]
@@ -156,7 +156,7 @@ class _Directories(Struct):
         name, parent = native_name(path), self[path]
         try:
             os.mkdir(name, 0o755, dir_fd=parent)
-            self.made.append(path)
+            self.new_paths.append(path)
             descriptor = os.open(name, LIST, dir_fd=parent)
         except (FileExistsError, FileNotFoundError, NotADirectoryError) as error:
             raise Changed(path) from error
@@ -174,7 +174,7 @@ def _write(record: CommitRecord, targets: Sequence[StagedFile], directories: _Di
     for target, step in changing:
         if target.content is not None:
             directory = directories[step.path]
-            attributes = target.kept or Attributes.fresh(directory)
+            attributes = target.kept_attributes or Attributes.fresh(directory)
             lost = file_swap.prepare(directory, step, target.content, attributes)
             warnings += (f"{step.path}: {what} could not be kept" for what in lost)
     for target in targets:
@@ -191,10 +191,10 @@ def _write(record: CommitRecord, targets: Sequence[StagedFile], directories: _Di
 
 
 def _take_back(
-    record: CommitRecord, directories: Mapping[str, int], made: Sequence[str], journal: Journal
+    record: CommitRecord, directories: Mapping[str, int], new_directories: Sequence[str], journal: Journal
 ) -> tuple[str, ...]:
     """Roll everything back; returns files that stay because somebody else wrote them."""
-    left = []
+    untouched_files = []
     try:
         for step in reversed(record.steps):
             directory = directories.get(parent_of(step.path))
@@ -203,8 +203,8 @@ def _take_back(
             else:
                 moved = not file_swap.take_back(directory, native_name(step.path), step)
             if moved:
-                left.append(step.path)
-        _remove_empty(tuple(reversed(made)), directories)
+                untouched_files.append(step.path)
+        _remove_empty(tuple(reversed(new_directories)), directories)
         journal.end(TAKEN_BACK)
     except OSError as error:
         raise WorkspaceError(
@@ -213,7 +213,7 @@ def _take_back(
             hint="put that right; the next change tries again first",
             details={"recovery_backups": [f"{parent_of(step.path)}/{step.hidden}" for step in record.steps]},
         ) from error
-    return tuple(left)
+    return tuple(untouched_files)
 
 
 def _clear(record: CommitRecord, directories: Mapping[str, int], journal: Journal) -> None:
@@ -234,14 +234,14 @@ def _remove_empty(paths: Sequence[str], directories: Mapping[str, int]) -> None:
 
 def _open_known(tree: Tree, paths: Iterable[str], stack: ExitStack) -> dict[str, int]:
     """Descriptors of these directories, if they still lie at their paths, with no link on the way."""
-    known: dict[str, int] = {}
+    descriptors: dict[str, int] = {}
     for directory in {*paths}:
         path = f"{directory}/{_hidden_name()}".removeprefix("./")
         with suppress(WorkspaceError):
             place = stack.enter_context(tree.locate(path))
             if not place.missing and place.path == path:
-                known[directory] = place.parent
-    return known
+                descriptors[directory] = place.parent
+    return descriptors
 
 
 def _step(target: StagedFile) -> FileStep:

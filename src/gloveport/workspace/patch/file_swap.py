@@ -108,23 +108,23 @@ class Attributes(BaseModel):
             yield "the owner"
 
     def _give_extended(self, descriptor: int) -> Iterator[str]:
-        wanted = self.extended
-        if wanted is None:
+        attributes = self.extended
+        if attributes is None:
             return
         try:
             inherited = os.listxattr(descriptor)
         except OSError:
             inherited = []
-        for name in {*inherited} - wanted.keys():
+        for name in {*inherited} - attributes.keys():
             with suppress(OSError):  # security.*, which the system sets by its own rules
                 os.removexattr(descriptor, name)
-        for name in wanted.keys() - _OF_THE_CONTENT:
+        for name in attributes.keys() - _OF_THE_CONTENT:
             try:
-                if name not in inherited or os.getxattr(descriptor, name) != wanted[name]:
-                    os.setxattr(descriptor, name, wanted[name])
+                if name not in inherited or os.getxattr(descriptor, name) != attributes[name]:
+                    os.setxattr(descriptor, name, attributes[name])
             except OSError:
                 yield f"the extended attribute {name}"
-        for name in wanted.keys() & _OF_THE_CONTENT:
+        for name in attributes.keys() & _OF_THE_CONTENT:
             yield f"the extended attribute {name}"
 
 

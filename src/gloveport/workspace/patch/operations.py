@@ -89,16 +89,16 @@ def stage_changes(staging: Staging, changes: Sequence[Change]) -> None:
 
 
 @translate_patch_errors()
-def stage_replacement(staging: Staging, asked: Replacement) -> None:
+def stage_replacement(staging: Staging, replacement: Replacement) -> None:
     """Stage the replacement of a text.
 
     Raises:
         WorkspaceError: REVISION_REQUIRED, REVISION_MISMATCH; and all that reading and replacing raise.
     """
-    target, content = staging.existing(asked.path)
-    if asked.replace_all or asked.revision is not None:  # a text that occurs once was seen by the caller
-        demand_revision(target, asked.revision, "replace_all")
-    done = replace_text(FileText.decode(content, target.path), asked, target.path)
+    target, content = staging.existing(replacement.path)
+    if replacement.replace_all or replacement.revision is not None:  # a text that occurs once was seen by the caller
+        demand_revision(target, replacement.revision, "replace_all")
+    done = replace_text(FileText.decode(content, target.path), replacement, target.path)
     _put(staging, target, "edit", done.text.apply(done.splices), ranges(done.splices))
     staging.report.files[target.path]["replacements"] = done.count
 
@@ -194,7 +194,7 @@ def _carry(
 ) -> None:
     """Move a content to another name, with the file's attributes."""
     changed = difference(destination.before.content if destination.before else b"", new)
-    attributes = target.kept
+    attributes = target.kept_attributes
     if operation == "move" and target is not destination:
         staging.put(target, None)
     staging.put(destination, new, attributes)
@@ -215,14 +215,14 @@ class Replaced(Struct, frozen=True):
     count: int
 
 
-def replace_text(text: FileText, asked: Replacement, path: str) -> Replaced:
+def replace_text(text: FileText, replacement: Replacement, path: str) -> Replaced:
     """Replace the text in a file; ``path`` is its name in errors.
 
     Raises:
         WorkspaceError: INVALID_ARGUMENT where the texts are the same; PATCH_CONTEXT_NOT_FOUND;
             PATCH_CONTEXT_AMBIGUOUS; PATCH_FAILED where the file would become too large.
     """
-    old, new = (each.replace("\r\n", "\n") for each in (asked.old_string, asked.new_string))
+    old, new = (each.replace("\r\n", "\n") for each in (replacement.old_string, replacement.new_string))
     if old == new:
         raise WorkspaceError("INVALID_ARGUMENT", "old_string and new_string are the same")
     lines = text.lines()
@@ -231,7 +231,7 @@ def replace_text(text: FileText, asked: Replacement, path: str) -> Replaced:
     if not count:
         raise _not_found(lines, old, path)
     offsets = [0, *accumulate(len(line) + 1 for line in lines)]
-    if count > 1 and not asked.replace_all:
+    if count > 1 and not replacement.replace_all:
         few = islice(_find(whole, old), _CANDIDATES)
         raise _ambiguous(lines, [bisect_right(offsets, start) - 1 for start in few], count, path)
     if count > MAX_PLACES or len(whole) + count * (len(new) - len(old)) > MAX_BYTES:  # checked before the text is built

@@ -61,14 +61,14 @@ class OutDirectory(Struct, kw_only=True):
             if self._is_closed:
                 return [f"{self.path}: the workspace is closed"]
             try:
-                left = self.most_bytes - self._measure()
+                remaining_bytes = self.most_bytes - self._measure()
             except (WorkspaceError, OSError) as error:
                 return [f"{self.path}: {error.args[0] if isinstance(error, WorkspaceError) else error.strerror}"]
             failed = []
             for number, artifact in enumerate(bundle.files, 1):
                 path = f"{self.path}/{artifact.path.removeprefix(f'{OUT}/')}"
                 try:
-                    left -= self._put(path, _read_pieces(bundle, number), artifact.bytes, left)
+                    remaining_bytes -= self._put(path, _read_pieces(bundle, number), artifact.bytes, remaining_bytes)
                 except WorkspaceError as error:
                     failed.append(f"{path}: {error.args[0]}")
                 except (OSError, ValueError) as error:  # ValueError: the bundle is no longer kept
@@ -80,14 +80,14 @@ class OutDirectory(Struct, kw_only=True):
         with self._lock:
             self._is_closed = True
 
-    def _put(self, path: str, pieces: Iterator[bytes], size: int, left: int) -> int:
+    def _put(self, path: str, pieces: Iterator[bytes], size: int, remaining_bytes: int) -> int:
         """Write one file; returns by how many bytes the directory has grown. Raises WorkspaceError, OSError."""
-        asked = check_path(path)
-        with self.tree.locate(asked) as place, ExitStack() as stack:
-            if place.path != asked:
+        requested_path = check_path(path)
+        with self.tree.locate(requested_path) as place, ExitStack() as stack:
+            if place.path != requested_path:
                 raise WorkspaceError("SYMLINK_ESCAPE", "a symbolic link leads there")
             more = size - (place.status.st_size if place.status else 0)
-            if more > left:
+            if more > remaining_bytes:
                 raise WorkspaceError("INVALID_ARGUMENT", f"no more than {self.most_bytes} bytes may lie in {self.path}")
             directory = _make_directories(place, stack)
             hidden = HIDDEN + secrets.token_hex(16)
@@ -104,12 +104,12 @@ class OutDirectory(Struct, kw_only=True):
 
     def _measure(self) -> int:
         """The bytes in the directory. Raises WorkspaceError, OSError if they can't be measured."""
-        size, left, pending = 0, _MOST_ENTRIES, [self.path]
+        size, remaining_entries, pending = 0, _MOST_ENTRIES, [self.path]
         while pending:
             try:
                 with self.tree.open_directory(pending.pop()) as opened, os.scandir(opened.descriptor) as entries:
-                    names = [entry.name for entry in islice(entries, left + 1)]
-                    left -= len(names)
+                    names = [entry.name for entry in islice(entries, remaining_entries + 1)]
+                    remaining_entries -= len(names)
                     for name in names:
                         with suppress(FileNotFoundError):  # it has just been removed
                             status = os.stat(name, dir_fd=opened.descriptor, follow_symlinks=False)
@@ -119,7 +119,7 @@ class OutDirectory(Struct, kw_only=True):
             except WorkspaceError as error:
                 if error.code != "NOT_FOUND":
                     raise
-            if left < 0:
+            if remaining_entries < 0:
                 raise WorkspaceError("INVALID_ARGUMENT", f"more than {_MOST_ENTRIES} files lie there")
         return size
 
@@ -129,11 +129,11 @@ def _make_directories(place: WriteLocation, stack: ExitStack) -> int:
     directory = place.parent
     for name in place.missing:
         os.mkdir(name, 0o755, dir_fd=directory)
-        made = stack.enter_context(closing(os.open(name, LIST, dir_fd=directory)))
+        child = stack.enter_context(closing(os.open(name, LIST, dir_fd=directory)))
         owner = Attributes.fresh(directory).owner
         if owner is not None:
-            os.fchown(made, *owner)
-        directory = made
+            os.fchown(child, *owner)
+        directory = child
     return directory
 
 

@@ -71,7 +71,7 @@ class StagedFile(Struct):
         return self.place.path
 
     @property
-    def kept(self) -> Attributes | None:
+    def kept_attributes(self) -> Attributes | None:
         """The attributes that go with the content; None for a new file."""
         return self.attributes or (self.before.attributes if self.before else None)
 
@@ -179,8 +179,8 @@ class Staging(Struct):
         return {name: target.path for name, target in self._by_given_name.items()}
 
     def _find(self, path: str) -> StagedFile:
-        with ExitStack() as held:
-            place = held.enter_context(self.tree.locate(path))
+        with ExitStack() as file_stack:
+            place = file_stack.enter_context(self.tree.locate(path))
             if place.path in self.targets:
                 return self.targets[place.path]
             if len(self.targets) >= MAX_FILES:
@@ -190,7 +190,7 @@ class Staging(Struct):
                 raise conflict(place.path)
             target = StagedFile(place, before, *((before.content, before.revision) if before else (None, None)))
             self.targets[place.path] = target
-            self.stack.push(held.pop_all())
+            self.stack.push(file_stack.pop_all())
             return target
 
     def existing(self, path: str) -> tuple[StagedFile, bytes]:
@@ -226,7 +226,7 @@ class Staging(Struct):
                 self.report.warnings.append(
                     f"{path} has other names (hard links), which keep the old content: it is replaced, not overwritten"
                 )
-            if target.kept and target.kept.mode & ~PERMISSIONS:
+            if target.kept_attributes and target.kept_attributes.mode & ~PERMISSIONS:
                 self.report.warnings.append(f"{path}: set-user-id, set-group-id and sticky bits are not kept")
         return list(self.targets.values())
 
@@ -267,21 +267,21 @@ def conflict(path: str) -> WorkspaceError:
     )
 
 
-def demand_revision(target: StagedFile, given: str | None, where: str) -> None:
+def demand_revision(target: StagedFile, expected_revision: str | None, where: str) -> None:
     """Check that a change was made for the present revision of a file.
 
     Raises:
         WorkspaceError: REVISION_REQUIRED, REVISION_MISMATCH.
     """
-    if given is None:
+    if expected_revision is None:
         raise WorkspaceError(
             "REVISION_REQUIRED",
             f"{where} needs the revision of {target.path}",
             hint="read_file tells it",
             details={"path": target.path, "current_revision": target.revision, **_look_again(target.path)},
         )
-    if given != target.revision:
-        raise mismatch(target, given)
+    if expected_revision != target.revision:
+        raise mismatch(target, expected_revision)
 
 
 def mismatch(target: StagedFile, expected: str | None) -> WorkspaceError:

@@ -66,20 +66,20 @@ class UndoEntry(Struct, frozen=True):
 
     Attributes:
         files: Each old file, with its content.
-        made: Directories that were made for it, the outermost first.
+        new_directories: Directories that were made for it, the outermost first.
     """
 
     files: tuple[tuple[SavedFile, bytes | None], ...]
-    made: tuple[str, ...]
+    new_directories: tuple[str, ...]
 
 
-def save_entry(directory: int, number: int, targets: Sequence[StagedFile], made: Sequence[str]) -> None:
+def save_entry(directory: int, number: int, targets: Sequence[StagedFile], new_directories: Sequence[str]) -> None:
     """Save the files that are about to be replaced, over the entry of ``ENTRIES`` changes ago.
 
     Raises:
         OSError: There is no space.
     """
-    head = _EntryHead(number=number, files=tuple(map(_describe, targets)), made=tuple(made))
+    head = _EntryHead(number=number, files=tuple(map(_describe, targets)), made=tuple(new_directories))
     _write(directory, head, [target.before.content for target in targets if target.before])
 
 
@@ -89,14 +89,14 @@ def adopt_revisions(directory: int, number: int, revisions: Mapping[str, str]) -
     Raises:
         OSError: There is no space.
     """
-    kept = load_entry(directory, number)
-    if kept is None:
+    entry = load_entry(directory, number)
+    if entry is None:
         return
     files = (
-        one.model_copy(update={"after": one.after and revisions.get(one.path, one.after)}) for one, _ in kept.files
+        one.model_copy(update={"after": one.after and revisions.get(one.path, one.after)}) for one, _ in entry.files
     )
-    head = _EntryHead(number=number, files=tuple(files), made=kept.made)
-    _write(directory, head, [content for _, content in kept.files if content is not None])
+    head = _EntryHead(number=number, files=tuple(files), made=entry.new_directories)
+    _write(directory, head, [content for _, content in entry.files if content is not None])
 
 
 def _write(directory: int, head: _EntryHead, contents: Sequence[bytes]) -> None:
@@ -135,8 +135,8 @@ def load_entry(directory: int, number: int) -> UndoEntry | None:
         head = _read_head(file)
         if head is None or head.number != number:
             return None
-        files = [(kept, None if kept.before is None else file.read(kept.size)) for kept in head.files]
-    if any(content is not None and revision(content) != kept.before for kept, content in files):
+        files = [(one, None if one.before is None else file.read(one.size)) for one in head.files]
+    if any(content is not None and revision(content) != one.before for one, content in files):
         return None
     return UndoEntry(tuple(files), head.made)
 
@@ -192,26 +192,26 @@ def catch_up(tree: Tree, journal: Journal) -> None:
         journal.end(DONE)
 
 
-def undo_operation(kept: SavedFile) -> UndoOperation:
+def undo_operation(saved_file: SavedFile) -> UndoOperation:
     """What undoing a change does to one of its files."""
-    if kept.after is None:
+    if saved_file.after is None:
         return "create"
-    return "delete" if kept.before is None else "edit"
+    return "delete" if saved_file.before is None else "edit"
 
 
-def restore_file(staging: Staging, kept: SavedFile, content: bytes | None) -> None:
+def restore_file(staging: Staging, saved_file: SavedFile, content: bytes | None) -> None:
     """Stage a file as it was before a change.
 
     Raises:
         WorkspaceError: REVISION_MISMATCH if it was changed since; or as ``Staging.target``.
     """
-    target = staging.target(kept.path)
+    target = staging.target(saved_file.path)
     now = target.content
-    if not _is_left(kept, target):
-        raise mismatch(target, kept.after)
+    if not _is_left(saved_file, target):
+        raise mismatch(target, saved_file.after)
     changed = difference(now or b"", content or b"")
-    staging.put(target, content, kept.attributes)
-    word = {"create": "add", "edit": "update", "delete": "delete"}[undo_operation(kept)]
+    staging.put(target, content, saved_file.attributes)
+    word = {"create": "add", "edit": "update", "delete": "delete"}[undo_operation(saved_file)]
     counts = count_changed_lines(now or b"", content or b"")
     staging.report.tell(word, target, changed, counts=counts)
 
@@ -220,10 +220,10 @@ def _stands(tree: Tree, entry: UndoEntry) -> bool:
     with ExitStack() as stack:
         staging = Staging(tree, stack)
         try:
-            return all(_is_left(kept, staging.target(kept.path)) for kept, _ in entry.files)
+            return all(_is_left(saved_file, staging.target(saved_file.path)) for saved_file, _ in entry.files)
         except WorkspaceError:
             return False
 
 
-def _is_left(kept: SavedFile, target: StagedFile) -> bool:
-    return (target.path, target.revision) == (kept.path, kept.after)
+def _is_left(saved_file: SavedFile, target: StagedFile) -> bool:
+    return (target.path, target.revision) == (saved_file.path, saved_file.after)

@@ -131,16 +131,16 @@ class Writer(Struct, frozen=True):
         demand_unicode(dumps(plain, ensure_ascii=False), "a change")
         return self._once("apply_changes", {"changes": plain, "dry_run": options.dry_run}, options, stage)
 
-    def edit_file(self, asked: Replacement, options: WriteOptions = USUAL) -> WriteResult:
+    def edit_file(self, replacement: Replacement, options: WriteOptions = USUAL) -> WriteResult:
         """Replace a text in a file.
 
         Raises:
             WorkspaceError: Why it is invalid, or does not apply.
         """
-        plain: dict[str, JsonValue] = {name: getattr(asked, name) for name in Replacement.model_fields}
+        plain: dict[str, JsonValue] = {name: getattr(replacement, name) for name in Replacement.model_fields}
         demand_unicode(dumps(plain, ensure_ascii=False), "a text")
         arguments = {**plain, "dry_run": options.dry_run}
-        return self._once("edit_file", arguments, options, lambda staging: stage_replacement(staging, asked))
+        return self._once("edit_file", arguments, options, lambda staging: stage_replacement(staging, replacement))
 
     def undo(self) -> WriteResult:
         """Undo the last change that is not undone yet, if its files are as it left them.
@@ -155,10 +155,10 @@ class Writer(Struct, frozen=True):
             if entry is None:
                 raise WorkspaceError("NOT_FOUND", "there is no change that could be taken back")
             staging = Staging(self.tree, stack)
-            for kept, content in entry.files:
-                undo.restore_file(staging, kept, content)
+            for saved_file, content in entry.files:
+                undo.restore_file(staging, saved_file, content)
             targets = staging.finish()
-            record = plan_commit(targets, (last, last - 1), tuple(reversed(entry.made)))
+            record = plan_commit(targets, (last, last - 1), tuple(reversed(entry.new_directories)))
             staging.report.warnings += stack.enter_context(commit(self.tree, journal, targets, record))
             undo.forget_entry(journal.directory, last)
             return _outcome(staging, USUAL)
@@ -173,7 +173,7 @@ class Writer(Struct, frozen=True):
         with Journal.lock(self.journal) as journal:
             recover(self.tree, journal)
             entry = undo.load_entry(journal.directory, undo.find_latest(self.tree, journal))
-        return [(undo.undo_operation(kept), kept.path) for kept, _ in entry.files] if entry else []
+        return [(undo.undo_operation(saved_file), saved_file.path) for saved_file, _ in entry.files] if entry else []
 
     def adopt(self, number: int, revisions: Mapping[str, str]) -> None:
         """Make the hooks' edits of a change's files, by their new revisions, part of it: undo reverts them too.

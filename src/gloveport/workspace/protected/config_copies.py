@@ -44,21 +44,21 @@ class ConfigCopy(Struct, eq=False, kw_only=True):
     Attributes:
         number: Number of the copy in the sandbox.
         path: Path of the configuration in the workspace.
-        given: The text that the sandbox was given.
-        seen: The text of the copy at the last look.
+        given_text: The text that the sandbox was given.
+        last_text: The text of the copy at the last look.
         agreed: Its values that the configuration itself also has since then.
     """
 
     number: int
     path: bytes
-    given: bytes
-    seen: bytes
+    given_text: bytes
+    last_text: bytes
     agreed: Values = field(default_factory=dict)
 
     @property
     def expected_values(self) -> Values:
         """The configuration's values, as far as the sandbox can know. Raises ValueError."""
-        return _without_empty({**config_text.read_values(config_text.decode(self.given)), **self.agreed})
+        return _without_empty({**config_text.read_values(config_text.decode(self.given_text)), **self.agreed})
 
 
 class Saved(Struct, kw_only=True):
@@ -73,11 +73,11 @@ class Saved(Struct, kw_only=True):
     marks: dict[Mark, Mark] = field(default_factory=dict)
 
 
-def copies_in(kept: Sequence[PathProtection], target: str) -> list[ConfigCopy]:
+def copies_in(protections: Sequence[PathProtection], target: str) -> list[ConfigCopy]:
     """The copies in a sandbox with these protected paths, with the workspace mounted at ``target``."""
-    copied = [(path, text.encode("latin-1")) for path, _, *texts in kept for text in texts]
+    copied = [(path, text.encode("latin-1")) for path, _, *texts in protections for text in texts]
     return [
-        ConfigCopy(number=number, path=os.fsencode(path.removeprefix(f"{target}/")), given=text, seen=text)
+        ConfigCopy(number=number, path=os.fsencode(path.removeprefix(f"{target}/")), given_text=text, last_text=text)
         for number, (path, text) in enumerate(copied)
     ]
 
@@ -92,8 +92,8 @@ def read_changed(private: int, copies: Sequence[ConfigCopy]) -> list[tuple[Confi
     changed = []
     for copy in copies:
         text = _read(private, b"git/%d/config" % copy.number)
-        if text != copy.seen:
-            copy.seen = text
+        if text != copy.last_text:
+            copy.last_text = text
             changed.append((copy, text))
     return changed
 
@@ -109,22 +109,22 @@ def save(tree: Tree, found: ProtectedPaths, changed: Sequence[tuple[ConfigCopy, 
     saved = Saved()
     with tree.open_directory(".") as root:
         for copy, text in changed:
-            shown = shorten(printable(spell_path(copy.path)))
+            shown_path = shorten(printable(spell_path(copy.path)))
             try:
-                _save(root.descriptor, found, copy, text, saved, shown)
+                _save(root.descriptor, found, copy, text, saved, shown_path)
             except (ValueError, OSError) as error:
                 why = error.strerror if isinstance(error, OSError) else error
-                saved.words.append(f"GIT_CONFIG_REFUSED: what it wrote to {shown} is not kept: {why}")
+                saved.words.append(f"GIT_CONFIG_REFUSED: what it wrote to {shown_path} is not kept: {why}")
     return saved
 
 
-def _save(root: int, found: ProtectedPaths, copy: ConfigCopy, text: bytes, saved: Saved, shown: str) -> None:
+def _save(root: int, found: ProtectedPaths, copy: ConfigCopy, text: bytes, saved: Saved, shown_path: str) -> None:
     if copy.path not in found.read_only:
         raise ValueError("it is not there any more")
     if not text:
         raise ValueError("it is empty, too large, or no file")
-    expected, wanted = copy.expected_values, config_text.read_values(config_text.decode(text))
-    keys = [key for key in {**expected, **wanted} if expected.get(key) != wanted.get(key)]
+    expected, new_values = copy.expected_values, config_text.read_values(config_text.decode(text))
+    keys = [key for key in {**expected, **new_values} if expected.get(key) != new_values.get(key)]
     if len(keys) > _MOST_CHANGES:
         raise ValueError(f"it changed {len(keys)} keys")
     above, _, name = copy.path.rpartition(b"/")
@@ -143,11 +143,11 @@ def _save(root: int, found: ProtectedPaths, copy: ConfigCopy, text: bytes, saved
                 remotes={key.subsection for key in there if key.section == "remote" and key.subsection},
                 submodules=_read_submodules(root, found, above, there),
             )
-            asked = {key: wanted.get(key, ()) for key in keys}
-            agreed = {key: values for key, values in asked.items() if there.get(key, ()) == values}
+            changes = {key: new_values.get(key, ()) for key in keys}
+            agreed = {key: values for key, values in changes.items() if there.get(key, ()) == values}
             new = {
                 key: values
-                for key, values in asked.items()
+                for key, values in changes.items()
                 if key not in agreed and there.get(key) == expected.get(key) and may_write(key, values, repository)
             }
             if new:
@@ -156,9 +156,9 @@ def _save(root: int, found: ProtectedPaths, copy: ConfigCopy, text: bytes, saved
                 saved.marks[mark_of(os.fstat(file.fileno()))] = mark_of(before)
     copy.agreed = {**copy.agreed, **agreed, **new}
     if new:
-        saved.words.append(f"it wrote to {shown}: {'; '.join(_first([_describe(*item) for item in new.items()]))}")
+        saved.words.append(f"it wrote to {shown_path}: {'; '.join(_first([_describe(*item) for item in new.items()]))}")
     if refused := [_name(key) for key in keys if key not in agreed and key not in new]:
-        saved.words.append(_REFUSED.format(path=shown, keys=", ".join(_first(refused))))
+        saved.words.append(_REFUSED.format(path=shown_path, keys=", ".join(_first(refused))))
 
 
 def _overwrite(descriptor: int, old: bytes, new: bytes) -> None:
@@ -190,7 +190,7 @@ def _read_submodules(root: int, found: ProtectedPaths, git: bytes, there: Values
     """The values of the owner's ``.gitmodules`` of a repository; empty if a command has made it."""
     checkout, _, name = git.rpartition(b"/")
     path = checkout + b"/.gitmodules" if checkout else b".gitmodules"
-    if name != b".git" or path not in found.read_only or path in found.made:
+    if name != b".git" or path not in found.read_only or path in found.made_by_commands:
         return {}
     with descend(root, checkout) as directory:
         text = git_directory.text(directory, b".gitmodules") if directory is not None else b""

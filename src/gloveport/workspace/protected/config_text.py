@@ -143,7 +143,7 @@ def _skip(text: str, position: int) -> int:
 
 def _unquote(raw: str) -> str:
     """A value without quotes, escapes, and unquoted trailing blanks."""
-    read, kept, quoted = "", 0, False
+    read, end, quoted = "", 0, False
     for piece in _PIECE.finditer(raw):
         if piece[0] == '"':
             quoted = not quoted
@@ -152,10 +152,10 @@ def _unquote(raw: str) -> str:
         else:
             read += piece[0]
             if not quoted:
-                kept = max(kept, len(read.rstrip(" \t")))
+                end = max(end, len(read.rstrip(" \t")))
                 continue
-        kept = len(read)
-    return read[:kept]
+        end = len(read)
+    return read[:end]
 
 
 def _quote(value: str) -> str:

@@ -45,12 +45,12 @@ def complete(git: int) -> bool:
     status = os.fstat(git)
     with contextlib.suppress(OSError):
         os.mkdir(b"hooks", 0o755, dir_fd=git)
-        made = os.open(b"hooks", LIST, dir_fd=git)
-        _give(made, status)
+        descriptor = os.open(b"hooks", LIST, dir_fd=git)
+        _give(descriptor, status)
     for name in (b"config", *([b"config.worktree"] if b"worktreeconfig" in text(git, b"config").lower() else [])):
         with contextlib.suppress(OSError):
-            made = os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o644, dir_fd=git)
-            _give(made, status)
+            descriptor = os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o644, dir_fd=git)
+            _give(descriptor, status)
     try:
         os.unlink(b"commondir", dir_fd=git)
     except OSError:
@@ -124,8 +124,8 @@ def _is_there(directory: int, name: bytes) -> bool:
     return True
 
 
-def _give(made: int, owner: os.stat_result) -> None:
+def _give(descriptor: int, owner: os.stat_result) -> None:
     """Give a new file to an owner, unless another user's file has taken its place."""
-    if os.fstat(made).st_uid == os.geteuid():
-        os.fchown(made, owner.st_uid, owner.st_gid)
-    os.close(made)
+    if os.fstat(descriptor).st_uid == os.geteuid():
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)
+    os.close(descriptor)

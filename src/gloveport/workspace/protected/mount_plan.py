@@ -32,16 +32,18 @@ class Mounts(Struct, frozen=True, kw_only=True):
     loose: AbstractSet[bytes] = frozenset()
 
 
-def plan_mounts(owned: AbstractSet[bytes], made: AbstractSet[bytes], pinned: AbstractSet[bytes], most: int) -> Mounts:
+def plan_mounts(
+    owned: AbstractSet[bytes], made_by_commands: AbstractSet[bytes], pinned: AbstractSet[bytes], most: int
+) -> Mounts:
     """Choose at ``most`` so many mounts: of the owner's paths, of paths that commands have made, of directories to
     pin.
     """
-    if len(owned) + len(made) + len(pinned) <= most:
-        return Mounts(read_only=owned | made, pinned=pinned - owned - made)
+    if len(owned) + len(made_by_commands) + len(pinned) <= most:
+        return Mounts(read_only=owned | made_by_commands, pinned=pinned - owned - made_by_commands)
     read_only, whole = _gather_paths(owned, most)
     mounted = with_ancestors(read_only)
     mounts, loose = set(read_only), set()
-    for path in sorted(made, key=rank):
+    for path in sorted(made_by_commands, key=rank):
         more = with_ancestors([path]) - mounted
         if _lies_in(path, read_only):
             continue

@@ -43,7 +43,7 @@ class ProtectedPaths:
         closed: Directories that nobody can access, which are protected as a whole.
         pinned: Paths of the directories above them, and of the git directories themselves.
         links: Paths that should be protected, but are symbolic links, which can't be.
-        made: Those of all these that commands have made.
+        made_by_commands: Those of all these that commands have made.
         repositories: Paths of git directories.
         configs: Text of a repository's configuration, if commands get a copy of it.
         rebases: Files with commands that git runs when a rebase goes on, and these. git writes them anew all the time,
@@ -56,7 +56,7 @@ class ProtectedPaths:
     closed: Mapping[bytes, Mark]
     pinned: AbstractSet[bytes]
     links: AbstractSet[bytes]
-    made: Mapping[bytes, Mark]
+    made_by_commands: Mapping[bytes, Mark]
     repositories: AbstractSet[bytes]
     removed: Mapping[bytes, int] = field(compare=False)
     configs: Mapping[bytes, bytes] = field(default_factory=dict, compare=False)  # its mark is compared instead
@@ -67,8 +67,10 @@ class ProtectedPaths:
     def mounts(self) -> mount_plan.Mounts:
         """The mounts that protect these paths."""
         read_only = self.read_only.keys() | self.closed.keys()
-        made = read_only & self.made.keys()
-        return mount_plan.plan_mounts(read_only - made, made, self.pinned, mount_plan.MOST_MOUNTS)
+        made_by_commands = read_only & self.made_by_commands.keys()
+        return mount_plan.plan_mounts(
+            read_only - made_by_commands, made_by_commands, self.pinned, mount_plan.MOST_MOUNTS
+        )
 
     def kept_paths(self, target: str) -> tuple[PathProtection, ...]:
         """The paths for the fork server, with the workspace mounted at ``target``."""
@@ -89,13 +91,13 @@ class ProtectedPaths:
         def renew(marks: Mapping[bytes, Mark]) -> dict[bytes, Mark]:
             return {path: older.get(mark, mark) for path, mark in marks.items()}
 
-        return replace(self, read_only=renew(self.read_only), made=renew(self.made))
+        return replace(self, read_only=renew(self.read_only), made_by_commands=renew(self.made_by_commands))
 
     def without_made(self) -> "ProtectedPaths":
         """The same without paths that commands have made: a running command may move these all the time."""
-        read_only = {path: mark for path, mark in self.read_only.items() if path not in self.made}
+        read_only = {path: mark for path, mark in self.read_only.items() if path not in self.made_by_commands}
         pinned = mount_plan.with_ancestors(read_only.keys() | self.closed.keys()) - read_only.keys()
-        return replace(self, read_only=read_only, pinned=pinned, made={})
+        return replace(self, read_only=read_only, pinned=pinned, made_by_commands={})
 
     def warnings(self) -> list[str]:
         """Warnings, in words, about paths that can't be protected, or only together with others."""
@@ -124,7 +126,7 @@ NOTHING: Final = ProtectedPaths(
     closed={},
     pinned=frozenset(),
     links=frozenset(),
-    made={},
+    made_by_commands={},
     repositories=frozenset(),
     removed={},
     partial=False,
@@ -132,46 +134,47 @@ NOTHING: Final = ProtectedPaths(
 """No protected paths: the initial value."""
 
 
-def find_protected(tree: Tree, known: ProtectedPaths, commands: int = 0) -> ProtectedPaths:
+def find_protected(tree: Tree, previous: ProtectedPaths, commands: int = 0) -> ProtectedPaths:
     """Search the workspace. Call it in a thread: it takes about a millisecond for a hundred directories.
 
     Args:
         tree: The workspace.
-        known: The paths found before, which are found again if they still exist.
+        previous: The paths found before, which are found again if they still exist.
         commands: How many commands may have written to the workspace since then.
     """
 
     def is_made(path: bytes, mark: Mark) -> bool:
         """Whether commands have made this, and nobody else has changed it since."""
-        if path in known.made:
-            return commands > 0 or known.made[path][1:] == mark[1:]  # the device's number may have changed
-        return commands > 0 and not (path in known.read_only or path in known.links or path in known.closed)
+        if path in previous.made_by_commands:
+            # The device's number may have changed.
+            return commands > 0 or previous.made_by_commands[path][1:] == mark[1:]
+        return commands > 0 and not (path in previous.read_only or path in previous.links or path in previous.closed)
 
     tree.give_access()
     with tree.open_directory(".") as root:
         search = Search(exempt=tree.exempt, root=root.descriptor, where=os.fsencode(tree.root), is_made=is_made)
-        for path in sorted(known.pinned):
+        for path in sorted(previous.pinned):
             search.give_access(path)
         search.look()
-        for path in sorted(known.repositories - search.repositories):
+        for path in sorted(previous.repositories - search.repositories):
             with descend(root.descriptor, path) as git:
                 if git is not None:
                     search.protect_git(git, path)
-        for path in sorted(known.read_only.keys() - search.read_only.keys()):
+        for path in sorted(previous.read_only.keys() - search.read_only.keys()):
             search.protect_there(path)
-        for path in sorted(known.closed.keys() - search.closed.keys()):
+        for path in sorted(previous.closed.keys() - search.closed.keys()):
             search.protect_closed(path)
-    too_many = sorted(search.made.keys() & search.read_only.keys(), key=mount_plan.rank)[_MOST_MADE:]
+    too_many = sorted(search.made_by_commands.keys() & search.read_only.keys(), key=mount_plan.rank)[_MOST_MADE:]
     for path in too_many:
-        del search.read_only[path], search.made[path]
+        del search.read_only[path], search.made_by_commands[path]
     return ProtectedPaths(
         read_only=search.read_only,
         closed=search.closed,
         pinned=search.pinned,
         links=search.links,
-        made=search.made,
+        made_by_commands=search.made_by_commands,
         repositories=search.repositories,
-        removed=Counter(known.removed) + Counter(search.removed),
+        removed=Counter(previous.removed) + Counter(search.removed),
         configs=search.configs,
         rebases=search.rebases,
         partial=search.partial or bool(too_many),

@@ -57,7 +57,7 @@ class Search(Struct, kw_only=True):
     read_only: dict[bytes, Mark] = field(default_factory=dict)
     pinned: set[bytes] = field(default_factory=set)
     links: set[bytes] = field(default_factory=set)
-    made: dict[bytes, Mark] = field(default_factory=dict)
+    made_by_commands: dict[bytes, Mark] = field(default_factory=dict)
     repositories: set[bytes] = field(default_factory=set)
     removed: set[bytes] = field(default_factory=set)
     configs: dict[bytes, bytes] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Search(Struct, kw_only=True):
     closed: dict[bytes, Mark] = field(default_factory=dict)
     """Directories that nobody can access."""
 
-    left: int = _MOST_DIRECTORIES
+    directories_left: int = _MOST_DIRECTORIES
     names_left: int = _MOST_NAMES
     text_left: int = _MOST_TEXT_BYTES
     rebases_left: int = _MOST_TEXT_BYTES
@@ -80,14 +80,14 @@ class Search(Struct, kw_only=True):
     @property
     def partial(self) -> bool:
         """Whether the search was incomplete."""
-        return self.is_cut or self.left <= 0 or self.text_left <= 0
+        return self.is_cut or self.directories_left <= 0 or self.text_left <= 0
 
     def look(self) -> None:
         """Search the workspace, the upper levels first. No link is followed."""
         queue = deque([(b"", 0)])
-        while queue and self.left > 0:
+        while queue and self.directories_left > 0:
             path, depth = queue.popleft()
-            self.left -= 1
+            self.directories_left -= 1
             with descend(self.root, path) as directory:
                 if directory is None:
                     self.protect_closed(path)
@@ -102,11 +102,11 @@ class Search(Struct, kw_only=True):
         """Protect the entries of a directory; returns the subdirectories to search."""
         kinds = kinds_in(os.fsdecode(path.rpartition(b"/")[2]))
         below: list[bytes] = []
-        left = most = min(_MOST_NAMES_OF_ONE, self.names_left)
+        names_left = most = min(_MOST_NAMES_OF_ONE, self.names_left)
         with os.scandir(directory) as entries:
             for entry in entries:
-                left -= 1
-                if left <= 0:
+                names_left -= 1
+                if names_left <= 0:
                     break
                 name = entry.name
                 kind = kinds.get(name.lower() if name.isascii() else fold_name(name))
@@ -114,8 +114,8 @@ class Search(Struct, kw_only=True):
                     continue
                 if name not in _UNINTERESTING and entry.is_dir(follow_symlinks=False):
                     below.append(os.fsencode(name))
-        self.names_left -= most - left
-        if left <= 0:  # a command can't hide protected names behind many others
+        self.names_left -= most - names_left
+        if names_left <= 0:  # a command can't hide protected names behind many others
             self.is_cut = True
             for name in SPELLINGS:
                 self._protect(directory, path, os.fsencode(name), kind_of(name) or "file")
@@ -139,8 +139,8 @@ class Search(Struct, kw_only=True):
             self._protect_modules(modules, join_path(path, b"modules"), _DEPTH)
         with descend(git, b"worktrees") as worktrees:
             for name in git_directory.names(worktrees):
-                self.left -= 1
-                with descend(worktrees if self.left > 0 else None, name) as one:
+                self.directories_left -= 1
+                with descend(worktrees if self.directories_left > 0 else None, name) as one:
                     if one is not None:
                         self._protect_parts(one, join_path(path, b"worktrees/" + name))
 
@@ -165,7 +165,7 @@ class Search(Struct, kw_only=True):
         text = self._text(git, path, b"config")
         self._copy_config(git, join_path(path, b"config"), text)
         self._protect_named(path, checkout, text, _DEPTH)
-        if join_path(path, b"hooks") not in self.made:
+        if join_path(path, b"hooks") not in self.made_by_commands:
             self._protect_targets(join_path(path, b"hooks"))
 
     def _find_rebase(self, git: int, path: bytes) -> None:
@@ -198,7 +198,7 @@ class Search(Struct, kw_only=True):
             return
         mark = mark_of(status)
         if self.is_made(path, mark):
-            self.made[path] = mark
+            self.made_by_commands[path] = mark
         else:
             self.closed[path] = mark
             self._pin(path.rpartition(b"/")[0])
@@ -248,7 +248,7 @@ class Search(Struct, kw_only=True):
 
     def _text(self, directory: int, above: bytes, name: bytes) -> bytes:
         """The text of a file, unless a command has made it, or too much was read before."""
-        if self.text_left <= 0 or join_path(above, name) in self.made:
+        if self.text_left <= 0 or join_path(above, name) in self.made_by_commands:
             return b""
         text = git_directory.text(directory, name)
         self.text_left -= len(text)
@@ -258,8 +258,8 @@ class Search(Struct, kw_only=True):
         """Protect the git directories of submodules, whose names may be paths."""
         for name in git_directory.names(modules):
             with descend(modules, name) as child:
-                self.left -= 1
-                if child is None or self.left <= 0:
+                self.directories_left -= 1
+                if child is None or self.directories_left <= 0:
                     continue
                 if git_directory.is_git(child):
                     self.protect_git(child, join_path(path, name))
@@ -306,7 +306,7 @@ class Search(Struct, kw_only=True):
         path = join_path(above, name)
         self.links.add(path)
         if self.is_made(path, mark_of(status)):
-            self.made[path] = mark_of(status)
+            self.made_by_commands[path] = mark_of(status)
         else:
             self._protect_target(descriptor, above, name)
 
@@ -338,7 +338,7 @@ class Search(Struct, kw_only=True):
             return
         self.read_only[path] = mark = mark_of(status)
         if self.is_made(path, mark):
-            self.made[path] = mark
+            self.made_by_commands[path] = mark
         self._pin(path.rpartition(b"/")[0])
 
     def _pin(self, path: bytes) -> None:

@@ -43,7 +43,7 @@ def load(state: Path) -> ProtectedPaths:
         closed={},
         pinned=mount_plan.with_ancestors(read_only.keys() | repositories) - read_only.keys(),
         links=frozenset(),
-        made={raw(path): mark for path, mark in saved.made.items()},
+        made_by_commands={raw(path): mark for path, mark in saved.made.items()},
         repositories=repositories,
         removed={},
         partial=False,
@@ -56,9 +56,9 @@ def find_first(tree: Tree, state: Path) -> ProtectedPaths:
     Raises:
         ConfigError: It can't be written.
     """
-    known = load(state)
-    found = find_protected(tree, known)
-    if not is_same(known, found):
+    previous = load(state)
+    found = find_protected(tree, previous)
+    if not is_same(previous, found):
         save(state, found)
     return found
 
@@ -70,9 +70,9 @@ def save(state: Path, found: ProtectedPaths) -> None:
         ConfigError: It can't be written.
     """
     saved = _State(
-        read_only=_spelt(found.read_only.keys()),
-        repositories=_spelt(found.repositories),
-        made={spell_path(path): mark for path, mark in found.made.items()},
+        read_only=_spell_paths(found.read_only.keys()),
+        repositories=_spell_paths(found.repositories),
+        made={spell_path(path): mark for path, mark in found.made_by_commands.items()},
     )
     place = state / _NAME
     try:
@@ -89,8 +89,8 @@ def save(state: Path, found: ProtectedPaths) -> None:
 def is_same(one: ProtectedPaths, other: ProtectedPaths) -> bool:
     """Whether both would be saved alike."""
     paths = one.read_only.keys() == other.read_only.keys()
-    return paths and (one.repositories, one.made) == (other.repositories, other.made)
+    return paths and (one.repositories, one.made_by_commands) == (other.repositories, other.made_by_commands)
 
 
-def _spelt(paths: AbstractSet[bytes]) -> tuple[str, ...]:
+def _spell_paths(paths: AbstractSet[bytes]) -> tuple[str, ...]:
     return tuple(sorted(map(spell_path, paths)))

@@ -24,7 +24,7 @@ from gloveport.workspace.search.engines import (
     run_engine,
 )
 from gloveport.workspace.search.file_types import find_globs
-from gloveport.workspace.search.matches import FileMatches, Match, Wanted, choose_matches, count_matches
+from gloveport.workspace.search.matches import FileMatches, Match, MatchSelection, choose_matches, count_matches
 from gloveport.workspace.tool_types import Excerpt, Globs, Text, demand_unicode, join_arguments
 
 MAX_QUERY: Final = 10_000
@@ -113,12 +113,12 @@ async def search_text(  # noqa: PLR0913 - they are the tool's
         hidden=include_hidden,
         ignored=include_ignored,
     )
-    kept = await _find_tracked(tree, run, question)
-    ran = await run_engine(engine, tree, run, question, kept)
+    tracked_paths = await _find_tracked(tree, run, question)
+    ran = await run_engine(engine, tree, run, question, tracked_paths)
     ending = _ending(ran)
-    leaves_out = _except(leaves_out, kept)
-    wanted = Wanted(leaves_out, context_lines, offset, max_results, max_preview_bytes)
-    choose = partial(_files_answer if files_only else _lines_answer, query, engine, ran, wanted, ending)
+    leaves_out = _except(leaves_out, tracked_paths)
+    selection = MatchSelection(leaves_out, context_lines, offset, max_results, max_preview_bytes)
+    choose = partial(_files_answer if files_only else _lines_answer, query, engine, ran, selection, ending)
     # The findings may be megabytes, and the index reads files; for less, a change of threads would take longer.
     is_short = leaves_out is None and len(ran.stdout) <= _SHORT_BYTES
     return choose() if is_short else await anyio.to_thread.run_sync(choose)
@@ -170,17 +170,19 @@ def _is_utf8(name: bytes) -> bool:
     return True
 
 
-def _except(leaves_out: Callable[[str], bool] | None, kept: Sequence[bytes]) -> Callable[[str], bool] | None:
-    if leaves_out is None or not kept:
+def _except(leaves_out: Callable[[str], bool] | None, tracked_paths: Sequence[bytes]) -> Callable[[str], bool] | None:
+    if leaves_out is None or not tracked_paths:
         return leaves_out
-    paths = {spell_path(name) for name in kept}
+    paths = {spell_path(name) for name in tracked_paths}
     return lambda path: path not in paths and leaves_out(path)
 
 
-def _lines_answer(query: str, engine: Engine, ran: ProgramOutput, wanted: Wanted, ending: str | None) -> Matches:
-    chosen = choose_matches(ran.stdout, wanted)
-    end = wanted.offset + len(chosen.matches)
-    cut = "results" if len(chosen.matches) == wanted.max_results and (chosen.total > end or ending) else None
+def _lines_answer(
+    query: str, engine: Engine, ran: ProgramOutput, selection: MatchSelection, ending: str | None
+) -> Matches:
+    chosen = choose_matches(ran.stdout, selection)
+    end = selection.offset + len(chosen.matches)
+    cut = "results" if len(chosen.matches) == selection.max_results and (chosen.total > end or ending) else None
     cut = cut or ("bytes" if end < chosen.total else ending)
     answer: Matches = {
         "query": query,
@@ -199,10 +201,12 @@ def _lines_answer(query: str, engine: Engine, ran: ProgramOutput, wanted: Wanted
     return answer
 
 
-def _files_answer(query: str, engine: Engine, ran: ProgramOutput, wanted: Wanted, ending: str | None) -> Matches:
-    found = count_matches(ran.stdout, wanted)
-    files = found[wanted.offset : wanted.offset + wanted.max_results]
-    end = wanted.offset + len(files)
+def _files_answer(
+    query: str, engine: Engine, ran: ProgramOutput, selection: MatchSelection, ending: str | None
+) -> Matches:
+    found = count_matches(ran.stdout, selection)
+    files = found[selection.offset : selection.offset + selection.max_results]
+    end = selection.offset + len(files)
     cut = "results" if end < len(found) else ending
     answer: Matches = {
         "query": query,
@@ -242,7 +246,7 @@ def _demand_sane(query: str, globs: Sequence[str], *, multiline: bool) -> None:
 
 
 def _start(
-    tree: Tree, asked: str, includes: Sequence[str], *, hidden: bool, ignored: bool
+    tree: Tree, requested_path: str, includes: Sequence[str], *, hidden: bool, ignored: bool
 ) -> tuple[str, Callable[[str], bool] | None]:
     """The start of the search, and a filter for its findings; a named file is always included.
 
@@ -250,12 +254,12 @@ def _start(
     makes it search hidden and ignored files too, and before version 14 it ignores rules of directories above its start.
     """
     try:
-        with tree.open_directory(asked) as opened:
+        with tree.open_directory(requested_path) as opened:
             path = opened.path
     except WorkspaceError as error:
         if error.code != "NOT_A_DIRECTORY":
             raise
-        with tree.open_file(asked) as opened:
+        with tree.open_file(requested_path) as opened:
             return opened.path, None
     if ignored:
         return path, None if hidden or not includes else partial(_is_hidden, "" if path == "." else f"{path}/")

@@ -105,7 +105,7 @@ def choose_files(question: SearchQuery, found: Iterable[bytes]) -> list[bytes]:
     includes, excludes = _compile_globs(question.includes), _compile_globs((*question.excludes, _GIT))
     names = _compile_globs(question.names)
     inside = len(raw(question.path)) + 1 if question.path != "." else 0
-    wanted = [
+    chosen = [
         name
         for name in found
         if name.startswith(raw(question.path) + b"/" if inside else b"")
@@ -113,7 +113,7 @@ def choose_files(question: SearchQuery, found: Iterable[bytes]) -> list[bytes]:
         and (not names or _matches(names, name))
         and not any(_matches(excludes, part) for part in _parts(name, inside))
     ]
-    return sorted(wanted, key=lambda name: name.split(b"/"))
+    return sorted(chosen, key=lambda name: name.split(b"/"))
 
 
 def _ripgrep(question: SearchQuery, further: Sequence[bytes]) -> tuple[str, ...]:

@@ -70,7 +70,7 @@ class _Row(NamedTuple):
         return self.number + self.text.count("\n")
 
 
-class Wanted(Struct, frozen=True):
+class MatchSelection(Struct, frozen=True):
     """What an answer shall contain.
 
     Attributes:
@@ -88,31 +88,31 @@ class Wanted(Struct, frozen=True):
     max_preview_bytes: int
 
 
-def count_matches(output: bytes, wanted: Wanted) -> list[FileMatches]:
+def count_matches(output: bytes, selection: MatchSelection) -> list[FileMatches]:
     """All files with matching lines, in order."""
     found: list[FileMatches] = []
     passes = False
     for record in output.split(b"\n")[:-1]:
         if record.startswith(_BEGIN):
             path = _path_of(record)
-            if passes := wanted.leaves_out is None or not wanted.leaves_out(path):
+            if passes := selection.leaves_out is None or not selection.leaves_out(path):
                 found.append({"path": path, "lines": 0})
         elif passes and record.startswith(_MATCH):
             found[-1]["lines"] += 1
     return [file for file in found if file["lines"]]
 
 
-def choose_matches(output: bytes, wanted: Wanted) -> Chosen:
+def choose_matches(output: bytes, selection: MatchSelection) -> Chosen:
     """Choose the matches for the answer."""
-    context, max_preview_bytes = wanted.context, wanted.max_preview_bytes
-    rows, total = _rows(output, wanted)
+    context, max_preview_bytes = selection.context, selection.max_preview_bytes
+    rows, total = _rows(output, selection)
     matches: list[Match] = []
     size = lines = passed = 0
     for at, row in enumerate(rows):
-        if row.place is None or len(matches) == wanted.max_results:
+        if row.place is None or len(matches) == selection.max_results:
             continue
         passed += 1
-        if passed <= wanted.offset:
+        if passed <= selection.offset:
             continue
         match = _match(rows, at, row.place, context, max_preview_bytes)
         texts = (match["preview"], *match["before"], *match["after"])
@@ -125,16 +125,16 @@ def choose_matches(output: bytes, wanted: Wanted) -> Chosen:
     return Chosen(matches, total, lines, size)
 
 
-def _rows(output: bytes, wanted: Wanted) -> tuple[list[_Row], int]:
+def _rows(output: bytes, selection: MatchSelection) -> tuple[list[_Row], int]:
     """The reported lines until there are enough, and the number of all matching lines."""
-    max_results, context = wanted.offset + wanted.max_results, wanted.context
+    max_results, context = selection.offset + selection.max_results, selection.context
     rows: list[_Row] = []
     total = after = 0
     path, passes = "", True
     for record in output.split(b"\n")[:-1]:
         if record.startswith(_BEGIN):
             path = _path_of(record)
-            passes = wanted.leaves_out is None or not wanted.leaves_out(path)
+            passes = selection.leaves_out is None or not selection.leaves_out(path)
             continue
         is_match = record.startswith(_MATCH)
         if not passes or not (is_match or record.startswith(_CONTEXT)):
@@ -150,24 +150,24 @@ def _path_of(begin: bytes) -> str:
     return spell_path(_bytes(from_json(begin)["data"]["path"]).removeprefix(b"./"))
 
 
-def _row(path: str, told: dict[str, Any], *, is_match: bool) -> _Row:
-    text = told["lines"].get("text")
-    line = b"" if text and text.isascii() else _bytes(told["lines"])
+def _row(path: str, line_data: dict[str, Any], *, is_match: bool) -> _Row:
+    text = line_data["lines"].get("text")
+    line = b"" if text and text.isascii() else _bytes(line_data["lines"])
     if text is None:
         text = line.decode(errors="replace")
     text = text.removesuffix("\n").removesuffix("\r")
     if not is_match:
-        return _Row(path, told["line_number"], text, None)
-    first = next(iter(told["submatches"]), {"start": 0, "end": 0})
+        return _Row(path, line_data["line_number"], text, None)
+    first = next(iter(line_data["submatches"]), {"start": 0, "end": 0})
     start, end = first["start"], first["end"]
     if line:  # offsets are in bytes, not characters
         start, end = (len(line[:place].decode(errors="replace")) for place in (start, end))
-    return _Row(path, told["line_number"], text, (start, end))
+    return _Row(path, line_data["line_number"], text, (start, end))
 
 
-def _bytes(told: dict[str, str]) -> bytes:
+def _bytes(text_data: dict[str, str]) -> bytes:
     """The bytes of a text, or of Base64 for invalid UTF-8."""
-    return told["text"].encode() if "text" in told else base64.b64decode(told["bytes"])
+    return text_data["text"].encode() if "text" in text_data else base64.b64decode(text_data["bytes"])
 
 
 def _match(rows: Sequence[_Row], at: int, place: tuple[int, int], context: int, max_bytes: int) -> Match:
