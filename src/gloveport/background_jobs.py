@@ -87,7 +87,7 @@ class Jobs(Generic[SomeJob]):
         self._active: dict[str, SomeJob] = {}
         self._over: dict[str, tuple[SomeJob, int]] = {}
         """Ended jobs that are remembered, with their sizes, in the order in which they ended."""
-        self._held = 0
+        self._over_bytes = 0
 
     def start(self, job: SomeJob, work: Callable[[SomeJob], Awaitable[None]]) -> None:
         """Start a job. It runs until its work is done, its scope is cancelled, or the server ends."""
@@ -106,7 +106,7 @@ class Jobs(Generic[SomeJob]):
         """Forget a job at once: nobody will ask for it."""
         self._active.pop(job.id, None)
         _, size = self._over.pop(job.id, (job, 0))
-        self._held -= size
+        self._over_bytes -= size
 
     def all(self) -> list[SomeJob]:
         """Remembered and running jobs."""
@@ -126,12 +126,12 @@ class Jobs(Generic[SomeJob]):
 
     def forget_old(self) -> None:
         """Forget ended jobs that are too old, too many or too large."""
-        kept, latest = self._retention, time.monotonic() - self._retention.seconds
+        retention, latest = self._retention, time.monotonic() - self._retention.seconds
         for job in [job for job, _ in self._over.values() if job.ended < latest]:
             self.drop(job)
-        while len(self._over) > kept.jobs:
+        while len(self._over) > retention.jobs:
             self._drop_oldest(Counter(job.owner for job, _ in self._over.values()))
-        while self._held > kept.bytes:
+        while self._over_bytes > retention.bytes:
             amounts = Counter[str]()
             for job, size in self._over.values():
                 amounts[job.owner] += size
@@ -153,4 +153,4 @@ class Jobs(Generic[SomeJob]):
             if self._active.pop(job.id, None) is not None:  # else it was dropped
                 size = self._retention.size(job)
                 self._over[job.id] = job, size
-                self._held += size
+                self._over_bytes += size

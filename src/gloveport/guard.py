@@ -188,12 +188,12 @@ class _Admission:
             except BaseException:  # the run is over: nobody waits for the answer
                 self._record("ended", {**facts, "status": "cancelled"})
                 raise
-        said: dict[str, JsonValue] = {**facts, "by": verdict.by, "scope": verdict.scope}
+        answer_facts: dict[str, JsonValue] = {**facts, "by": verdict.by, "scope": verdict.scope}
         if verdict.allowed:
-            self._admitted = self._record("admitted", said)
+            self._admitted = self._record("admitted", answer_facts)
             self._note_use()
             return
-        self._record("denied", {**said, "status": "denied", "code": "approval_denied"})
+        self._record("denied", {**answer_facts, "status": "denied", "code": "approval_denied"})
         if verdict.by == "timeout":
             reason, hint = "Nobody has answered in time.", "Run the program again when the owner is there."
         else:

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 
 class _LatePattern:
-    def __init__(self, *given: Any) -> None:  # noqa: ANN401 - as ``re.compile``
-        self._given = given
+    def __init__(self, *arguments: Any) -> None:  # noqa: ANN401 - as ``re.compile``
+        self._arguments = arguments
 
     def __getattr__(self, attribute: str) -> object:
-        value = getattr(re.compile(*self._given), attribute)
+        value = getattr(re.compile(*self._arguments), attribute)
         self.__dict__[attribute] = value
         return value
 

@@ -36,8 +36,8 @@ def state_directory(environ: Mapping[str, str]) -> Path:
     Raises:
         ConfigError: ``GLOVEPORT_STATE`` is no absolute path, or this user has no home directory.
     """
-    if given := environ.get("GLOVEPORT_STATE"):
-        return _absolute("GLOVEPORT_STATE", Path(given))
+    if setting := environ.get("GLOVEPORT_STATE"):
+        return _absolute("GLOVEPORT_STATE", Path(setting))
     if os.geteuid() == 0:
         return Path("/var/lib/gloveport")
     return _of_user("XDG_STATE_HOME", lambda: platformdirs.user_state_path("gloveport"))

@@ -47,17 +47,17 @@ def keep_file(path: str, directory: int, entry: os.stat_result, store: Path) -> 
         digest = digest_entry(path, directory, entry)
         chunks = functools.partial(_read, path, directory, entry)
     name = f"{digest}{_EXECUTABLE if mode & 0o100 else ''}"
-    kept = path_of(name, store)
-    if not _is_kept(kept, entry.st_size, digest, content):
+    place = path_of(name, store)
+    if not _is_kept(place, entry.st_size, digest, content):
         with suppress(FileExistsError):
-            os.mkdir(os.path.dirname(kept), mode=0o700)  # noqa: PTH102, PTH120 - many, and pathlib takes its time
-        _write_copy(path, chunks(), kept, mode, digest)
+            os.mkdir(os.path.dirname(place), mode=0o700)  # noqa: PTH102, PTH120 - many, and pathlib takes its time
+        _write_copy(path, chunks(), place, mode, digest)
     return name
 
 
-def _is_kept(kept: str, size: int, digest: str, content: bytes | None) -> bool:
+def _is_kept(place: str, size: int, digest: str, content: bytes | None) -> bool:
     """Whether the store has this content unchanged. Comparing is faster than digesting."""
-    with suppress(OSError), open(kept, "rb", buffering=0) as file:  # noqa: PTH123 - as above
+    with suppress(OSError), open(place, "rb", buffering=0) as file:  # noqa: PTH123 - as above
         if content is not None:
             return file.read(size + 1) == content
         return os.fstat(file.fileno()).st_size == size and hashlib.file_digest(file, "sha256").hexdigest() == digest
@@ -124,10 +124,10 @@ def _read(path: str, directory: int, entry: os.stat_result) -> Iterator[bytes]:
         found = os.fstat(descriptor)
         if (found.st_dev, found.st_ino) != (entry.st_dev, entry.st_ino) or not stat.S_ISREG(found.st_mode):
             raise refusal(path, "is another by now")
-        left = entry.st_size
+        remaining_bytes = entry.st_size
         while chunk := file.read(_CHUNK):
-            left -= len(chunk)
-            if left < 0:
+            remaining_bytes -= len(chunk)
+            if remaining_bytes < 0:
                 raise refusal(path, "grows while it is read")
             yield chunk
 

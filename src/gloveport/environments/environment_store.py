@@ -56,7 +56,7 @@ else:
     shutil = late_module("shutil")
     secrets = late_module("secrets")
 
-_HELD: Final = ".held"
+_LOCK_NAME: Final = ".held"
 
 
 class BuiltTree(Value):
@@ -100,18 +100,18 @@ class EnvironmentStore(Struct, frozen=True):
 
     # -- Locks
 
-    def load_lock(self, wanted: LockRequest) -> bytes | None:
+    def load_lock(self, request: LockRequest) -> bytes | None:
         """The stored lock of these requirements, if there is one."""
         with contextlib.suppress(FileNotFoundError):
-            return self._lock_path(wanted).read_bytes()[: MOST_LOCK_BYTES + 1]
+            return self._lock_path(request).read_bytes()[: MOST_LOCK_BYTES + 1]
         return None
 
-    def save_lock(self, wanted: LockRequest, lock: Lock) -> None:
+    def save_lock(self, request: LockRequest, lock: Lock) -> None:
         """Store the lock of these requirements."""
-        replace_file(self._lock_path(wanted), lock.text.encode())
+        replace_file(self._lock_path(request), lock.text.encode())
 
-    def _lock_path(self, wanted: LockRequest) -> Path:
-        return self.root / "locks" / f"{wanted.digest}.toml"
+    def _lock_path(self, request: LockRequest) -> Path:
+        return self.root / "locks" / f"{request.digest}.toml"
 
     # -- Trees
 
@@ -186,8 +186,8 @@ class EnvironmentStore(Struct, frozen=True):
                 boot=_read_boot(),
                 directory=f"{address}-{secrets.token_hex(4)}",
             )
-            for left in (self.root / "trees").glob(f"{address}-*"):  # left by a Gloveport that was killed meanwhile
-                remove_directory(left)
+            for leftover in (self.root / "trees").glob(f"{address}-*"):  # left by a Gloveport that was killed meanwhile
+                remove_directory(leftover)
             place = self.path_of(tree)
             (work / "tree").chmod(0o755)  # else only root can move it
             (work / "tree").replace(place)
@@ -222,13 +222,13 @@ class EnvironmentStore(Struct, frozen=True):
         self._record_path(tree.address).with_suffix(".files").unlink(missing_ok=True)
         remove_directory(self.path_of(tree))
 
-    def collect(self, kept: Iterable[BuiltTree], unused_seconds: float) -> tuple[list[BuiltTree], int]:
-        """Remove trees that are not in ``kept`` and unused for so long, and contents that no tree uses.
+    def collect(self, used_trees: Iterable[BuiltTree], unused_seconds: float) -> tuple[list[BuiltTree], int]:
+        """Remove trees that are not in ``used_trees`` and unused for so long, and contents that no tree uses.
 
         Returns:
             The removed trees, and how many bytes of files and wheels became free.
         """
-        addresses = {one.address for one in kept}
+        addresses = {one.address for one in used_trees}
         now = time.time()
         removed = [
             one
@@ -261,12 +261,12 @@ class EnvironmentStore(Struct, frozen=True):
         with contextlib.ExitStack() as stack:
             with self.hold("work"):  # nobody takes a directory without a lock yet for a leftover
                 for path in (self.root / "work").glob("build-*"):
-                    with contextlib.suppress(OSError), hold_lock(path / _HELD, wait=False) as ours:
+                    with contextlib.suppress(OSError), hold_lock(path / _LOCK_NAME, wait=False) as ours:
                         if ours:
                             remove_directory(path)
                 place = Path(tempfile.mkdtemp(prefix="build-", dir=self.root / "work"))
                 stack.callback(remove_directory, place)
-                stack.enter_context(hold_lock(place / _HELD, wait=True))
+                stack.enter_context(hold_lock(place / _LOCK_NAME, wait=True))
             yield place
 
     @contextlib.contextmanager
@@ -319,5 +319,5 @@ def remove_directory(path: Path) -> None:
     shutil.rmtree(path, ignore_errors=True)
 
 
-def _texts(told: object) -> Mapping[str, str]:
-    return {str(name): str(text) for name, text in told.items()} if isinstance(told, dict) else {}
+def _texts(table: object) -> Mapping[str, str]:
+    return {str(name): str(text) for name, text in table.items()} if isinstance(table, dict) else {}

@@ -57,19 +57,19 @@ def _make_tree(tree: Path, sources: Mapping[str, str]) -> None:
         target = tree / name
         if not target.parent.exists():
             _make_directory(target.parent)
-        copies += _put(Path(source), target)
+        copies += _link_or_copy(Path(source), target)
     if copies:  # after a power cut a name may exist without its content
         descriptor = os.open(tree, os.O_RDONLY | os.O_CLOEXEC)
         ctypes.CDLL(None).syncfs(descriptor)
         os.close(descriptor)
 
 
-def _put(source: Path, target: Path) -> int:
+def _link_or_copy(source: Path, target: Path) -> int:
     """Link or copy ``source`` and all below it to ``target``; returns how many files were copied."""
     status = source.stat()
     if stat.S_ISDIR(status.st_mode):
         _make_directory(target)
-        return sum(_put(path, target / path.name) for path in source.iterdir())
+        return sum(_link_or_copy(path, target / path.name) for path in source.iterdir())
     if not stat.S_ISREG(status.st_mode):
         return 0
     if status.st_mode & stat.S_IROTH:  # sandboxes have a uid of their own

@@ -102,7 +102,7 @@ def add_built(text: str, built: Sequence[BuiltWheel]) -> str:
     """The text of a lock, with its built packages."""
     if not built:
         return text
-    tables = ("".join(f"{key} = {json.dumps(said)}\n" for key, said in one.model_dump().items()) for one in built)
+    tables = ("".join(f"{key} = {json.dumps(field)}\n" for key, field in one.model_dump().items()) for one in built)
     return text + "".join(f"\n[[tool.gloveport.built]]\n{table}" for table in tables)
 
 
@@ -188,8 +188,8 @@ def _read_pin(table: Any, tags: "dict[Tag, int]") -> Pin:  # noqa: ANN401 - what
 
 def _read_wheel(name: str, version: str, wheel: Any, tags: "dict[Tag, int]") -> tuple[Pin, int | None]:  # noqa: ANN401
     """The file, and its rank: lower is better, None does not fit."""
-    said = wheel if isinstance(wheel, dict) else {}
-    url, hashes, uploaded = said.get("url"), said.get("hashes"), said.get("upload-time")
+    table = wheel if isinstance(wheel, dict) else {}
+    url, hashes, uploaded = table.get("url"), table.get("hashes"), table.get("upload-time")
     sha256 = hashes.get("sha256") if isinstance(hashes, dict) else None
     if (
         not isinstance(url, str)
@@ -205,7 +205,7 @@ def _read_wheel(name: str, version: str, wheel: Any, tags: "dict[Tag, int]") -> 
             name=name,
             version=version,
             uploaded=uploaded.astimezone(UTC).isoformat(timespec="seconds") if isinstance(uploaded, datetime) else "",
-            wheel=Wheel(url=url, file=file, sha256=sha256, size=said.get("size")),
+            wheel=Wheel(url=url, file=file, sha256=sha256, size=table.get("size")),
         )
     except (utils.InvalidWheelFilename, WrongShapeError, OverflowError) as error:
         raise unreadable_lock(f"{file!a:.200} is no name of a wheel") from error
@@ -232,10 +232,10 @@ def _tags(version: tuple[int, int]) -> "dict[Tag, int]":
     return {tag: rank for rank, tag in reversed([*enumerate(every)])}
 
 
-def read_time(told: object) -> str:
+def read_time(text: object) -> str:
     """The upload time of a file, in canonical spelling; empty if it is unknown."""
     try:
-        at = datetime.fromisoformat(told) if isinstance(told, str) else None
+        at = datetime.fromisoformat(text) if isinstance(text, str) else None
         return at.astimezone(UTC).isoformat(timespec="seconds") if at is not None and at.tzinfo is not None else ""
     except (ValueError, OverflowError):
         return ""

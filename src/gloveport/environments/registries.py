@@ -51,18 +51,18 @@ def find_registries(url: str | None, scopes: Mapping[str, str], environ: Mapping
     if url is not None or scopes:
         plain = {scope: one.rstrip("/") for scope, one in scopes.items()}
         return Registries(url=(url or PUBLIC_REGISTRY).rstrip("/"), scopes=plain)
-    told: dict[str, str] = {}
+    settings: dict[str, str] = {}
     warnings: list[str] = []
     for path in _files_of_npm(environ):
         for key, text in _read_npmrc(path):
-            told.setdefault(key, text)
+            settings.setdefault(key, text)
             if found := _TOKEN.fullmatch(key):
                 warnings.append(
                     f"{path} has a token for {found['host']}, which no sandbox gets: "
                     f'write an [api.NAME] with hosts = ["{found["host"]}"] and auth'
                 )
-    default = environ.get("npm_config_registry") or environ.get("NPM_CONFIG_REGISTRY") or told.get("registry", "")
-    named = {found[1]: _plain(text) for key, text in told.items() if (found := _SCOPE.fullmatch(key))}
+    default = environ.get("npm_config_registry") or environ.get("NPM_CONFIG_REGISTRY") or settings.get("registry", "")
+    named = {found[1]: _plain(text) for key, text in settings.items() if (found := _SCOPE.fullmatch(key))}
     return Registries(
         url=_plain(default) or PUBLIC_REGISTRY,
         scopes={scope: one for scope, one in named.items() if one},

@@ -158,13 +158,13 @@ def link_tree(sealed: SealedTree, target: Path, store: Path) -> None:
     for one in directories[1:]:
         one.mkdir(mode=0o755)
     for path, name in sealed.files.items():
-        kept, place = path_of(name, store), f"{target}/{path}"
+        source, place = path_of(name, store), f"{target}/{path}"
         try:
-            os.link(kept, place)
+            os.link(source, place)
         except FileNotFoundError:
             raise
         except OSError:  # the file system allows no further links to it
-            shutil.copy(kept, place)
+            shutil.copy(source, place)
     for path, link in sealed.links.items():
         (target / path).symlink_to(link)
     for one in reversed(directories):

@@ -44,7 +44,7 @@ def find_source(page: bytes, url: str, pinned: str) -> tuple[LockedPackage, Whee
         The package, and the file; None where the page has none with a digest.
     """
     name, _, version = pinned.partition("==")
-    wanted, on_disk = (name, Version(version)), url.startswith("file:")
+    release, on_disk = (name, Version(version)), url.startswith("file:")
     for one in _read_links(page) if on_disk else _read_files(page):
         file, digest, uploaded = one.get("filename"), one.get("hashes"), one.get("upload-time")
         sha256 = digest.get("sha256") if isinstance(digest, Mapping) else None
@@ -53,7 +53,7 @@ def find_source(page: bytes, url: str, pinned: str) -> tuple[LockedPackage, Whee
             named = utils.parse_sdist_filename(str(file))
         except (ValueError, utils.InvalidSdistFilename):
             continue
-        if named != wanted or not URL.fullmatch(place) or not SHA256.fullmatch(str(sha256)):
+        if named != release or not URL.fullmatch(place) or not SHA256.fullmatch(str(sha256)):
             continue
         if place.startswith("file:") != on_disk:  # files on the disk have no cooldown
             continue

@@ -55,22 +55,22 @@ class WheelStore(Struct, frozen=True):
 
     def take(self, wheel: Wheel, place: Path) -> bool:
         """Copy a stored wheel to ``place``; tell whether it was stored and matches its digest."""
-        kept = self._path_of(wheel)
+        stored_path = self._path_of(wheel)
         try:
-            shutil.copyfile(kept, place)
+            shutil.copyfile(stored_path, place)
         except FileNotFoundError:
             return False
         if _digest_of(place) == wheel.sha256:
-            os.utime(kept)
+            os.utime(stored_path)
             return True
-        kept.unlink(missing_ok=True)
+        stored_path.unlink(missing_ok=True)
         place.unlink()
         return False
 
     def keep(self, wheel: Wheel, place: Path) -> bool:
         """Store a wheel that a sandbox has fetched; tell whether it matches its digest."""
-        kept = self._path_of(wheel)
-        part = kept.with_name(f"{kept.name}.{secrets.token_hex(4)}.part")
+        stored_path = self._path_of(wheel)
+        part = stored_path.with_name(f"{stored_path.name}.{secrets.token_hex(4)}.part")
         try:
             source = open_left(place)
         except OSError:
@@ -80,7 +80,7 @@ class WheelStore(Struct, frozen=True):
                 shutil.copyfileobj(source, copy, 1 << 20)
             if _digest_of(part) != wheel.sha256:
                 return False
-            part.replace(kept)
+            part.replace(stored_path)
         finally:
             part.unlink(missing_ok=True)
         return True

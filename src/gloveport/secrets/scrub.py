@@ -162,7 +162,7 @@ class Scrubber:
     found: set[str] = field(default_factory=set)
     _tail: bytes = b""
     _out: int = 0  # how many first bytes of the tail were released: they tell whether a fold follows
-    _gone: int = 0  # how many first bytes of the tail were released, or belong to a form that was replaced already
+    _resume_at: int = 0  # how many first bytes of the tail were released, or belong to a form that is replaced
 
     def renew(self, needles: Needles, own: Collection[str] = ()) -> None:
         """Search for these from here on, also in the bytes held back: they may be the beginning of one of them."""
@@ -172,12 +172,12 @@ class Scrubber:
         """Take bytes, and return those that can be released now."""
         if not self._needles:
             return data
-        seen, hold = len(self._tail), self._needles.hold
+        tail_size, hold = len(self._tail), self._needles.hold
         data = self._tail + data
         until = len(data) - hold
         if until - self._out < hold // 4:  # or each small piece of a stream would cost a search of all bytes held back
             until = 0
-        until = max(until, self._needles.line_end(data, seen))
+        until = max(until, self._needles.line_end(data, tail_size))
         if until <= self._out:
             self._tail = data
             return b""
@@ -189,7 +189,7 @@ class Scrubber:
 
     def _let_out(self, data: bytes, until: int) -> bytes:
         clean: list[bytes] = []
-        at = self._gone
+        at = self._resume_at
         for start, end, needle in self._needles.search(data):
             if start >= until:
                 break
@@ -199,8 +199,8 @@ class Scrubber:
             if start >= at:
                 clean += (data[at:start], needle.mark)
             at = max(at, end)
-        kept = max(0, until - RUN_BYTES)
-        self._tail, self._out, self._gone = data[kept:], until - kept, max(at, until) - kept
+        tail_start = max(0, until - RUN_BYTES)
+        self._tail, self._out, self._resume_at = data[tail_start:], until - tail_start, max(at, until) - tail_start
         return b"".join((*clean, data[at:until])) if at else data[:until]
 
 
@@ -292,7 +292,7 @@ def _scrub_member(value: JsonValue, clean: Callable[[str], str]) -> JsonValue:
         case bool():
             return value
         case int() | float():  # a secret may be a number
-            told = str(value)
-            return value if len(told) < MIN_SECRET_CHARS or (scrubbed := clean(told)) == told else scrubbed
+            text = str(value)
+            return value if len(text) < MIN_SECRET_CHARS or (scrubbed := clean(text)) == text else scrubbed
         case _:
             return value

@@ -32,12 +32,12 @@ _LINE_BREAK = late_pattern(r"[\t\n\r]")
 _CONTROL = late_pattern(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
-class _Kept(Struct, eq=False):
+class _CacheEntry(Struct, eq=False):
     """The outcome of one reference. The holder of the lock fetches it; others wait for the result."""
 
     lock: anyio.Lock = field(default_factory=anyio.Lock)
     outcome: str | ConfigError | None = None
-    taken: float = 0.0
+    fetched_at: float = 0.0
     until: float = 0.0
 
 
@@ -47,7 +47,7 @@ class Sources:
     def __init__(self, environ: Mapping[str, str]) -> None:
         """``environ``: where ``env:`` looks; commands get a few variables of it."""
         self._environ = environ
-        self._all_kept: dict[Secret, _Kept] = {}
+        self._cache: dict[Secret, _CacheEntry] = {}
 
     async def resolve(self, ref: Secret) -> str:
         """The value that a reference leads to now, in one line: what can be sent in a header.
@@ -70,24 +70,24 @@ class Sources:
         """
         if ref.startswith(_ENVIRONMENT):
             return self._of_environment(ref)
-        kept = self._all_kept.setdefault(ref, _Kept())
-        if anyio.current_time() >= kept.until:
-            async with kept.lock:
-                if anyio.current_time() >= kept.until:
-                    await self._renew(ref, kept)
-        if isinstance(kept.outcome, str):
-            return kept.outcome
-        assert kept.outcome is not None  # noqa: S101 - it was renewed
-        raise ConfigError(kept.outcome.args[0], hint=kept.outcome.hint)  # anew: many tasks raise it
+        entry = self._cache.setdefault(ref, _CacheEntry())
+        if anyio.current_time() >= entry.until:
+            async with entry.lock:
+                if anyio.current_time() >= entry.until:
+                    await self._renew(ref, entry)
+        if isinstance(entry.outcome, str):
+            return entry.outcome
+        assert entry.outcome is not None  # noqa: S101 - it was renewed
+        raise ConfigError(entry.outcome.args[0], hint=entry.outcome.hint)  # anew: many tasks raise it
 
     def forget(self, ref: Secret) -> None:
         """Fetch it again at the next request: an upstream has refused it.
 
         Unless it was fetched a moment ago: else a program could have a command run at each refusal.
         """
-        kept = self._all_kept.get(ref)
-        if kept is not None and anyio.current_time() - kept.taken >= _YOUNG_SECONDS:
-            del self._all_kept[ref]  # a fetch in progress only serves those that wait already
+        entry = self._cache.get(ref)
+        if entry is not None and anyio.current_time() - entry.fetched_at >= _YOUNG_SECONDS:
+            del self._cache[ref]  # a fetch in progress only serves those that wait already
 
     async def replace(self, ref: Secret, value: str) -> None:
         """Write a value back to its ``file:``, after an upstream has exchanged it. Other sources stay unchanged.
@@ -101,7 +101,7 @@ class Sources:
                 await to_thread.run_sync(secret_files.replace, where, value)
             except ConfigError as error:
                 raise _failure(ref, str(error.args[0]), error.hint) from error
-            self._all_kept.pop(ref, None)
+            self._cache.pop(ref, None)
 
     def _of_environment(self, ref: Secret) -> str:
         try:
@@ -109,20 +109,20 @@ class Sources:
         except ConfigError as error:
             raise _failure(ref, str(error.args[0]), error.hint) from error
 
-    async def _renew(self, ref: Secret, kept: _Kept) -> None:
+    async def _renew(self, ref: Secret, entry: _CacheEntry) -> None:
         seconds = _KEPT_SECONDS[ref.partition(":")[0]]
         try:
             with anyio.fail_after(_FETCH_SECONDS):
-                kept.outcome = _usable(await self._fetch(ref))
+                entry.outcome = _usable(await self._fetch(ref))
         except TimeoutError:
             problem = f"nothing came of it within {_FETCH_SECONDS:.0f} seconds"
-            kept.outcome = _failure(ref, problem, "make it answer without a person, or name another source")
+            entry.outcome = _failure(ref, problem, "make it answer without a person, or name another source")
         except ConfigError as error:
-            kept.outcome = _failure(ref, str(error.args[0]), error.hint)
-        if isinstance(kept.outcome, ConfigError):
+            entry.outcome = _failure(ref, str(error.args[0]), error.hint)
+        if isinstance(entry.outcome, ConfigError):
             seconds = min(seconds, _FAILURE_SECONDS)
-        kept.taken = anyio.current_time()
-        kept.until = kept.taken + seconds
+        entry.fetched_at = anyio.current_time()
+        entry.until = entry.fetched_at + seconds
 
     async def _fetch(self, ref: Secret) -> str:
         kind, _, where = ref.partition(":")

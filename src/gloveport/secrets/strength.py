@@ -48,6 +48,6 @@ def _is_word(run: str) -> bool:
 
 def _bits_of_one(value: str) -> float:
     """The bits of one random character from the classes that occur."""
-    known = sum(len(one) for one in _CLASSES if not {*one}.isdisjoint(value))
+    class_letters = sum(len(one) for one in _CLASSES if not {*one}.isdisjoint(value))
     others = _OTHERS if any(all(letter not in one for one in _CLASSES) for letter in value) else 0
-    return math.log2(known + others)
+    return math.log2(class_letters + others)

@@ -92,9 +92,9 @@ def bind_arguments(
         return code
     marked = {one.parameter.name: one for one in parameters}
     if unknown := arguments.keys() - marked.keys():
-        known = f"It takes: {join_listed(marked)}." if marked else "It takes none."
+        hint = f"It takes: {join_listed(marked)}." if marked else "It takes none."
         raise Denied(
-            "invalid_arguments", f"There is no parameter {join_listed(sorted(map(quote_sent, unknown)))}.", hint=known
+            "invalid_arguments", f"There is no parameter {join_listed(sorted(map(quote_sent, unknown)))}.", hint=hint
         )
     try:
         size = len(json.dumps(arguments, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode())
@@ -228,8 +228,8 @@ def _type_of(value: JsonValue) -> ParameterType:
     return next(name for kind, name in _TYPES if isinstance(value, kind))
 
 
-def _is_of_type(value: JsonValue, wanted: ParameterType) -> bool:
+def _is_of_type(value: JsonValue, expected: ParameterType) -> bool:
     if value is None:
         return False
     found = _type_of(value)
-    return found == wanted or (found == "integer" and wanted == "number")
+    return found == expected or (found == "integer" and expected == "number")

@@ -191,8 +191,8 @@ def with_code(skill: Skill, code: str) -> dict[str, bytes]:
     metadata = {**skill.head.metadata, VERSION: str(skill.version + 1)}
     head = skill.head.model_copy(update={"metadata": metadata})
     parameters = [one.parameter for one in find_parameters(skill.language, code)]
-    known = _body(skill.head, skill.language, skill.parameters).strip()
-    body = _body(head, skill.language, parameters) if skill.body.strip() == known else skill.body
+    generated_body = _body(skill.head, skill.language, skill.parameters).strip()
+    body = _body(head, skill.language, parameters) if skill.body.strip() == generated_body else skill.body
     files = {
         **skill.snapshot.files,
         FILE: write_skill_md(head, body).encode(),

@@ -103,11 +103,11 @@ class SkillLibrary:
     def find_to_run(self, name: str) -> KeptSkill:
         """As ``find``, and remember it for ``find_unchanged``."""
         fingerprint = self.own.fingerprint(name)  # before it is read: a change meanwhile gives another fingerprint
-        kept = self.find(name)
-        if fingerprint is not None and kept.store is self.own and kept.skill.snapshot.bytes <= _SMALL_BYTES:
+        entry = self.find(name)
+        if fingerprint is not None and entry.store is self.own and entry.skill.snapshot.bytes <= _SMALL_BYTES:
             _make_room(self._unchanged)
-            self._unchanged[name] = fingerprint, kept.skill
-        return kept
+            self._unchanged[name] = fingerprint, entry.skill
+        return entry
 
     def find_unchanged(self, name: str) -> KeptSkill | None:
         """The skill of this name as it was read before, if nothing has changed since. Fast.
@@ -121,9 +121,9 @@ class SkillLibrary:
         return KeptSkill(skill=skill, store=self.own, record=self.records.get(self.own.directory, name))
 
     def _parse(self, snapshot: Snapshot) -> "Skill":
-        known = self._parsed.get(snapshot.sha256)
-        if known is not None:
-            return known
+        cached_skill = self._parsed.get(snapshot.sha256)
+        if cached_skill is not None:
+            return cached_skill
         skill = skill_files.parse_skill(snapshot)
         if snapshot.bytes <= _SMALL_BYTES:
             _make_room(self._parsed)
@@ -151,62 +151,62 @@ class SkillLibrary:
         record = self.records.change(self.own.directory, name, lambda _: SkillRecord(owner=owner, origin=origin))
         return KeptSkill(skill=skill_files.parse_skill(snapshot), store=self.own, record=record)
 
-    def replace(self, kept: KeptSkill, files: Mapping[str, bytes]) -> KeptSkill:
+    def replace(self, entry: KeptSkill, files: Mapping[str, bytes]) -> KeptSkill:
         """Change a skill, if it is still as it was read.
 
         Raises:
             Denied: It has changed, is read-only, or would be no valid skill.
             ConfigError: It can't be written.
         """
-        _require_writable(kept)
-        snapshot = kept.store.save(kept.skill.name, files, instead_of=kept.skill.snapshot.sha256)
-        return KeptSkill(skill=skill_files.parse_skill(snapshot), store=kept.store, record=kept.record)
+        _require_writable(entry)
+        snapshot = entry.store.save(entry.skill.name, files, instead_of=entry.skill.snapshot.sha256)
+        return KeptSkill(skill=skill_files.parse_skill(snapshot), store=entry.store, record=entry.record)
 
-    def remove(self, kept: KeptSkill) -> None:
+    def remove(self, entry: KeptSkill) -> None:
         """Remove a skill, if it is still as it was read, and its approval.
 
         Raises:
             Denied: It has changed, or is read-only.
             ConfigError: It can't be removed.
         """
-        _require_writable(kept)
-        kept.store.remove(kept.skill.name, sha256=kept.skill.snapshot.sha256)
-        self.records.forget(kept.store.directory, kept.skill.name)
+        _require_writable(entry)
+        entry.store.remove(entry.skill.name, sha256=entry.skill.snapshot.sha256)
+        self.records.forget(entry.store.directory, entry.skill.name)
 
-    def approve(self, kept: KeptSkill, *, uid: int, without_asking: bool) -> None:
+    def approve(self, entry: KeptSkill, *, uid: int, without_asking: bool) -> None:
         """Approve the skill as it was read, which a person has seen.
 
         Raises:
             ConfigError: It can't be written down.
         """
         approval = Approval(
-            sha256=kept.skill.snapshot.sha256, without_asking=without_asking, uid=uid, at=datetime.now(UTC)
+            sha256=entry.skill.snapshot.sha256, without_asking=without_asking, uid=uid, at=datetime.now(UTC)
         )
-        self._change(kept, approval=approval, stale=None)
+        self._change(entry, approval=approval, stale=None)
 
-    def revoke(self, kept: KeptSkill) -> None:
+    def revoke(self, entry: KeptSkill) -> None:
         """Take an approval back.
 
         Raises:
             ConfigError: It can't be written down.
         """
-        self._change(kept, approval=None)
+        self._change(entry, approval=None)
 
-    def mark(self, kept: KeptSkill, why: str) -> None:
+    def mark(self, entry: KeptSkill, why: str) -> None:
         """Record that an example fails, or, without a reason, that none does.
 
         Raises:
             ConfigError: It can't be written down.
         """
-        self._change(kept, stale=Staleness(sha256=kept.skill.snapshot.sha256, why=why[:500]) if why else None)
+        self._change(entry, stale=Staleness(sha256=entry.skill.snapshot.sha256, why=why[:500]) if why else None)
 
-    def _change(self, kept: KeptSkill, **fields: object) -> None:
-        self.records.change(kept.store.directory, kept.skill.name, lambda known: known.model_copy(update=fields))
+    def _change(self, entry: KeptSkill, **fields: object) -> None:
+        self.records.change(entry.store.directory, entry.skill.name, lambda record: record.model_copy(update=fields))
 
 
-def _make_room(known: dict[str, Any]) -> None:
-    for oldest in [*known][: 1 - _MOST_PARSED]:  # another thread may do the same now
-        known.pop(oldest, None)
+def _make_room(cache: dict[str, Any]) -> None:
+    for oldest in [*cache][: 1 - _MOST_PARSED]:  # another thread may do the same now
+        cache.pop(oldest, None)
 
 
 def make_library(own: Path, records: Path, workspace: Path | None) -> SkillLibrary:
@@ -219,10 +219,10 @@ def make_library(own: Path, records: Path, workspace: Path | None) -> SkillLibra
     )
 
 
-def _require_writable(kept: KeptSkill) -> None:
-    if not kept.store.writable:
+def _require_writable(entry: KeptSkill) -> None:
+    if not entry.store.writable:
         raise Denied(
             "skill_read_only",
-            f"{kept.skill.name!a} comes from {kept.store.origin}, and is only read here.",
+            f"{entry.skill.name!a} comes from {entry.store.origin}, and is only read here.",
             hint="Save a skill of another name.",
         )

@@ -43,7 +43,7 @@ _MOST_ENTRIES: Final = 4 * MOST_SKILLS
 _LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAME: Final = late_pattern(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_LEFT: Final = late_pattern(r"\.gloveport-[0-9a-f]{16}")
+_LEFTOVER: Final = late_pattern(r"\.gloveport-[0-9a-f]{16}")
 
 
 class SkillStore(Struct, frozen=True, kw_only=True):
@@ -117,9 +117,9 @@ class SkillStore(Struct, frozen=True, kw_only=True):
     def stamps(self, names: Iterable[str] | None = None) -> dict[str, tuple[int, int, int]]:
         """A stamp of each skill, or of these, which changes with its ``SKILL.md``."""
         stamps: dict[str, tuple[int, int, int]] = {}
-        wanted = self.names() if names is None else names
+        skill_names = self.names() if names is None else names
         with contextlib.suppress(OSError), self._open() as directory:
-            for name in wanted:
+            for name in skill_names:
                 with contextlib.suppress(OSError):
                     status = os.stat(f"{name}/{FILE}", dir_fd=directory, follow_symlinks=False)
                     stamps[name] = status.st_mtime_ns, status.st_ino, status.st_size
@@ -182,7 +182,7 @@ class SkillStore(Struct, frozen=True, kw_only=True):
                 hidden = f".gloveport-{secrets.token_hex(8)}"
                 try:
                     _write_tree(directory, hidden, files)
-                    _put(directory, hidden, name, replaces=instead_of is not None)
+                    _move_into_place(directory, hidden, name, replaces=instead_of is not None)
                     os.fsync(directory)
                 finally:
                     _remove_tree(directory, hidden)
@@ -266,7 +266,7 @@ def _write_tree(directory: int, name: str, files: Mapping[str, bytes]) -> None:
         os.fsync(tree)
 
 
-def _put(directory: int, hidden: str, name: str, *, replaces: bool) -> None:
+def _move_into_place(directory: int, hidden: str, name: str, *, replaces: bool) -> None:
     if rename(directory, hidden, name, EXCHANGE if replaces else NOREPLACE):
         return
     if replaces:  # a network file system: for a moment there is no skill of this name
@@ -280,7 +280,7 @@ def _put(directory: int, hidden: str, name: str, *, replaces: bool) -> None:
 
 def _clear_leftovers(directory: int) -> None:
     for name in os.listdir(directory):
-        if _LEFT.fullmatch(name):
+        if _LEFTOVER.fullmatch(name):
             _remove_tree(directory, name)
 
 

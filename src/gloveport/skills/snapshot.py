@@ -34,7 +34,7 @@ _CONTROL: Final = late_pattern(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 _SETTLED_NS: Final = 2_000_000_000
 _DEPTH: Final = 6
 _NAME_BYTES: Final = 200
-_SHOWN: Final = 80
+_MOST_NAME_CHARS: Final = 80
 _LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -69,13 +69,13 @@ class Snapshot(Struct, frozen=True, dict=True):
         """
         data = self.files.get(path)
         if data is None:
-            raise bad_skill(f"it has no file {one_line(path, _SHOWN)}")
+            raise bad_skill(f"it has no file {one_line(path, _MOST_NAME_CHARS)}")
         if b"\x00" in data:
-            raise bad_skill(f"{one_line(path, _SHOWN)} is no text: it has a NUL")
+            raise bad_skill(f"{one_line(path, _MOST_NAME_CHARS)} is no text: it has a NUL")
         try:
             return data.decode()
         except UnicodeDecodeError as error:
-            raise bad_skill(f"{one_line(path, _SHOWN)} is no UTF-8") from error
+            raise bad_skill(f"{one_line(path, _MOST_NAME_CHARS)} is no UTF-8") from error
 
 
 def read_snapshot(root: int, name: str) -> Snapshot:
@@ -162,7 +162,7 @@ def _read_directory(directory: int, above: str, files: dict[str, bytes], depth: 
                 _read_directory(below, f"{path}/", files, depth - 1)
         elif not stat.S_ISREG(status.st_mode):
             raise bad_skill(
-                f"{one_line(path, _SHOWN)} is neither a file nor a directory", hint="Links are not followed."
+                f"{one_line(path, _MOST_NAME_CHARS)} is neither a file nor a directory", hint="Links are not followed."
             )
         else:
             room = MOST_BYTES - sum(map(len, files.values()))
@@ -175,7 +175,7 @@ def _read_directory(directory: int, above: str, files: dict[str, bytes], depth: 
 def _read_file(directory: int, name: str, room: int) -> bytes:
     with closing(open_beneath(directory, os.fsencode(name), _READ)) as descriptor:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # another file lies there by now
-            raise bad_skill(f"{one_line(name, _SHOWN)} is no file")
+            raise bad_skill(f"{one_line(name, _MOST_NAME_CHARS)} is no file")
         with open(descriptor, "rb", closefd=False) as file:
             data = file.read(room + 1)
     if len(data) > room:
@@ -185,7 +185,7 @@ def _read_file(directory: int, name: str, room: int) -> bytes:
 
 def _check_file_name(name: str) -> None:
     if name in ("", ".", "..") or "/" in name or not is_visible(name) or len(os.fsencode(name)) > _NAME_BYTES:
-        raise bad_skill(f"a file of it is called {one_line(name, _SHOWN)}, which is no plain name")
+        raise bad_skill(f"a file of it is called {one_line(name, _MOST_NAME_CHARS)}, which is no plain name")
 
 
 def _check_text(path: str, data: bytes) -> None:
@@ -196,6 +196,6 @@ def _check_text(path: str, data: bytes) -> None:
         return
     if hidden := find_hidden(_CONTROL.sub("", text) if "\x00" in text else text):
         raise bad_skill(
-            f"{one_line(path, _SHOWN)} has a character that does not show: {hidden}",
+            f"{one_line(path, _MOST_NAME_CHARS)} has a character that does not show: {hidden}",
             hint="An instruction can hide in such: take it out.",
         )
