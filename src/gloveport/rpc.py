@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 else:
     pydantic_core = late_module("pydantic_core")
 
-Asked: TypeAlias = Mapping[str, JsonValue]
-Handler: TypeAlias = Callable[[Asked], Awaitable[JsonValue]]
+DoorRequest: TypeAlias = Mapping[str, JsonValue]
+Handler: TypeAlias = Callable[[DoorRequest], Awaitable[JsonValue]]
 """Handles one kind of request, and returns the answer's value. Raises ``Denied`` or ``UpstreamError``."""
 
 HEAD_BYTES: Final = 4
@@ -107,7 +107,7 @@ class _Host(asyncio.Protocol):
     def __init__(self, handlers: Mapping[str, Handler], room: Room) -> None:
         self._handlers = handlers
         self._room = room
-        self._held: int | None = None  # room taken for the request that is being received
+        self._reserved_bytes: int | None = None  # room taken for the request that is being received
         self._waits = False  # for room
         self._received = bytearray()
         self._works: set[asyncio.Task[None]] = set()
@@ -121,8 +121,8 @@ class _Host(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol's
         self.closed.set()
         self._takes_answers.set()
-        if self._held is not None:
-            self._room.give_back(self._held)
+        if self._reserved_bytes is not None:
+            self._room.give_back(self._reserved_bytes)
 
     def pause_writing(self) -> None:
         self._takes_answers.clear()
@@ -145,21 +145,21 @@ class _Host(asyncio.Protocol):
         """Start handling the requests that have come whole, as many as have room."""
         try:
             while self._has_room() and (body := self._take_request()) is not None:
-                assert self._held is not None  # noqa: S101 - of a request with a head
+                assert self._reserved_bytes is not None  # noqa: S101 - of a request with a head
                 work = asyncio.create_task(self._work(body))
                 self._works.add(work)
-                work.add_done_callback(functools.partial(self._end, self._held))
-                self._held = None
+                work.add_done_callback(functools.partial(self._end, self._reserved_bytes))
+                self._reserved_bytes = None
         except GuestError:
             self._transport.abort()  # as below
 
     def _has_room(self) -> bool:
         """Whether there is room for the request that comes now."""
         size = _size(self._received)
-        if self._held is not None or size is None or size > MAX_FRAME_BYTES:
+        if self._reserved_bytes is not None or size is None or size > MAX_FRAME_BYTES:
             return True
         if not self._waits and self._room.take(size, self._go_on):
-            self._held = size
+            self._reserved_bytes = size
             return True
         self._waits = True
         self._transport.pause_reading()
@@ -189,9 +189,9 @@ class _Host(asyncio.Protocol):
             self._transport.resume_reading()
             self._begin()
 
-    def _end(self, held: int, work: asyncio.Task[None]) -> None:
+    def _end(self, size: int, work: asyncio.Task[None]) -> None:
         self._works.discard(work)
-        self._room.give_back(held)
+        self._room.give_back(size)
 
     async def _work(self, body: bytearray) -> None:
         try:
@@ -217,7 +217,7 @@ def _size(received: bytearray) -> int | None:
     return int.from_bytes(received[:HEAD_BYTES], "big") if len(received) >= HEAD_BYTES else None
 
 
-async def _read_request(body: bytearray) -> Asked:
+async def _read_request(body: bytearray) -> DoorRequest:
     """A request.
 
     Raises:
@@ -246,7 +246,7 @@ def _encode_reply(reply: Mapping[str, JsonValue]) -> bytes:
         return json.dumps(reply, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
-async def _reply(handlers: Mapping[str, Handler], request: Asked) -> dict[str, JsonValue]:
+async def _reply(handlers: Mapping[str, Handler], request: DoorRequest) -> dict[str, JsonValue]:
     operation = request.get("op")
     handler = handlers.get(operation) if isinstance(operation, str) else None
     if handler is None:

@@ -419,7 +419,7 @@ async def test_grants_of_former_configurations_are_forgotten_with_their_tokens(g
     for number in range(5):
         await get(changed(CLIENT, scopes=(f"scope-{number}",)))
         pass_time(3700)
-    assert len(tokens._all_held) == 1
+    assert len(tokens._tokens) == 1
 
 
 async def test_a_secret_that_is_missing_is_named(get, endpoint, variables):

@@ -206,8 +206,8 @@ def code_of(request):
 
 async def test_a_program_asks_a_thousand_times_for_tools(world, monkeypatch):
     """H5: each question is work of ours. What is beyond that is refused, and written down once."""
-    assert discovery._MOST_ASKED == 1000
-    monkeypatch.setattr(discovery, "_MOST_ASKED", 50)
+    assert discovery._MOST_REQUESTS == 1000
+    monkeypatch.setattr(discovery, "_MOST_REQUESTS", 50)
     code = ASKS + "[code_of({'id': 1, 'op': 'search', 'query': 'no such', 'detail': 'names'}) for _ in range(55)]"
     result = await world.run("python", code)
     assert result.value == ["ok"] * 50 + ["too_many_searches"] * 5

@@ -133,7 +133,7 @@ async def test_a_tool_that_changes_with_a_new_life_of_its_server_needs_another_a
             state = world.engine.hub.states["far"]
             with pytest.raises(UpstreamError):
                 await state.upstream.call("tell", {"how": "end"})
-        assert state.held == {"two": "changed"}
+        assert state.hold_reasons == {"two": "changed"}
     assert [call.code for call in results[0].tool_calls] == ["tool_held_back"]
 
 
@@ -156,7 +156,7 @@ async def test_others_go_on_while_what_a_server_offers_is_taken_in(world):
         await hub.on_tools_listed(name, offered)
         tasks.cancel_scope.cancel()
     assert turns > 10
-    assert "tool1999" in hub.states[name].tools | hub.states[name].held
+    assert "tool1999" in hub.states[name].tools | hub.states[name].hold_reasons
 
 
 async def test_where_what_a_server_offers_can_not_be_written_down_nothing_is_callable(tmp_path, file, monkeypatch):
@@ -178,7 +178,7 @@ async def test_where_what_a_server_offers_can_not_be_written_down_nothing_is_cal
             with pytest.raises(UpstreamError):
                 await state.upstream.tools()
             assert state.tools == {}
-            assert set(state.held) == {"tell", "two"}
+            assert set(state.hold_reasons) == {"tell", "two"}
         monkeypatch.setattr(hub, "_record", written)
 
 

@@ -24,7 +24,7 @@ def pins(tmp_path):
 
 
 def names(offer):
-    return tuple([tool.name for tool in part] for part in (offer.known, offer.new, offer.changed, offer.gone))
+    return tuple([tool.name for tool in part] for part in (offer.unchanged, offer.new, offer.changed, offer.missing))
 
 
 def test_the_first_that_is_seen_of_a_server_is_accepted(pins):
@@ -62,7 +62,7 @@ def test_every_change_counts():
 
 
 def test_of_two_tools_with_one_name_the_first_counts():
-    assert compare([tool("a")], [tool("a"), tool("a", "evil")]).known == (tool("a"),)
+    assert compare([tool("a")], [tool("a"), tool("a", "evil")]).unchanged == (tool("a"),)
     assert compare([tool("a")], [tool("a", "evil"), tool("a")]).changed == (tool("a", "evil"),)
 
 

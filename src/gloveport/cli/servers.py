@@ -258,4 +258,4 @@ def _render_review(name: str, server: "Server", offer: "Offer", only: Sequence[s
                 yield from (f"  {line}" for line in differences(before.get(tool.name), tool))
                 yield ""
     if only is None:
-        yield from (f"{name}: no longer offered: {quote(tool.name)}" for tool in offer.gone)
+        yield from (f"{name}: no longer offered: {quote(tool.name)}" for tool in offer.missing)

@@ -32,11 +32,11 @@ class _Rotated(Struct, eq=False):
     """
 
     lock: anyio.Lock = field(default_factory=anyio.Lock)
-    given: str = ""
+    original: str = ""
     current: str = ""
 
 
-class _Held(Struct, eq=False):
+class _TokenEntry(Struct, eq=False):
     """The access token of one credential, and the last one that an API has refused."""
 
     token: RenewedToken
@@ -49,7 +49,7 @@ class AccessTokens:
     def __init__(self, vault: Vault, post: PostTo) -> None:
         self._vault = vault
         self._post = post
-        self._all_held: dict[tuple[str, Grant], _Held] = {}
+        self._tokens: dict[tuple[str, Grant], _TokenEntry] = {}
         self._all_rotated: dict[tuple[str, str], _Rotated] = {}  # by server too, so that none gets another's token
 
     async def get(self, name: str, api: Api, grant: Grant) -> str:
@@ -64,26 +64,26 @@ class AccessTokens:
             ConfigError: A secret for it is not available.
             UpstreamError: The token endpoint issues none (``oauth_failed``), or can't be reached.
         """
-        held = self._all_held.get((name, grant))
-        if held is None:
+        entry = self._tokens.get((name, grant))
+        if entry is None:
             # A grant that is not in use may be one of a former configuration.
-            self._all_held = {key: other for key, other in self._all_held.items() if other.token.is_in_use}
+            self._tokens = {key: other for key, other in self._tokens.items() if other.token.is_in_use}
 
             async def obtain(_refused: str) -> Token:
                 return await self._obtain(name, api, grant)
 
             token = RenewedToken(owner=name, obtain=obtain, clock=anyio.current_time)
-            held = self._all_held[name, grant] = _Held(token)
-        return await held.token.get(held.refused)
+            entry = self._tokens[name, grant] = _TokenEntry(token)
+        return await entry.token.get(entry.refused)
 
     def invalidate(self, name: str) -> None:
         """Note that an API has refused the token, so that ``get`` obtains another.
 
         A token that is only a moment old stays: a new one would be refused too.
         """
-        for (owner, _), held in self._all_held.items():
+        for (owner, _), entry in self._tokens.items():
             if owner == name:
-                held.refused = held.token.settled or held.refused
+                entry.refused = entry.token.settled or entry.refused
 
     async def _obtain(self, name: str, api: Api, grant: Grant) -> Token:
         token = require_access(name, await self._ask(name, api, grant))
@@ -96,9 +96,9 @@ class AccessTokens:
             return await self._request(name, api, grant)
         rotated = self._all_rotated.setdefault((grant.token_url, grant.refresh_token), _Rotated())
         async with rotated.lock:
-            given = await self._vault.get(f"{name}.refresh", grant.refresh_token)
-            if given != rotated.given:  # the owner has replaced it
-                rotated.given = rotated.current = given
+            source_token = await self._vault.get(f"{name}.refresh", grant.refresh_token)
+            if source_token != rotated.original:  # the owner has replaced it
+                rotated.original = rotated.current = source_token
             answer = await self._request(name, api, grant, rotated.current)
             if isinstance(answer, Token) and answer.refresh:
                 await self._keep(name, grant, rotated, answer.refresh)

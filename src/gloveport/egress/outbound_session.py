@@ -81,13 +81,13 @@ class RequestJournal(Struct, kw_only=True):
     """The requests of one run, for its answer.
 
     Attributes:
-        begun: The number of requests, refused ones included.
+        total: The number of requests, refused ones included.
         connections: The number of opened connections, of every protocol.
         guesses: The number of requests that were refused for a secret in their URL.
         listed: The first requests that have ended.
     """
 
-    begun: int = 0
+    total: int = 0
     connections: int = 0
     guesses: int = 0
     listed: list[Exchange] = field(default_factory=list)
@@ -176,7 +176,7 @@ class EgressSession(Struct, frozen=True, kw_only=True, dict=True):
         elif spent:
             hint = "Ask for more at once, or do the work in several runs."
             denial = Denied("too_many_requests", f"A run may make {most} requests.", hint=hint)
-            is_first = self.journal.begun == most + 1
+            is_first = self.journal.total == most + 1
         else:
             return
         if is_first:
@@ -230,5 +230,5 @@ class EgressSession(Struct, frozen=True, kw_only=True, dict=True):
 
     def _is_spent(self) -> bool:
         """Count one more request; return whether it is over the limit: nobody is to fill the log with refusals."""
-        self.journal.begun += 1
-        return self.journal.begun > self._most
+        self.journal.total += 1
+        return self.journal.total > self._most

@@ -88,7 +88,7 @@ async def _open_doors(
         yield
 
 
-async def _refuse(asked: rpc.Asked) -> JsonValue:
+async def _refuse(asked: rpc.DoorRequest) -> JsonValue:
     """The handler for operations that the run was not granted."""
     operation = str(asked["op"])
     what = "are no skills" if "skill" in operation else "is no model" if operation == "sample" else "are no servers"

@@ -89,9 +89,9 @@ def result_of(
             peak_memory_bytes=outcome.peak_memory_bytes,
         ),
         requests=tuple(map(scrub_texts, journal.listed)),
-        requests_total=journal.begun,
+        requests_total=journal.total,
         tool_calls=tuple(map(scrub_texts, ledger.listed)),
-        tool_calls_total=ledger.begun,
+        tool_calls_total=ledger.total,
         artifacts=artifacts,
         session=session,
         environment="" if run.environment is None else run.environment.label,
@@ -139,8 +139,8 @@ def facts(result: Result, grant: str) -> dict[str, JsonValue]:
 def _find_spent_limits(limits: Limits, journal: RequestJournal, ledger: Ledger) -> tuple[LimitName, ...]:
     """The limits on requests through its doors that a run has reached."""
     counted: tuple[tuple[LimitName, int, int], ...] = (
-        ("requests", journal.begun, limits.requests),
-        ("tool_calls", ledger.begun, limits.tool_calls),
+        ("requests", journal.total, limits.requests),
+        ("tool_calls", ledger.total, limits.tool_calls),
         ("tool_bytes", ledger.bytes, limits.tool_bytes),
     )
     return tuple(name for name, used, most in counted if used > most)

@@ -26,7 +26,7 @@ from gloveport.model.json_value import JsonValue
 from gloveport.model.skill import DEEPEST
 from gloveport.policy.decisions.skill_grant import MOST_USED, UsedRight
 from gloveport.policy.wording import FINAL, quote_sent
-from gloveport.rpc import Asked, Handler
+from gloveport.rpc import DoorRequest, Handler
 from gloveport.skills.parameters import schema_of
 from gloveport.skills.snapshot import unknown_skill
 
@@ -82,7 +82,7 @@ class SkillCalls(Struct, eq=False, kw_only=True):
         """Handlers of the door's requests, by name."""
         return {"run_skill": self.call, "skills": self.list_names, "describe_skill": self.describe}
 
-    async def call(self, asked: Asked) -> JsonValue:
+    async def call(self, asked: DoorRequest) -> JsonValue:
         """Run a skill, one at a time: ``{skill, arguments}`` → ``{value}``, or its output if it has no value.
 
         Raises:
@@ -106,14 +106,14 @@ class SkillCalls(Struct, eq=False, kw_only=True):
         self.run.ledger.bytes += len(pydantic_core.to_json(value))
         return {"value": value}
 
-    async def list_names(self, asked: Asked) -> JsonValue:  # noqa: ARG002 - as every handler
+    async def list_names(self, asked: DoorRequest) -> JsonValue:  # noqa: ARG002 - as every handler
         """Names of skills → ``{names, total}``; only the first of many."""
         self._count()
         places = await to_thread.run_sync(lambda: [name for name, _ in self.requests.library.places()])
         names: list[JsonValue] = [*places[:_MOST_NAMED]]
         return {"names": names, "total": len(places)}
 
-    async def describe(self, asked: Asked) -> JsonValue:
+    async def describe(self, asked: DoorRequest) -> JsonValue:
         """``{skill}`` → a skill's description and typed parameters."""
         self._count()
         own = await self._find_name(_skill_asked(asked))
@@ -257,7 +257,7 @@ def _spellings(name: str) -> Iterable[str]:
     return dict.fromkeys((name, name.replace("_", "-"), _HUMP.sub("-", name).replace("_", "-").lower()))
 
 
-def _skill_asked(asked: Asked) -> str:
+def _skill_asked(asked: DoorRequest) -> str:
     name = asked.get("skill")
     if not isinstance(name, str) or not 0 < len(name) <= _NAME_CHARACTERS:
         raise Denied("malformed_call", f"A skill has a name of 1 to {_NAME_CHARACTERS} characters.", hint=FINAL)

@@ -61,22 +61,22 @@ def faults(definition: Definition, arguments: Mapping[str, JsonValue], data: byt
         arguments: By the names that the server gives them.
         data: The arguments as JSON. Encoding them again could block the event loop for a quarter of a second.
     """
-    schema, given, guesses = definition.input_schema, dict(arguments), _Guesses()
+    schema, values, guesses = definition.input_schema, dict(arguments), _Guesses()
     found = [
-        *_misspelt(schema, given, guesses),
-        *(line for error in _errors(definition, given, data) for line in _render_error(schema, error, guesses)),
+        *_misspelt(schema, values, guesses),
+        *(line for error in _errors(definition, values, data) for line in _render_error(schema, error, guesses)),
     ]
-    shown = [one_line(line, _FAULT_CHARACTERS) for line in dict.fromkeys(found)]
-    if len(shown) > _FAULTS:
-        shown = [*shown[:_FAULTS], f"and {len(shown) - _FAULTS} faults more"]
-    return [*shown, describe_parameters(definition)] if shown else []
+    lines = [one_line(line, _FAULT_CHARACTERS) for line in dict.fromkeys(found)]
+    if len(lines) > _FAULTS:
+        lines = [*lines[:_FAULTS], f"and {len(lines) - _FAULTS} faults more"]
+    return [*lines, describe_parameters(definition)] if lines else []
 
 
 def describe_parameters(definition: Definition) -> str:
     """Write the parameters of a tool in one line: ``the parameters are {title: string, labels?: string[]}``."""
     tool = Interface.of(definition, definition.name, Types(set()))
-    taken = typescript_stubs.parameters(tool).partition(": ")[2]
-    return f"the parameters are {taken}" if taken else "it takes no parameters"
+    text = typescript_stubs.parameters(tool).partition(": ")[2]
+    return f"the parameters are {text}" if text else "it takes no parameters"
 
 
 class _Guesses(Struct):
@@ -85,19 +85,19 @@ class _Guesses(Struct):
     Two hostile names keep one comparison busy for a quarter of a millisecond; longer ones would take several.
 
     Attributes:
-        left: How many comparisons this check may still make.
+        budget: How many comparisons this check may still make.
     """
 
-    left: int = _MOST_COMPARED
+    budget: int = _MOST_COMPARED
 
-    def near(self, given: JsonValue, known: Iterable[str]) -> str:
-        """Return the known name most like the given one; empty if none is alike, or the budget is used up."""
-        if not isinstance(given, str) or not self.left:
+    def near(self, word: JsonValue, names: Iterable[str]) -> str:
+        """Return the name most like the word; empty if none is alike, or the budget is used up."""
+        if not isinstance(word, str) or not self.budget:
             return ""
-        short = (name for name in known if len(name) <= _LONGEST_COMPARED)
-        lowered = {name.lower(): name for name in islice(short, self.left)}
-        self.left -= len(lowered)
-        found = get_close_matches(given[:_LONGEST_COMPARED].lower(), lowered, n=1, cutoff=0.7)
+        short = (name for name in names if len(name) <= _LONGEST_COMPARED)
+        lowered = {name.lower(): name for name in islice(short, self.budget)}
+        self.budget -= len(lowered)
+        found = get_close_matches(word[:_LONGEST_COMPARED].lower(), lowered, n=1, cutoff=0.7)
         return lowered[found[0]] if found else ""
 
 
@@ -126,7 +126,7 @@ def _validator(source: _Source) -> tuple[jsonschema_rs.Validator, Size] | None:
 
 
 def _errors(
-    definition: Definition, given: dict[str, JsonValue], data: bytes
+    definition: Definition, arguments: dict[str, JsonValue], data: bytes
 ) -> Sequence[jsonschema_rs.ValidationError]:
     name = ascii(f"{definition.server}/{definition.name}")[:_FAULT_CHARACTERS]
     prepared = _validator(_Source(definition.digest, name, definition.input_schema))
@@ -135,10 +135,10 @@ def _errors(
         validator, size = prepared
         with contextlib.suppress(ValueError, RecursionError):  # it is too deep, or no Unicode
             work = _steps(size, data)
-            if work <= _MOST_STEPS and not validator.is_valid(given):
+            if work <= _MOST_STEPS and not validator.is_valid(arguments):
                 # Each error holds a copy of what is wrong.
                 few = work * len(data) <= _MOST_COPIED_BYTES
-                found = validator.iter_errors(given) if few else _first(validator, given)
+                found = validator.iter_errors(arguments) if few else _first(validator, arguments)
     return [*islice(found, 10 * _FAULTS)]
 
 
@@ -148,9 +148,9 @@ def _steps(size: Size, data: bytes) -> int:
     return size.values * values + size.patterns * _STEPS_A_CHARACTER * len(data)
 
 
-def _first(validator: jsonschema_rs.Validator, given: JsonValue) -> list[jsonschema_rs.ValidationError]:
+def _first(validator: jsonschema_rs.Validator, arguments: JsonValue) -> list[jsonschema_rs.ValidationError]:
     try:
-        validator.validate(given)
+        validator.validate(arguments)
     except jsonschema_rs.ValidationError as error:
         return [error]
     return []
@@ -161,69 +161,69 @@ def _render_error(
 ) -> Iterator[str]:
     """One error in words, a line for each argument that it speaks of."""
     where, schema = tuple(error.instance_path), _place(root, error.schema_path[:-1])
-    got: Any = error.instance
+    instance: Any = error.instance
     match error.kind:
         case Kind.Required(name):
-            wanted = _member(schema, name)
-            text = text_of(wanted)
-            yield f"{_path((*where, name))}: is missing ({_type(root, wanted)}{f': {text}' if text else ''})"
+            member = _member(schema, name)
+            text = text_of(member)
+            yield f"{_path((*where, name))}: is missing ({_type(root, member)}{f': {text}' if text else ''})"
         case Kind.AdditionalProperties(unexpected):
-            known = _property_names(schema)
-            yield from (f"{_path((*where, name))}: {_render_unknown_name(name, known, guesses)}" for name in unexpected)
+            names = _property_names(schema)
+            yield from (f"{_path((*where, name))}: {_render_unknown_name(name, names, guesses)}" for name in unexpected)
         case Kind.Type(types):
-            hint = _conversion(types, got)
-            yield f"{_path(where)}: expected {' or '.join(types)}, got {_kind(got)}{f'; {hint}' if hint else ''}"
+            hint = _conversion(types, instance)
+            yield f"{_path(where)}: expected {' or '.join(types)}, got {_kind(instance)}{f'; {hint}' if hint else ''}"
         case Kind.Enum(options):
             choices: list[Any] = options
-            near = guesses.near(got, (choice for choice in choices if isinstance(choice, str)))
-            meant = f"; did you mean {quote(near)}?" if near else ""
+            near = guesses.near(instance, (choice for choice in choices if isinstance(choice, str)))
+            suggestion = f"; did you mean {quote(near)}?" if near else ""
             listed = ", ".join(_render_value(choice) for choice in choices[:_FAULTS])
-            yield f"{_path(where)}: {_render_value(got)} is none of {listed}{meant}"
+            yield f"{_path(where)}: {_render_value(instance)} is none of {listed}{suggestion}"
         case Kind.AnyOf() | Kind.OneOfNotValid():
-            yield f"{_path(where)}: expected {_type(root, schema)}, got {_kind(got)}"
+            yield f"{_path(where)}: expected {_type(root, schema)}, got {_kind(instance)}"
         case kind:
-            told = error.message if len(error.message) <= 2 * _SHOWN_CHARACTERS else f"does not hold to {kind.name}"
-            yield f"{_path(where)}: {told}"
+            message = error.message if len(error.message) <= 2 * _SHOWN_CHARACTERS else f"does not hold to {kind.name}"
+            yield f"{_path(where)}: {message}"
 
 
-def _misspelt(schema: Mapping[str, JsonValue], given: Mapping[str, JsonValue], guesses: _Guesses) -> Iterator[str]:
+def _misspelt(schema: Mapping[str, JsonValue], arguments: Mapping[str, JsonValue], guesses: _Guesses) -> Iterator[str]:
     """Find unknown arguments that the schema allows, but whose names look like a known one that is missing.
 
     The server would ignore them, and do something other than the caller meant.
     """
     if "additionalProperties" in schema or "patternProperties" in schema:
         return
-    known = _property_names(schema)
-    names = frozenset(known)
-    for name in islice((name for name in given if name not in names), _FAULTS):
-        if near := guesses.near(name, (other for other in known if other not in given)):
+    property_names = _property_names(schema)
+    names = frozenset(property_names)
+    for name in islice((name for name in arguments if name not in names), _FAULTS):
+        if near := guesses.near(name, (other for other in property_names if other not in arguments)):
             yield f"{_path((name,))}: there is no such argument; did you mean {_path((near,))}?"
 
 
-def _render_unknown_name(name: str, known: Sequence[str], guesses: _Guesses) -> str:
-    near = guesses.near(name, known)
+def _render_unknown_name(name: str, names: Sequence[str], guesses: _Guesses) -> str:
+    near = guesses.near(name, names)
     return f"there is no such argument{f'; did you mean {_path((near,))}?' if near else ''}"
 
 
-def _conversion(types: Sequence[str], got: JsonValue) -> str:
+def _conversion(types: Sequence[str], value: JsonValue) -> str:
     """Suggest how to write a value of the wrong type, where that is plain."""
-    match got:
+    match value:
         case None:
             return "leave it out"
         case str() if (
-            len(got) <= _FAULT_CHARACTERS and (meant := _parse_json(got)) is not None and _kind(meant) in types
+            len(value) <= _FAULT_CHARACTERS and (meaning := _parse_json(value)) is not None and _kind(meaning) in types
         ):
             return (
-                f"try {_render_value(meant)}"
-                if isinstance(meant, bool | int | float)
+                f"try {_render_value(meaning)}"
+                if isinstance(meaning, bool | int | float)
                 else "pass it as it is, not as text"
             )
         case bool() | int() | float() if "string" in types:
-            return f"try {quote(json.dumps(got))}"
+            return f"try {quote(json.dumps(value))}"
         case str() | bool() | int() | float() | dict() if (
-            "array" in types and len(json.dumps(got)) <= _SHOWN_CHARACTERS
+            "array" in types and len(json.dumps(value)) <= _SHOWN_CHARACTERS
         ):
-            return f"try {json.dumps([got], ensure_ascii=False)}"
+            return f"try {json.dumps([value], ensure_ascii=False)}"
     return ""
 
 
@@ -249,19 +249,19 @@ def _render_value(value: JsonValue) -> str:
 def _type(root: Mapping[str, JsonValue], schema: JsonValue) -> str:
     """Write a schema as a type; named types would need their declarations, so they are not shown."""
     types = Types(set())
-    spelt = typescript_stubs.spelt(shape_of(schema, "object", types, root=root))
-    return spelt if len(spelt) <= _FAULT_CHARACTERS // 2 and not types.named else "another type"
+    text = typescript_stubs.render_type(shape_of(schema, "object", types, root=root))
+    return text if len(text) <= _FAULT_CHARACTERS // 2 and not types.named else "another type"
 
 
 def _path(place: Sequence[str | int]) -> str:
     """``labels[0].name``."""
-    spelt = ""
+    text = ""
     for part in place:
         if isinstance(part, int):
-            spelt += f"[{part}]"
+            text += f"[{part}]"
         else:
-            spelt += f"{'.' if spelt else ''}{part if _WORD.fullmatch(part) else quote(part)}"
-    return spelt or "the arguments"
+            text += f"{'.' if text else ''}{part if _WORD.fullmatch(part) else quote(part)}"
+    return text or "the arguments"
 
 
 def _place(root: object, path: Iterable[str | int]) -> Any:  # noqa: ANN401 - a schema may hold anything

@@ -28,7 +28,7 @@ from gloveport.model.json_value import JsonValue
 from gloveport.policy.decisions.decide import decide
 from gloveport.policy.decisions.tools import hosts_to_confirm, hosts_to_look_up, is_visible, servers_in_words
 from gloveport.policy.wording import FINAL, join_listed, quote_sent
-from gloveport.rpc import Asked
+from gloveport.rpc import DoorRequest
 
 if TYPE_CHECKING:
     import mcp_types as wire
@@ -57,14 +57,14 @@ class Calls(Struct, frozen=True, kw_only=True):
     look_up: LookUp
     ledger: Ledger
 
-    async def call(self, asked: Asked) -> JsonValue:
+    async def call(self, request: DoorRequest) -> JsonValue:
         """Call a tool: ``{server, tool, arguments}`` → ``{kind, value, blocks}``.
 
         Raises:
             Denied: The policy forbids the call, or its arguments are wrong.
             UpstreamError: The server does not answer, or the tool reports a failure.
         """
-        server, tool, arguments = self.name_call(asked)
+        server, tool, arguments = self.name_call(request)
         started = time.monotonic()
         code: str | None = "cancelled"
         reason: str | None = None
@@ -73,7 +73,7 @@ class Calls(Struct, frozen=True, kw_only=True):
             code = None
         except (Denied, UpstreamError) as raised:
             code, reason = raised.code, _cut(self.clean(f"{raised.args[0]} {raised.hint}".rstrip()))
-            raise self.scrub_error(raised, asked) from None
+            raise self.scrub_error(raised, request) from None
         finally:
             self.ledger.add(
                 ToolCall(
@@ -85,24 +85,24 @@ class Calls(Struct, frozen=True, kw_only=True):
             )
         return value
 
-    def scrub_error(self, error: Denied | UpstreamError, asked: Asked | None = None) -> Denied | UpstreamError:
+    def scrub_error(self, error: Denied | UpstreamError, request: DoorRequest | None = None) -> Denied | UpstreamError:
         """Return the error without secrets: a server may put one into its tools' descriptions and into its errors. What
         a refusal quotes of the program's own request stays: a redaction would tell which guess is a secret.
         """
         message, hint = str(error.args[0]), error.hint
         clean_message, clean_hint = self.clean(message), self.clean(hint)
-        if asked is not None and isinstance(error, Denied) and (message, hint) != (clean_message, clean_hint):
-            sent = pydantic_core.to_json(asked)
+        if request is not None and isinstance(error, Denied) and (message, hint) != (clean_message, clean_hint):
+            sent = pydantic_core.to_json(request)
             clean_message, clean_hint = self.clean(message, sent), self.clean(hint, sent)
         return type(error)(error.code, clean_message, hint=clean_hint)
 
-    def name_call(self, asked: Asked) -> tuple[str, str, Mapping[str, JsonValue]]:
+    def name_call(self, request: DoorRequest) -> tuple[str, str, Mapping[str, JsonValue]]:
         """Read the server's own name, the tool's name and the arguments from a request.
 
         Raises:
             Denied: The request has another shape.
         """
-        server, tool, arguments = asked.get("server", ""), asked.get("tool"), asked.get("arguments", {})
+        server, tool, arguments = request.get("server", ""), request.get("tool"), request.get("arguments", {})
         if not isinstance(server, str) or not isinstance(tool, str) or not isinstance(arguments, dict):
             raise Denied("malformed_call", "A call has a server, a tool and an object of arguments.", hint=FINAL)
         if max(len(server), len(tool)) > _NAME_CHARACTERS:  # each is scrubbed, looked up, and written down
@@ -135,11 +135,11 @@ class Calls(Struct, frozen=True, kw_only=True):
                 for own, other in self.hub.states[server].tools.items()
                 if is_visible(toolbox, server, own, other.read_only, other.destructive)
             )
-            known = [*islice(visible, _MOST_NAMED)]
+            names = [*islice(visible, _MOST_NAMED)]
             raise Denied(
                 "unknown_tool",
                 f"The server {quote_sent(server)} has no tool {quote_sent(tool)} that this program may call.",
-                hint=f"There are: {join_listed(sorted(known))}." if known else "It has none.",
+                hint=f"There are: {join_listed(sorted(names))}." if names else "It has none.",
             )
         return found
 
@@ -177,15 +177,15 @@ class Calls(Struct, frozen=True, kw_only=True):
         try:
             self._require_budget(sent)
         except Denied as denial:
-            if self.ledger.begun <= self.guard.grant.limits.tool_calls + 1:  # nobody is to fill the log with refusals
+            if self.ledger.total <= self.guard.grant.limits.tool_calls + 1:  # nobody is to fill the log with refusals
                 self.guard.deny("call", denial, self._facts(server, tool))
             raise
         try:
             definition = await self.definition(server, tool)
             await compute(sent, _require_right, definition, arguments, data)
         except (Denied, UpstreamError) as error:
-            said = Denied(error.code, self.clean(str(error.args[0])))
-            self.guard.deny("call", said, self._facts(server, tool))
+            clean_denial = Denied(error.code, self.clean(str(error.args[0])))
+            self.guard.deny("call", clean_denial, self._facts(server, tool))
             raise
         # Not validated: that would copy the arguments, which were read from JSON just now.
         action = CallTool(
@@ -216,9 +216,9 @@ class Calls(Struct, frozen=True, kw_only=True):
         hosts = await compute(sent, hosts_to_confirm, self.guard.grant.toolbox, action)
         if not hosts:
             return
-        known = await self._look_up_hosts(action, hosts)
-        ending.fields["addresses"] = {host: list(addresses) for host, addresses in known.addresses.items()}
-        match await compute(sent, decide, self.guard.grant, known):
+        resolved_action = await self._look_up_hosts(action, hosts)
+        ending.fields["addresses"] = {host: list(addresses) for host, addresses in resolved_action.addresses.items()}
+        match await compute(sent, decide, self.guard.grant, resolved_action):
             case Deny(code=code, reason=reason, hint=hint):
                 raise Denied(code, reason, hint=hint)
             case _:
@@ -252,8 +252,8 @@ class Calls(Struct, frozen=True, kw_only=True):
 
     def _require_budget(self, size: int) -> None:
         ledger, limits = self.ledger, self.guard.grant.limits
-        ledger.begun += 1
-        if ledger.begun > limits.tool_calls:
+        ledger.total += 1
+        if ledger.total > limits.tool_calls:
             raise Denied(
                 "too_many_calls",
                 f"A run may make {limits.tool_calls} calls of tools.",

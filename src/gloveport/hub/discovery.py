@@ -22,7 +22,7 @@ from gloveport.model.hub import Toolbox
 from gloveport.model.json_value import JsonValue
 from gloveport.policy.decisions.tools import is_visible, servers_in_words
 from gloveport.policy.wording import FINAL, quote_sent
-from gloveport.rpc import Asked, Handler
+from gloveport.rpc import DoorRequest, Handler
 from gloveport.secrets.scrub import scrub_value
 
 Detail: TypeAlias = Literal["names", "signatures", "full"]
@@ -33,7 +33,7 @@ DISCOVERY_SECONDS = 1.5
 
 _DECLARED: Final = {"python": (python_stubs.module, "pyi"), "typescript": (typescript_stubs.module, "d.ts")}
 _MOST_FOUND = 100
-_MOST_ASKED = 1000
+_MOST_REQUESTS = 1000
 """Questions of one execution."""
 
 _MOST_TOLD_BYTES = 1 << 20
@@ -83,7 +83,7 @@ class Discovery(Struct, kw_only=True):
 
     hub: Hub
     calls: Calls
-    _asked: int = 0
+    _requests: int = 0
     _refused: bool = False
     _turn: anyio.Lock = field(default_factory=anyio.Lock)
 
@@ -100,23 +100,23 @@ class Discovery(Struct, kw_only=True):
     def _limit(self, handler: Handler) -> Handler:
         """Wrap a handler: bound the number of requests, and scrub its errors."""
 
-        async def handle(asked: Asked) -> JsonValue:
+        async def handle(request: DoorRequest) -> JsonValue:
             self._require_budget()
             try:
-                return await handler(asked)
+                return await handler(request)
             except (Denied, UpstreamError) as error:
-                raise self.calls.scrub_error(error, asked) from None
+                raise self.calls.scrub_error(error, request) from None
 
         return handle
 
     def _require_budget(self) -> None:
-        self._asked += 1
+        self._requests += 1
         spent, most = self.calls.ledger.bytes, int(self.calls.guard.grant.limits.tool_bytes)
-        if self._asked <= _MOST_ASKED and spent <= most:
+        if self._requests <= _MOST_REQUESTS and spent <= most:
             return
         denial = Denied(
             "too_many_searches",
-            f"A run may ask {_MOST_ASKED} times for tools, and be told {most} bytes of tools and by them.",
+            f"A run may ask {_MOST_REQUESTS} times for tools, and be told {most} bytes of tools and by them.",
             hint="Ask for less: a narrower query, fewer details.",
         )
         if not self._refused:  # logged once: nobody is to fill the log with refusals
@@ -134,9 +134,9 @@ class Discovery(Struct, kw_only=True):
             self.calls.ledger.bytes += size
         return value
 
-    async def search(self, asked: Asked) -> JsonValue:
+    async def search(self, request: DoorRequest) -> JsonValue:
         """``{query, detail, limit}`` → ``{tools, total, missing}``, with as many tools as fit into an answer."""
-        query, detail, limit = asked.get("query", ""), asked.get("detail", "signatures"), asked.get("limit", 10)
+        query, detail, limit = request.get("query", ""), request.get("detail", "signatures"), request.get("limit", 10)
         if not isinstance(query, str) or detail not in DETAILS or type(limit) is not int:
             raise Denied("malformed_search", f"A search has words, a detail of {', '.join(DETAILS)}, and a limit.")
         unasked = await self.hub.discover([*self._toolbox.servers], DISCOVERY_SECONDS)
@@ -148,9 +148,9 @@ class Discovery(Struct, kw_only=True):
 
         return await self._in_thread(answer)
 
-    async def tree(self, asked: Asked) -> JsonValue:
+    async def tree(self, request: DoorRequest) -> JsonValue:
         """``{server?}`` → all servers, or one with its tools."""
-        own = self._own(asked)
+        own = self._own(request)
         await self.hub.discover([*self._toolbox.servers] if own is None else [own], DISCOVERY_SECONDS)
 
         def branches() -> JsonValue:
@@ -164,15 +164,15 @@ class Discovery(Struct, kw_only=True):
 
         return await self._in_thread(branches)
 
-    async def describe(self, asked: Asked) -> JsonValue:
+    async def describe(self, request: DoorRequest) -> JsonValue:
         """``{server, tool}`` → the tool in every detail."""
-        server, tool, _ = self.calls.name_call(asked)
+        server, tool, _ = self.calls.name_call(request)
         found = await self.calls.definition(server, tool)
         return await self._in_thread(lambda: describe_tool(self.hub, found, "full"))
 
-    async def stubs(self, asked: Asked) -> JsonValue:
+    async def stubs(self, request: DoorRequest) -> JsonValue:
         """``{language, server?}`` → typed declarations, a file for each server."""
-        own, language = self._own(asked), asked.get("language")
+        own, language = self._own(request), request.get("language")
         if not isinstance(language, str) or language not in _DECLARED:
             raise Denied("malformed_request", f"Stubs are written in {' or '.join(_DECLARED)}.")
         servers = [own] if own else [*self._toolbox.servers]
@@ -201,9 +201,9 @@ class Discovery(Struct, kw_only=True):
     def _toolbox(self) -> Toolbox:
         return self.calls.guard.grant.toolbox
 
-    def _own(self, asked: Asked) -> str | None:
+    def _own(self, request: DoorRequest) -> str | None:
         """Return the own name of the server that a request names; None if it names none."""
-        server = asked.get("server")
+        server = request.get("server")
         if server is None or server == "":
             return None
         own = self.calls.name_call({"server": server, "tool": ""})[0]

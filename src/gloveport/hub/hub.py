@@ -80,7 +80,7 @@ class Hub:
         """
         for name in servers:
             await self._reload_accepted(name)
-        missing = {name: _LATE for name in servers if not self.states[name].known}
+        missing = {name: _LATE for name in servers if not self.states[name].tools_known}
         awaited = [name for name in missing if not self._is_late(name)]
 
         async def ask(name: str) -> None:
@@ -112,10 +112,10 @@ class Hub:
         """
         state = self.states[server]
         await state.upstream.tools()
-        name = tool if tool in state.tools or tool in state.held else state.names.get(tool, tool)
-        if name in state.held:
+        name = tool if tool in state.tools or tool in state.hold_reasons else state.names.get(tool, tool)
+        if name in state.hold_reasons:
             await self._reload_accepted(server)
-        if name in state.held:
+        if name in state.hold_reasons:
             raise self._held_back_error(server, name)
         return state.tools.get(name)
 
@@ -180,7 +180,7 @@ class Hub:
     async def _reload_accepted(self, name: str) -> None:
         """Take in what another process has accepted meanwhile, if the file of the accepted tools has changed."""
         state = self.states[name]
-        if state.held and state.upstream.offered is not None and self._stamp(name) != state.seen:
+        if state.hold_reasons and state.upstream.offered is not None and self._stamp(name) != state.pins_stamp:
             await self.on_tools_listed(name, state.upstream.offered)
 
     def _stamp(self, name: str) -> tuple[int, int] | None:
@@ -191,7 +191,7 @@ class Hub:
         return status.st_ino, status.st_mtime_ns  # each write replaces the file, so its inode changes
 
     def _held_back_error(self, server: str, tool: str) -> Denied:
-        why = self.states[server].held.get(tool, "no longer what was to be called")
+        why = self.states[server].hold_reasons.get(tool, "no longer what was to be called")
         return Denied(
             "tool_held_back",
             f"The tool {tool!a} of the server {server!a} is held back: it is {why}.",
@@ -216,15 +216,15 @@ class Hub:
                 accepted = offered
             offer = await compute(_OFFER_BYTES, compare, accepted, offered)
             new = "new" if accepted else "offered by another command or URL than what was accepted"
-            held = {tool.name: new for tool in offer.new} | {tool.name: "changed" for tool in offer.changed}
+            hold_reasons = {tool.name: new for tool in offer.new} | {tool.name: "changed" for tool in offer.changed}
             digests = {tool.name: tool.digest for tool in (*offer.new, *offer.changed)}
-            if held and digests != state.reported:  # digests and not names: a tool may have changed once more
+            if hold_reasons and digests != state.reported:  # digests and not names: a tool may have changed once more
                 await compute(_OFFER_BYTES, self._pins.hold, name, identity, offered)
-                self._record("server.tools_held_back", {"server": name, "tools": dict(held)})
+                self._record("server.tools_held_back", {"server": name, "tools": dict(hold_reasons)})
                 _log.warning(
                     "server %s: %d of its tools are new or changed and held back; see: gloveport servers review %s",
                     name,
-                    len(held),
+                    len(hold_reasons),
                     name,
                 )
         except BaseException as error:  # the pins can't be read or written: then no tool counts as accepted
@@ -234,9 +234,9 @@ class Hub:
                 raise
             _log.error("%s", error)
             return
-        names = await compute(_OFFER_BYTES, self._index, state, name, offer.known)
+        names = await compute(_OFFER_BYTES, self._index, state, name, offer.unchanged)
         state.reported = digests
-        self._show(state, name, offer.known, names, held)
+        self._show(state, name, offer.unchanged, names, hold_reasons)
 
     def _scrub_offer(self, offered: Sequence[Definition]) -> tuple[Definition, ...]:
         """Remove secrets from the definitions, and compute their digests."""
@@ -261,12 +261,12 @@ class Hub:
         name: str,
         tools: Sequence[Definition],
         names: dict[str, str],
-        held: Mapping[str, str],
+        hold_reasons: Mapping[str, str],
     ) -> None:
         state.tools = {tool.name: tool for tool in tools}
         state.names = names
-        state.held = dict(held)
-        state.known, state.seen = True, self._stamp(name)
+        state.hold_reasons = dict(hold_reasons)
+        state.tools_known, state.pins_stamp = True, self._stamp(name)
 
 
 @contextlib.asynccontextmanager

@@ -13,12 +13,12 @@ class Ledger(Struct, kw_only=True):
     """The calls of tools of one run.
 
     Attributes:
-        begun: The number of calls, the refused ones included.
+        total: The number of calls, the refused ones included.
         bytes: Bytes of all arguments and results together.
         listed: The first calls that have ended.
     """
 
-    begun: int = 0
+    total: int = 0
     bytes: int = 0
     listed: list[ToolCall] = field(default_factory=list)
 

@@ -32,11 +32,11 @@ def exposed_names(originals: Iterable[str]) -> dict[str, str]:
     exposed = {}
     last: dict[str, int] = {}
     for original in every:
-        wanted = name = _expose_name(original)
-        if wanted != original:
+        base = name = _expose_name(original)
+        if base != original:
             while name in taken:
-                last[wanted] = last.get(wanted, 1) + 1
-                name = f"{wanted.rstrip('_')}_{last[wanted]}"
+                last[base] = last.get(base, 1) + 1
+                name = f"{base.rstrip('_')}_{last[base]}"
             taken.add(name)
         exposed[name] = original
     return exposed

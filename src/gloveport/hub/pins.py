@@ -40,12 +40,12 @@ _HINT = "look at it; once it is removed, all that the server offers next is acce
 class Offer(Value):
     """The tools that a server offers, compared with the accepted ones. Each in the order of the names."""
 
-    known: tuple[Definition, ...] = ()
+    unchanged: tuple[Definition, ...] = ()
     """The unchanged ones."""
     new: tuple[Definition, ...] = ()
     changed: tuple[Definition, ...] = ()
     """The changed ones, as they are offered."""
-    gone: tuple[Definition, ...] = ()
+    missing: tuple[Definition, ...] = ()
     """The missing ones, as they were accepted. They stay accepted, in case they come back."""
 
 
@@ -121,12 +121,12 @@ class Pins:
             return None
         return compare(record.accepted_from(record.offered_identity), record.offered)
 
-    def accept(self, server: str, shown: Offer, names: Collection[str] | None = None) -> None:
+    def accept(self, server: str, offer: Offer, names: Collection[str] | None = None) -> None:
         """Accept tools as a person has seen them.
 
         Args:
             server: The server's name.
-            shown: The ``held_offer`` that the person was shown.
+            offer: The ``held_offer`` that the person was shown.
             names: Which of the new and changed tools to accept; None accepts all, and forgets the missing ones.
 
         Raises:
@@ -137,7 +137,7 @@ class Pins:
             record = self._read(server)
             if record is None or record.offered is None:
                 raise ConfigError(f"nothing of the server {server!a} is held back", hint="there is nothing to accept")
-            self._write(_accepting(record, record.offered, shown, names))
+            self._write(_accepting(record, record.offered, offer, names))
 
     def _read(self, server: str) -> PinRecord | None:
         path = self.path(server)
@@ -187,33 +187,33 @@ def compare(accepted: Sequence[Definition], offered: Sequence[Definition]) -> Of
     before, now = ({tool.name: tool for tool in _by_name(tools)} for tools in (accepted, offered))
     same = {name for name in now.keys() & before.keys() if now[name].digest == before[name].digest}
     return Offer(
-        known=tuple(before[name] for name in now if name in same),
+        unchanged=tuple(before[name] for name in now if name in same),
         new=tuple(now[name] for name in now if name not in before),
         changed=tuple(now[name] for name in now if name in before and name not in same),
-        gone=tuple(before[name] for name in before if name not in now),
+        missing=tuple(before[name] for name in before if name not in now),
     )
 
 
 def _accepting(
-    record: PinRecord, offered: tuple[Definition, ...], shown: Offer, names: Collection[str] | None
+    record: PinRecord, offered: tuple[Definition, ...], offer: Offer, names: Collection[str] | None
 ) -> PinRecord:
     """The record with these tools accepted."""
     before = record.accepted_from(record.offered_identity)
     now = compare(before, offered)
-    seen = {tool.name: tool.digest for tool in (*shown.new, *shown.changed)}
-    wanted = {tool.name: tool for tool in (*now.new, *now.changed) if names is None or tool.name in names}
-    if unknown := sorted(set(names or ()) - wanted.keys()):
+    seen_digests = {tool.name: tool.digest for tool in (*offer.new, *offer.changed)}
+    additions = {tool.name: tool for tool in (*now.new, *now.changed) if names is None or tool.name in names}
+    if unknown := sorted(set(names or ()) - additions.keys()):
         raise ConfigError(f"{unknown[0]!a} is not held back", hint="name a tool that is, or none for all")
-    for tool in wanted.values():
-        if seen.get(tool.name) != tool.digest:  # the person must have seen exactly this definition
+    for tool in additions.values():
+        if seen_digests.get(tool.name) != tool.digest:  # the person must have seen exactly this definition
             raise ConfigError(f"{tool.name!a} has changed since it was shown", hint="review it once more")
         if (size := sum(len(line) for aspect in _aspects(tool) for line in aspect)) > _MOST_REVIEWED:
             raise ConfigError(
                 f"{tool.name!a} says more than anybody reads: {size} characters, of at most {_MOST_REVIEWED}",
                 hint="name the tools that you want without it, and ask whoever runs the server",
             )
-    kept = {tool.name: tool for tool in (now.known if names is None else before)}
-    accepted = _by_name([*(kept | wanted).values()])
+    former = {tool.name: tool for tool in (now.unchanged if names is None else before)}
+    accepted = _by_name([*(former | additions).values()])
     rest = compare(accepted, offered)
     return PinRecord(
         server=record.server,

@@ -51,19 +51,19 @@ def size_of(schema: Mapping[str, JsonValue]) -> Size:
     return Size(_count(root, root, {}, 0), patterns)
 
 
-def _count(node: JsonValue, root: JsonValue, known: dict[int, int], depth: int) -> int:
+def _count(node: JsonValue, root: JsonValue, counts: dict[int, int], depth: int) -> int:
     """Count the values of a node and below, with references expanded; remember counts by the node's ``id()``."""
     if not isinstance(node, dict | list):
         return 1
-    if depth >= _MOST_DEPTH or known.get(id(node)) == 0:  # 0: the node is being counted, so it refers to itself
+    if depth >= _MOST_DEPTH or counts.get(id(node)) == 0:  # 0: the node is being counted, so it refers to itself
         raise TooLargeError
-    if id(node) not in known:
-        known[id(node)] = 0
-        count = 1 + sum(_count(below, root, known, depth + 1) for below in _below(node, root))
+    if id(node) not in counts:
+        counts[id(node)] = 0
+        count = 1 + sum(_count(below, root, counts, depth + 1) for below in _below(node, root))
         if count > _MOST_NODES:
             raise TooLargeError
-        known[id(node)] = count
-    return known[id(node)]
+        counts[id(node)] = count
+    return counts[id(node)]
 
 
 def _below(node: dict[str, JsonValue] | list[JsonValue], root: JsonValue) -> Iterator[JsonValue]:
@@ -86,15 +86,15 @@ def _nodes(root: JsonValue) -> Iterator[JsonValue]:
     Raises:
         TooLargeError: There are too many values, or they are too deep.
     """
-    level, seen = [root], 0
+    level, count = [root], 0
     for _ in range(_MOST_DEPTH):
         below: list[JsonValue] = []
         for node in level:
             yield node
             if isinstance(node, dict | list):
                 below += node.values() if isinstance(node, dict) else node
-        seen += len(below)
-        if seen > _MOST_NODES:
+        count += len(below)
+        if count > _MOST_NODES:
             raise TooLargeError
         if not below:
             return

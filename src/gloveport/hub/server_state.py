@@ -62,11 +62,11 @@ class ServerState(Struct, kw_only=True):
         bytes: The budget of bytes that calls send and receive.
         tools: The accepted tools, by their own names.
         names: The tools' own names, by their names in programs.
-        held: Why a tool is held back, by its own name.
+        hold_reasons: Why a tool is held back, by its own name.
         reported: Digests of the held-back tools that were reported.
-        known: Whether the tools are known: listed by the server, or loaded as accepted in an earlier process.
+        tools_known: Whether the tools are known: listed by the server, or loaded as accepted in an earlier process.
         late: Whether a search has waited in vain for the server to list its tools.
-        seen: Inode and time of the file of accepted tools when it was last read.
+        pins_stamp: Inode and time of the file of accepted tools when it was last read.
         turn: Lock that is held while an offer is taken in.
     """
 
@@ -77,9 +77,9 @@ class ServerState(Struct, kw_only=True):
     bytes: Bucket
     tools: dict[str, Definition] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
-    held: dict[str, str] = field(default_factory=dict)
+    hold_reasons: dict[str, str] = field(default_factory=dict)
     reported: dict[str, str] = field(default_factory=dict)
-    known: bool = False
+    tools_known: bool = False
     late: bool = False
-    seen: tuple[int, int] | None = None
+    pins_stamp: tuple[int, int] | None = None
     turn: anyio.Lock = field(default_factory=anyio.Lock)

@@ -11,7 +11,7 @@ from gloveport.model.constraints import Constraints
 from gloveport.model.egress import PlainText
 from gloveport.model.reading import CheckedValue
 from gloveport.policy.wording import quote_sent
-from gloveport.rpc import Asked
+from gloveport.rpc import DoorRequest
 
 if TYPE_CHECKING:
     import pydantic
@@ -79,7 +79,7 @@ class Answer(CheckedValue):
         return _STOP_REASONS.get(self.stop_reason, self.stop_reason)
 
 
-def question_of(request: Asked) -> ModelQuestion:
+def question_of(request: DoorRequest) -> ModelQuestion:
     """Parse the question in a program's request.
 
     Raises:

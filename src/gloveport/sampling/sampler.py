@@ -19,7 +19,7 @@ from gloveport.guard import Ending, Guard
 from gloveport.model.hub import Sample, Sampling
 from gloveport.model.json_value import JsonValue
 from gloveport.policy.wording import quote_sent
-from gloveport.rpc import Asked
+from gloveport.rpc import DoorRequest
 from gloveport.sampling.model_question import Answer, ModelQuestion, question_of
 from gloveport.sampling.provider import MAX_ANSWER_BYTES, Provider
 from gloveport.secrets.scrub import Needles, scrub_text
@@ -62,7 +62,7 @@ class Sampler:
     def __post_init__(self) -> None:
         self._redacted = Needles.literal(self.guard.grant.egress.redact, _REDACTED)
 
-    async def sample(self, request: Asked) -> JsonValue:
+    async def sample(self, request: DoorRequest) -> JsonValue:
         """Handle the operation ``sample`` of a program.
 
         Returns:

@@ -69,11 +69,11 @@ class AuthRules(Struct, frozen=True, kw_only=True):
 
 
 def _name_credentials(api: Api) -> Iterator[tuple[str, Auth]]:
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for auth in sorted(api.auth, key=lambda auth: isinstance(auth, SigV4)):
         kind = auth.name if isinstance(auth, Placeholder) else auth.kind
-        seen[kind] += 1
-        yield kind if seen[kind] == 1 else f"{kind}-{seen[kind]}", auth
+        counts[kind] += 1
+        yield kind if counts[kind] == 1 else f"{kind}-{counts[kind]}", auth
 
 
 def _list_stripped(api: Api) -> tuple[set[bytes], set[str]]:

@@ -41,7 +41,7 @@ MOST_BODY_BYTES = 8 << 20
 """The largest body that is read whole."""
 
 _AUTHORIZATION = "authorization"
-_MOST_KNOWN = 1024
+_MOST_RULES = 1024
 _CONTENT_HASH = b"x-amz-content-sha256"
 _UNSIGNED, _UNSIGNED_CHUNKS = b"UNSIGNED-PAYLOAD", b"STREAMING-UNSIGNED-PAYLOAD-TRAILER"
 _HASH = re.compile(rb"[0-9a-f]{64}")
@@ -72,7 +72,7 @@ class Injector:
     def __init__(self, vault: Vault, tokens: AccessTokens) -> None:
         self._vault = vault
         self._tokens = tokens
-        self._known: dict[int, AuthRules] = {}
+        self._rules_by_api: dict[int, AuthRules] = {}
 
     def strip(self, api: Api, out: Outbound) -> Outbound:
         """Strip the program's own credentials where the owner's are injected, so that no attacker's account is used.
@@ -109,12 +109,12 @@ class Injector:
 
     def _rules(self, api: Api) -> AuthRules:
         """The rules of an API, cached: each request needs them several times."""
-        known = self._known.get(id(api))
-        if known is None or known.api is not api:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            known = self._known[id(api)] = AuthRules.of(api)
-        return known
+        rules = self._rules_by_api.get(id(api))
+        if rules is None or rules.api is not api:
+            if len(self._rules_by_api) >= _MOST_RULES:
+                self._rules_by_api.clear()
+            rules = self._rules_by_api[id(api)] = AuthRules.of(api)
+        return rules
 
     async def apply(
         self,
@@ -151,7 +151,7 @@ class Injector:
         for kind, auth in self._rules(api).named:
             name = f"{api_name}.{kind}"
             if not isinstance(auth, Placeholder):
-                out, place = await self._put(name, api, auth, route, draft)
+                out, place = await self._inject(name, api, auth, route, draft)
                 draft = DraftRequest(out=out, body=draft.body)
                 filled.append(place)
         return Injected(out=draft.out, body=draft.body, places=tuple(dict.fromkeys((*filled, *strays))))
@@ -187,7 +187,7 @@ class Injector:
                 filled.append(place)
         return draft, filled
 
-    async def _put(self, name: str, api: Api, auth: Auth, route: Route, draft: DraftRequest) -> tuple[Outbound, str]:
+    async def _inject(self, name: str, api: Api, auth: Auth, route: Route, draft: DraftRequest) -> tuple[Outbound, str]:
         """Inject one credential into the head; return the head and the credential's place."""
         match auth:
             case Query():
@@ -252,8 +252,8 @@ def _payload_hash(draft: DraftRequest) -> str:
 
 def _without_parameters(target: str, names: frozenset[str]) -> str:
     path, mark, query = target.partition("?")
-    kept = "&".join(parameter for parameter in query.split("&") if parameter_name(parameter) not in names)
-    return f"{path}{mark}{kept}" if kept else path
+    rest = "&".join(parameter for parameter in query.split("&") if parameter_name(parameter) not in names)
+    return f"{path}{mark}{rest}" if rest else path
 
 
 def _with_header(out: Outbound, name: str, value: str) -> tuple[Outbound, str]:

@@ -105,15 +105,15 @@ def _too_large(most: str) -> Denied:
 
 
 def _fill_headers(headers: Headers, name: bytes, swaps: Swaps) -> tuple[Headers, bool]:
-    kept: list[tuple[bytes, bytes]] = []
+    new_headers: list[tuple[bytes, bytes]] = []
     filled = False
     for key, value in headers:
         if key != name:
-            kept.append((key, value))
+            new_headers.append((key, value))
         elif not filled and (text := _fill_value(value.decode("latin-1"), swaps)) is not None:
-            kept.append((key, text.encode("latin-1")))
+            new_headers.append((key, text.encode("latin-1")))
             filled = True
-    return tuple(kept), filled
+    return tuple(new_headers), filled
 
 
 def _fill_value(value: str, swaps: Swaps) -> str | None:
@@ -125,18 +125,18 @@ def _fill_value(value: str, swaps: Swaps) -> str | None:
 
 
 def _fill_parameters(text: str, name: str, swaps: Swaps) -> tuple[str, bool]:
-    kept: list[str] = []
+    new_parameters: list[str] = []
     filled = False
     longest = _ESCAPED_CHARACTERS * len(name)
     for parameter in text.split("&"):
         key, mark, value = parameter.partition("=")
         if len(key) > longest or parameter_name(key) != name:
-            kept.append(parameter)
+            new_parameters.append(parameter)
             continue
         if not filled and (filled_in := _swap(value, swaps, lambda secret: quote(secret, safe=""))) is not None:
-            kept.append(f"{key}{mark}{filled_in}")
+            new_parameters.append(f"{key}{mark}{filled_in}")
             filled = True
-    return "&".join(kept), filled
+    return "&".join(new_parameters), filled
 
 
 def _fill_json(body: bytes, path: str, swaps: Swaps) -> tuple[bytes, bool]:

@@ -86,8 +86,10 @@ def _canonical_path(path: str, service: str) -> str:
 
 def _canonical_query(query: str) -> str:
     pairs = (parameter.partition("=") for parameter in query.split("&") if parameter)
-    spelt = ((_encode_once(name.replace("+", " ")), _encode_once(value.replace("+", " "))) for name, _, value in pairs)
-    return "&".join("=".join(pair) for pair in sorted(spelt))
+    encoded_pairs = (
+        (_encode_once(name.replace("+", " ")), _encode_once(value.replace("+", " "))) for name, _, value in pairs
+    )
+    return "&".join("=".join(pair) for pair in sorted(encoded_pairs))
 
 
 def _encode_once(text: str) -> str:

@@ -57,7 +57,7 @@ async def serve_postgres(session: EgressSession, wire: SocketStream, name: str, 
     try:
         with anyio.fail_after(LOGIN_SECONDS):
             code, body = await _read_start(session, wire, host)
-        asked = {} if code == _CANCEL else parse_parameters(body)
+        startup = {} if code == _CANCEL else parse_parameters(body)
     except TimeoutError as error:
         raise OSError("it takes too long to say what it wants") from error
     except Denied as denial:
@@ -71,7 +71,7 @@ async def serve_postgres(session: EgressSession, wire: SocketStream, name: str, 
             await _cancel(session, route, body)
         return
     try:
-        await _serve_session(session, wire, route, auth, asked, code)
+        await _serve_session(session, wire, route, auth, startup, code)
     except LoginRejectedError as error:
         await hang_up(wire, error.answer)
     except (Denied, UpstreamError) as error:
@@ -79,13 +79,13 @@ async def serve_postgres(session: EgressSession, wire: SocketStream, name: str, 
 
 
 async def _serve_session(
-    session: EgressSession, wire: SocketStream, route: Route, auth: Postgres, asked: Mapping[str, str], version: int
+    session: EgressSession, wire: SocketStream, route: Route, auth: Postgres, startup: Mapping[str, str], version: int
 ) -> None:
-    database = choose_database(auth, asked)
+    database = choose_database(auth, startup)
     action = Connect(scheme="postgres", host=route.host, port=route.port, database=database)
     async with admit_connection(session, route.api, action) as (ending, count), contextlib.AsyncExitStack() as stack:
         ending.fields["user"] = auth.username
-        parameters = {"database": database, **allow_parameters(asked)}
+        parameters = {"database": database, **allow_parameters(startup)}
         password = await fetch_password(session, route.api, auth, ending)
         async with limit_login(route):
             server = stack.enter_context(contextlib.closing(await _connect(session, route)))
@@ -94,7 +94,7 @@ async def _serve_session(
             except LoginRejectedError:
                 session.gateway.vault.forget(auth.secret)
                 raise
-            await wire.send(_welcome(asked, version))
+            await wire.send(_welcome(startup, version))
             opened = (route.host, route.port, await _pass_settings(session, wire, server))
         session.sessions.add(opened)
         stack.callback(session.sessions.discard, opened)
@@ -174,9 +174,9 @@ async def _read_start(session: EgressSession, wire: SocketStream, host: str) -> 
     raise malformed_start("it does not begin as version 3 of the protocol does")
 
 
-def _welcome(asked: Mapping[str, str], version: int) -> bytes:
+def _welcome(startup: Mapping[str, str], version: int) -> bytes:
     """Make the answer that the program is logged in, with the negotiated protocol."""
-    extensions = [key for key in asked if key.startswith(EXTENSION)]
+    extensions = [key for key in startup if key.startswith(EXTENSION)]
     welcome = pack(b"R", bytes(4))
     if version == _VERSION_3_0 and not extensions:
         return welcome

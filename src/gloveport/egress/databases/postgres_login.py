@@ -117,8 +117,8 @@ async def _log_in_by_scram(session: EgressSession, server: DatabaseServer, passw
     # Imported late: it takes 16 ms and 3 MiB, which most configurations do not need.
     scramp = await to_thread.run_sync(importlib.import_module, "scramp")
     binding = None if server.wire.certificate is None else _make_binding(server.wire.certificate)
-    known = _MECHANISMS if binding else _UNBOUND_MECHANISMS
-    mechanisms = [name for name in known if name.encode() in offered.split(b"\0")]
+    candidates = _MECHANISMS if binding else _UNBOUND_MECHANISMS
+    mechanisms = [name for name in candidates if name.encode() in offered.split(b"\0")]
     if not mechanisms:
         raise server.refuse("offers no login of a kind that Gloveport knows.", hint=_HINT)
     try:

@@ -56,22 +56,22 @@ def malformed_start(what: str) -> Denied:
     return Denied("bad_request", f"This is no start of a session: {what}.", hint="Use a client of PostgreSQL.")
 
 
-def choose_database(auth: Postgres, asked: Mapping[str, str]) -> str:
+def choose_database(auth: Postgres, startup: Mapping[str, str]) -> str:
     """Choose the database. Clients that were given none send one with the name of the user."""
-    database = asked.get("database", "")
-    if auth.databases and database not in auth.databases and database in {"", asked.get("user")}:
+    database = startup.get("database", "")
+    if auth.databases and database not in auth.databases and database in {"", startup.get("user")}:
         return auth.databases[0]
     return database or auth.username
 
 
-def allow_parameters(asked: Mapping[str, str]) -> dict[str, str]:
+def allow_parameters(startup: Mapping[str, str]) -> dict[str, str]:
     """Select the parameters that are passed on, besides the database.
 
     Raises:
         Denied: There is a parameter that is not allowed.
     """
-    options = _parse_options(asked.get("options", ""))
-    passed = {key: text for key, text in asked.items() if key not in {"user", "database", "options"}} | options
+    options = _parse_options(startup.get("options", ""))
+    passed = {key: text for key, text in startup.items() if key not in {"user", "database", "options"}} | options
     parameters = {}
     for key, text in passed.items():
         if key.startswith(EXTENSION):

@@ -25,11 +25,11 @@ class BodyReader:
     framing: Framing
     ended: bool = False
     trailers: Headers = ()
-    _left: int = field(init=False)
+    _remaining_bytes: int = field(init=False)
     """Bytes still to come of the body, or of the current chunk with its line end."""
 
     def __post_init__(self) -> None:
-        self._left = self.framing.length or 0
+        self._remaining_bytes = self.framing.length or 0
         self.ended = self.framing.length == 0
 
     def take(self, buffer: bytearray) -> bytes:
@@ -44,9 +44,9 @@ class BodyReader:
             return self._take_chunks(buffer)
         if self.framing.length is None:
             return _cut(buffer, CHUNK_BYTES)
-        piece = _cut(buffer, min(self._left, CHUNK_BYTES))
-        self._left -= len(piece)
-        self.ended = not self._left
+        piece = _cut(buffer, min(self._remaining_bytes, CHUNK_BYTES))
+        self._remaining_bytes -= len(piece)
+        self.ended = not self._remaining_bytes
         return piece
 
     def finish(self) -> bool:
@@ -59,16 +59,16 @@ class BodyReader:
         pieces: list[bytes] = []
         size = 0
         while len(pieces) < _CHUNKS_AT_ONCE and size < CHUNK_BYTES and not self.ended:
-            if not self._left and not self._begin_chunk(buffer):
+            if not self._remaining_bytes and not self._begin_chunk(buffer):
                 break
-            if self._left > 2:
-                piece = _cut(buffer, min(self._left - 2, CHUNK_BYTES))
+            if self._remaining_bytes > 2:
+                piece = _cut(buffer, min(self._remaining_bytes - 2, CHUNK_BYTES))
                 if not piece:
                     break
-                self._left -= len(piece)
+                self._remaining_bytes -= len(piece)
                 size += len(piece)
                 pieces.append(piece)
-            if self._left == 2 and not self._end_chunk(buffer):
+            if self._remaining_bytes == 2 and not self._end_chunk(buffer):
                 break
         return b"".join(pieces)
 
@@ -81,7 +81,7 @@ class BodyReader:
             return False
         size = int(line[1], 16)
         if size:
-            self._left = size + 2
+            self._remaining_bytes = size + 2
             del buffer[: line.end()]
             return True
         return self._take_trailers(buffer, line.end())
@@ -104,7 +104,7 @@ class BodyReader:
         if buffer[:2] != b"\r\n":
             raise Malformed("a chunk of its body is longer than it said")
         del buffer[:2]
-        self._left = 0
+        self._remaining_bytes = 0
         return True
 
 

@@ -139,7 +139,7 @@ class Response:
         self._buffer = bytearray()
         self._body = BodyReader(framing=_ENDLESS)
         self._upload: _Upload | None = None
-        self._sent = self._persists = self._heard = False
+        self._sent = self._persists = self._has_answered = False
 
     @property
     def trailers(self) -> Headers:
@@ -234,10 +234,10 @@ class Response:
 
     async def _find_end(self, room: int) -> int:
         """Receive until a head is complete; return where it ends."""
-        seen = 0
+        searched_bytes = 0
         with self._refuse_malformed():
-            while not (end := find_end(self._buffer, _HEAD_LINES, seen)):
-                seen = len(self._buffer)
+            while not (end := find_end(self._buffer, _HEAD_LINES, searched_bytes)):
+                searched_bytes = len(self._buffer)
                 if len(self._buffer) > room:
                     raise Malformed("its heads are larger than 64 KiB")
                 if not await self._receive():
@@ -258,14 +258,14 @@ class Response:
             data = await self._wire.receive()
         except OSError as error:
             raise self._broke_off(error.strerror or str(error)) from error
-        self._heard = self._heard or bool(data)
+        self._has_answered = self._has_answered or bool(data)
         self._buffer += data
         return bool(data)
 
     def _broke_off(self, why: str) -> Exception:
         if self._upload is not None and self._upload.fault is not None:
             return self._upload.fault
-        kind = UpstreamError if self._heard else UnansweredError
+        kind = UpstreamError if self._has_answered else UnansweredError
         return kind("upstream_broke_off", f"{self._name} broke off: {why}.")
 
 

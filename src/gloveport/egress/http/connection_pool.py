@@ -148,7 +148,7 @@ class ConnectionPool:
 
     def _take(self, route: Route) -> ClientConnection | None:
         """Take a ready connection of this route, the one used last: it is the least likely to be closed soon."""
-        for connection in reversed([known for known in self._idle if known.route == route]):
+        for connection in reversed([idle for idle in self._idle if idle.route == route]):
             self._idle.remove(connection)
             if connection.is_ready():
                 return connection
@@ -162,7 +162,7 @@ class ConnectionPool:
             return
         connection.idle_since = time.monotonic()
         self._idle.append(connection)
-        peers = [known for known in self._idle if known.route == connection.route]
+        peers = [idle for idle in self._idle if idle.route == connection.route]
         if len(peers) > IDLE_OF_ROUTE or len(self._idle) > IDLE_IN_ALL:
             self._drop(peers[0] if len(peers) > IDLE_OF_ROUTE else self._idle[0])
 
@@ -179,7 +179,7 @@ class ConnectionPool:
 
 def _authenticates(name: bytes, headers: Headers) -> bool:
     """Whether a header of this name authenticates the connection itself, as NTLM does."""
-    return any(said == name and _OF_CONNECTION.search(value) is not None for said, value in headers)
+    return any(header == name and _OF_CONNECTION.search(value) is not None for header, value in headers)
 
 
 async def _read_whole(response: Response, route: Route) -> bytes:

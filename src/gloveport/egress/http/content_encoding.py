@@ -114,22 +114,22 @@ class _Deflate:
     def __init__(self) -> None:
         self._head = b""
         self._stream = zlib.decompressobj()
-        self._begun = False
+        self._knows_format = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        if not self._begun:
+        if not self._knows_format:
             data = self._head = self._head + data
             if len(data) < 2:
                 return
             if data[0] & 0x8F != 0x08 or int.from_bytes(data[:2]) % 31:  # no header of a zlib stream
                 self._stream = zlib.decompressobj(wbits=-15)
-            self._begun = True
+            self._knows_format = True
         yield from _inflate(self._stream, data)
         if self._stream.unused_data:
             raise _make_error("goes on behind its end")
 
     def is_whole(self) -> bool:
-        return self._stream.eof or not (self._begun or self._head)
+        return self._stream.eof or not (self._knows_format or self._head)
 
 
 class _Brotli:

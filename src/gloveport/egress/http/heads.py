@@ -84,24 +84,24 @@ class ResponseHead(NamedTuple):
     framing: Framing
 
 
-def find_end(data: bytearray, most_lines: int, seen: int = 0) -> int:
+def find_end(data: bytearray, most_lines: int, searched_bytes: int = 0) -> int:
     """Find the end of the head that ``data`` begins with; 0 if it is incomplete.
 
     Args:
         data: The received data.
         most_lines: How many lines a head may have.
-        seen: How much of the data was searched before: a peer that sends single bytes must not cause quadratic work.
+        searched_bytes: How many were searched before: a peer that sends single bytes must not cause quadratic work.
 
     Raises:
         Malformed: The head is too large, or the data can't be the beginning of a head.
     """
-    end = data.find(_END, max(0, seen - len(_END)), HEAD_BYTES)
+    end = data.find(_END, max(0, searched_bytes - len(_END)), HEAD_BYTES)
     head = data if end < 0 else data[: end + len(_END)]
     if end < 0 and len(data) >= HEAD_BYTES:
         raise Malformed(f"its head is larger than {HEAD_BYTES} bytes", status=431)
     if head.count(b"\n") > most_lines:
         raise Malformed(f"its head has more than {most_lines} lines", status=431)
-    if _UNREADABLE.search(head, max(0, seen - 1)):
+    if _UNREADABLE.search(head, max(0, searched_bytes - 1)):
         raise Malformed("its head has a NUL, or a line that does not end in CR LF")
     return 0 if end < 0 else end + len(_END)
 

@@ -65,7 +65,7 @@ class ServerConnection:
         self._outgoing: Framing | None = _NO_BODY
         """How the body of the answer is framed; None after its end."""
 
-        self._left = 0
+        self._remaining_bytes = 0
 
     async def next_request(self) -> RequestHead | None:
         """Receive the next request; None when no more will come.
@@ -137,8 +137,8 @@ class ServerConnection:
         if self._outgoing is None or not data:
             return
         if self._outgoing.length is not None:
-            self._left -= len(data)
-            if self._left < 0:
+            self._remaining_bytes -= len(data)
+            if self._remaining_bytes < 0:
                 raise _unlike_its_head()
         await self._wire.send(encode_chunk(data) if self._outgoing.chunked else data)
 
@@ -153,7 +153,7 @@ class ServerConnection:
             return
         if outgoing.chunked:
             await self._wire.send(_write_head(b"0", trailers))
-        elif outgoing.length is not None and self._left:
+        elif outgoing.length is not None and self._remaining_bytes:
             raise _unlike_its_head()
 
     async def refuse(self, status: int, code: str, reason: str, hint: str) -> None:
@@ -201,11 +201,11 @@ class ServerConnection:
         Raises:
             Malformed: The connection ends within a head, or the data is no head.
         """
-        seen, begun = 0, False
-        while not (end := find_end(self._buffer, HEAD_LINES, seen)):
-            if not begun and not may_be_request(self._buffer):
+        searched_bytes, has_line = 0, False
+        while not (end := find_end(self._buffer, HEAD_LINES, searched_bytes)):
+            if not has_line and not may_be_request(self._buffer):
                 raise Malformed("it does not begin with a request of HTTP/1.1")
-            begun, seen = begun or b"\r\n" in self._buffer, len(self._buffer)
+            has_line, searched_bytes = has_line or b"\r\n" in self._buffer, len(self._buffer)
             if not await self._receive():
                 if self._buffer:
                     raise Malformed("it breaks off in its head")
@@ -234,7 +234,7 @@ class ServerConnection:
             headers = (*headers, _CLOSE)
         data = _write_head(_line(head), headers)
         self.answered, self._outgoing = True, None if self._is_bodyless(head) else framing
-        self._left = framing.length or 0
+        self._remaining_bytes = framing.length or 0
         return data
 
 

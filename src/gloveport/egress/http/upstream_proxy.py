@@ -89,12 +89,12 @@ async def _read_status(wire: SocketStream) -> int:
         OSError: The connection broke.
         Malformed: The answer is no HTTP.
     """
-    heard = bytearray()
-    while not (end := find_end(heard, _MOST_LINES, 0)):
+    head = bytearray()
+    while not (end := find_end(head, _MOST_LINES, 0)):
         data = await wire.receive(HEAD_BYTES)
         if not data:
             raise OSError("it hung up")
-        heard += data
-    if len(heard) > end:
+        head += data
+    if len(head) > end:
         raise Malformed("it says more than was asked")
-    return read_response(bytes(heard)).status
+    return read_response(bytes(head)).status

@@ -41,7 +41,7 @@ _STATUS = {"bad_request": 400, "body_too_large": 413, "too_many_requests": 429, 
     "address_refused": 403  # not a 5xx: clients retry those, npm for a minute
 }
 _NO_API = Api(hosts=("nowhere.invalid",))  # stands for a host that no API names, under yolo
-_SHOWN = 300
+_SHOWN_CHARS = 300
 _OF_ANOTHER_BODY = ((b"x-amz-content-sha256", b"unknown"),)
 _SMALL_BYTES = 64 * 1024
 
@@ -68,7 +68,7 @@ async def serve_request(
         request = parse_request(head, site)
     except Denied as denial:
         url = "" if site is None else f"{site.scheme}://{site.host}:{site.port}"
-        session.deny(denial, method=head.method[:_SHOWN], url=url)
+        session.deny(denial, method=head.method[:_SHOWN_CHARS], url=url)
         await _refuse(session, connection, denial)
         return
     handler = _RequestHandler(session=session, wire=wire, connection=connection, request=request)
@@ -125,7 +125,7 @@ class _RequestHandler(Struct, kw_only=True, dict=True):
     def url(self) -> str:
         """The URL without the query."""
         url = f"{self._route.scheme}://{self._route.authority}{self.request.path}"
-        return (self.session.clean(url) if self._holds_secret else url)[:_SHOWN]
+        return (self.session.clean(url) if self._holds_secret else url)[:_SHOWN_CHARS]
 
     @property
     def action(self) -> Fetch:
@@ -254,8 +254,8 @@ class _RequestHandler(Struct, kw_only=True, dict=True):
         elif self._api.auth:  # the length of a key compressed together with guesses tells which is right (BREACH)
             headers = _replace_header(headers, b"accept-encoding", b"identity")
         elif self.session.gateway.vault.needles:
-            wanted = any(name == b"accept-encoding" and value != b"identity" for name, value in headers)
-            headers = _replace_header(headers, b"accept-encoding", ACCEPTED if wanted else b"identity")
+            accepts_encoding = any(name == b"accept-encoding" and value != b"identity" for name, value in headers)
+            headers = _replace_header(headers, b"accept-encoding", ACCEPTED if accepts_encoding else b"identity")
         out = Outbound(method=self.request.method, target=self.request.target, headers=headers)
         return redact_head(self.session.redactions, out)
 

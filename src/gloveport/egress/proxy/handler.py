@@ -67,10 +67,10 @@ async def _serve_place(session: EgressSession, wire: SocketStream, host: str, po
     await _serve_http(session, wire, Site("https", host, port))
 
 
-def _names_another(asked: str | None, host: str) -> bool:
+def _names_another(server_name: str | None, host: str) -> bool:
     """Whether a TLS client asks for another host. One that names none accepts any."""
     try:
-        return asked is not None and canonical_host(asked) != host
+        return server_name is not None and canonical_host(server_name) != host
     except ValueError:
         return True
 

@@ -52,7 +52,7 @@ _MOST_ESCAPES = 4096
 _LONGEST_METHOD = 64
 """Most bytes of a value that may be an escaped method."""
 _MOST_PORT = 65_535
-_SHOWN = 300
+_SHOWN_CHARS = 300
 _LONGEST_PATH = 4096  # the path is logged, and no server accepts much more
 
 
@@ -227,7 +227,7 @@ def parse_request(request: RequestHead, site: Site | None) -> ParsedRequest:
 
 def refuse_malformed(problem: str) -> Denied:
     """Make the refusal of a malformed request."""
-    problem = problem[:_SHOWN]  # it may quote a long request
+    problem = problem[:_SHOWN_CHARS]  # it may quote a long request
     return Denied("bad_request", f"This is no request that can be sent: {problem}.", hint="Use an HTTP client.")
 
 

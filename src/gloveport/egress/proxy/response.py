@@ -99,8 +99,8 @@ class ResponseRelay(Struct, kw_only=True):
 
     def _head(self, answer: Response, *, decoded: bool = False) -> AnswerHead:
         dropped = _DROPPED | {b"content-encoding"} if decoded else _DROPPED
-        kept = [header for header in answer.headers if header[0] not in dropped]
-        *headers, (_, reason) = self._scrub_headers((*kept, (b"", answer.reason)))
+        rest = [header for header in answer.headers if header[0] not in dropped]
+        *headers, (_, reason) = self._scrub_headers((*rest, (b"", answer.reason)))
         return AnswerHead(status=answer.status, reason=reason, headers=tuple(headers))
 
     def _scrub_headers(self, headers: Headers) -> Headers:

@@ -111,9 +111,9 @@ class Dialer:
         try:
             # The ctime changes with mode and owner too, and can't be set back.
             changed = os.stat(ca_file).st_ctime_ns if ca_file else 0  # noqa: PTH116 - one call, no object
-            known = self._contexts.get((ca_file, protocols))
-            if known is None or known[0] != changed:
-                known = self._contexts[ca_file, protocols] = changed, _trust(ca_file, protocols)
+            entry = self._contexts.get((ca_file, protocols))
+            if entry is None or entry[0] != changed:
+                entry = self._contexts[ca_file, protocols] = changed, _trust(ca_file, protocols)
         except OSError as error:
             raise UpstreamError(
                 "tls_failed",
@@ -124,7 +124,7 @@ class Dialer:
             raise UpstreamError(
                 "tls_failed", f"The authorities in {ca_file} are not believed: {error.args[0]}.", hint=error.hint
             ) from error
-        return known[1]
+        return entry[1]
 
 
 def _trust(ca_file: str | None, protocols: tuple[str, ...]) -> ssl.SSLContext:

@@ -263,10 +263,10 @@ class UpstreamConnection:
         """Make our error of a JSON-RPC error that came in place of an answer."""
         if error.code == wire.CONNECTION_CLOSED and self._stop.is_set():
             await self.over.wait()
-            gone = self.fault or self._target.error("server_gone", "is not used any more")
-            code = "server_gone" if gone.code == "server_unavailable" else gone.code
-            hint = gone.hint or "The call may have had an effect. The next one connects anew."
-            return UpstreamError(code, str(gone.args[0]), hint=hint)
+            fault = self.fault or self._target.error("server_gone", "is not used any more")
+            code = "server_gone" if fault.code == "server_unavailable" else fault.code
+            hint = fault.hint or "The call may have had an effect. The next one connects anew."
+            return UpstreamError(code, str(fault.args[0]), hint=hint)
         if error.code == TOO_LARGE:
             hint = "Ask it for less: a page, a filter, fewer fields."
             return self._target.error("answer_too_large", f"has sent an answer of {error.message}", hint)

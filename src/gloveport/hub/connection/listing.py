@@ -61,7 +61,7 @@ async def list_tools(server: str, client: Client, most: int) -> OfferListing:
     found: dict[str, wire.Tool] = {}
     cursors: set[str] = set()
     cursor: str | None = None
-    size = count = taken = 0
+    size = count = fit_bytes = 0
     for _ in range(_MOST_PAGES):
         page = await _page(server, client, cursor)
         sizes = await to_thread.run_sync(_sizes, page)
@@ -71,8 +71,8 @@ async def list_tools(server: str, client: Client, most: int) -> OfferListing:
         for tool, bytes_ in zip(page.tools, sizes, strict=True):
             if bytes_ <= _MOST_TOOL_BYTES and _is_fit(tool, client) and tool.name not in found:
                 found[tool.name] = tool
-                taken += bytes_
-        if taken > _MOST_TOOLS_BYTES:
+                fit_bytes += bytes_
+        if fit_bytes > _MOST_TOOLS_BYTES:
             raise _fault(server, f"lists tools of more than {_MOST_TOOLS_BYTES} bytes together")
         cursor = page.next_cursor
         if cursor is None:

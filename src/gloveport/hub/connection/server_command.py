@@ -32,8 +32,8 @@ def program(name: str, server: Server, env: Mapping[str, str]) -> str:
     command = server.command[0]
     # A relative entry would find programs in the directory that we were started in.
     places = [place for place in env.get("PATH", os.defpath).split(os.pathsep) if place.startswith("/")]
-    wanted = str(Path(directory(server, env), command)) if "/" in command else command
-    path = find_executable(wanted, os.pathsep.join(places))
+    executable = str(Path(directory(server, env), command)) if "/" in command else command
+    path = find_executable(executable, os.pathsep.join(places))
     if path is None:
         raise UpstreamError(
             "server_unavailable",

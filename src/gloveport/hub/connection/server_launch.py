@@ -24,9 +24,9 @@ def main() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != int(parent):  # the parent died before the kernel was asked, so no signal would come
         return
-    kept = {name: os.environ[name] for name in names.split(",") if name in os.environ}  # Python itself may add LC_CTYPE
+    env = {name: os.environ[name] for name in names.split(",") if name in os.environ}  # Python itself may add LC_CTYPE
     try:
-        os.execve(path, argv, kept)  # noqa: S606 - no shell is what is wanted
+        os.execve(path, argv, env)  # noqa: S606 - no shell is what is wanted
     except OSError as error:
         sys.exit(f"{path}: {error.strerror}")
 

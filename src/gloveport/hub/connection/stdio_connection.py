@@ -195,7 +195,7 @@ class _Sent(Struct, eq=False):
 
     descriptor: int
     _turn: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
-    _left: memoryview = field(default_factory=lambda: memoryview(b""))
+    _rest: memoryview = field(default_factory=lambda: memoryview(b""))
     """The rest of a line, written before the next even if its sender was cancelled: half a line would corrupt that."""
     _broken: bool = False
 
@@ -211,15 +211,15 @@ class _Sent(Struct, eq=False):
         async with self._turn:
             try:
                 await self._write()
-                self._left = memoryview(line)
+                self._rest = memoryview(line)
                 await self._write()
             except BrokenPipeError:
                 self._broken = True
 
     async def _write(self) -> None:
-        while self._left:
+        while self._rest:
             try:
-                self._left = self._left[os.write(self.descriptor, self._left) :]
+                self._rest = self._rest[os.write(self.descriptor, self._rest) :]
             except BlockingIOError:
                 await anyio.wait_writable(self.descriptor)
 

@@ -82,8 +82,8 @@ def _find_request(line: bytes) -> tuple[RequestId | None, str]:
     if not isinstance(message, dict) or "method" in message or message.keys().isdisjoint(("result", "error")):
         return None, ""
     number = message.get("id")
-    known = isinstance(number, str) or type(number) is int
-    return (number if known else None), "it has neither a result nor an error that the protocol knows"
+    is_id = isinstance(number, str) or type(number) is int
+    return (number if is_id else None), "it has neither a result nor an error that the protocol knows"
 
 
 def _id_near_an_end(line: bytes) -> RequestId | None:

@@ -114,8 +114,8 @@ class Wire(Struct, kw_only=True, eq=False):
         try:
             while True:
                 item = await self.reading.receive()
-                if not isinstance(item, Exception) and (wanted := await self._filter(item)) is not None:
-                    return wanted
+                if not isinstance(item, Exception) and (message := await self._filter(item)) is not None:
+                    return message
                 await self._rest(item)
         except BaseException:
             self.on_end()

@@ -99,17 +99,17 @@ class _Credentials(httpx2.Auth):
         if _origin(request.url) != self._origin:  # by a redirect, or by the server's own messages
             raise UpstreamError("misdirected", f"The server {self._name} leads to another, which gets no credentials.")
         sent = await self._headers(["" for _ in self._sources])
-        _put(request, sent)
+        _apply_credentials(request, sent)
         response = yield request
         challenge = response.headers.get("www-authenticate", "")
         if response.status_code == 403 and "insufficient_scope" in challenge:
-            wanted = _SCOPES.search(challenge)  # all scopes or none: a name that is cut would mislead
-            _log.warning("server %s wants a login with other scopes: %s", self._name, wanted[0] if wanted else "…")
+            scopes = _SCOPES.search(challenge)  # all scopes or none: a name that is cut would mislead
+            _log.warning("server %s wants a login with other scopes: %s", self._name, scopes[0] if scopes else "…")
         if response.status_code != 401:
             return
         others = await self._headers([value for _, value in sent])
         if others != sent:
-            _put(request, others)
+            _apply_credentials(request, others)
             response = yield request
         if response.status_code == 401:
             raise UpstreamError(
@@ -138,10 +138,10 @@ class _Keeper(Struct, frozen=True, kw_only=True):
 
     def sources(self) -> tuple[_Source, ...]:
         """One source for each credential, in the configured order. The scrubber knows each by a name of its own."""
-        seen, sources = Counter[str](), []
+        counts, sources = Counter[str](), []
         for auth in self.server.auth:
-            seen[auth.kind] += 1
-            number = "" if seen[auth.kind] == 1 else f"-{seen[auth.kind]}"
+            counts[auth.kind] += 1
+            number = "" if counts[auth.kind] == 1 else f"-{counts[auth.kind]}"
             sources.append(self._source(f"servers.{self.name}.{auth.kind}{number}", auth))
         return tuple(sources)
 
@@ -218,14 +218,14 @@ class _Keeper(Struct, frozen=True, kw_only=True):
                 self.vault.remember(label, secret)
 
 
-def _put(request: httpx2.Request, headers: list[tuple[str, str]]) -> None:
+def _apply_credentials(request: httpx2.Request, headers: list[tuple[str, str]]) -> None:
     for name, value in headers:
         if name.startswith(_PARAMETER):
             request.url = request.url.copy_set_param(name.removeprefix(_PARAMETER), value)
     # Bytes: httpx2 would require text to be ASCII.
-    put = [(name.encode(), value.encode()) for name, value in headers if not name.startswith(_PARAMETER)]
-    taken = {name for name, _ in put}
-    request.headers = httpx2.Headers([*((n, v) for n, v in request.headers.raw if n.lower() not in taken), *put])
+    fields = [(name.encode(), value.encode()) for name, value in headers if not name.startswith(_PARAMETER)]
+    taken = {name for name, _ in fields}
+    request.headers = httpx2.Headers([*((n, v) for n, v in request.headers.raw if n.lower() not in taken), *fields])
 
 
 def _basic(auth: Basic, secret: str) -> str:

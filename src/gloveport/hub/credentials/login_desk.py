@@ -70,14 +70,14 @@ class LoginDesk(Struct, frozen=True, kw_only=True):
                         proxy=self.proxy,
                         show=self.show,
                     )
-                    made = await flow.go("" if former is None else former.issuer)
+                    login = await flow.go("" if former is None else former.issuer)
         except TimeoutError:
             raise UpstreamError(
                 "login_timeout", f"Nobody has logged in within {self.seconds:g} s.", hint="start it again"
             ) from None
         async with storage.hold_lock():
-            await storage.save(made)
-        return made
+            await storage.save(login)
+        return login
 
     async def logout(self, name: str, server: Server) -> Outcome:
         """Remove the tokens of a server, and revoke them where the authorization server offers that.

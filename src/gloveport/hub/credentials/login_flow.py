@@ -98,8 +98,8 @@ class LoginFlow(Struct, eq=False, kw_only=True):
 
     def _clean(self, text: str) -> str:
         """Remove the client's secret from what a server said, before it is cut: half a secret would not be found."""
-        known = self.secret if len(self.secret.strip()) >= MIN_SECRET_CHARS else ""
-        return scrub_text(Needles.of({f"servers.{self.name}": known}), text) if known else text
+        secret = self.secret if len(self.secret.strip()) >= MIN_SECRET_CHARS else ""
+        return scrub_text(Needles.of({f"servers.{self.name}": secret}), text) if secret else text
 
     async def get_tokens(self) -> OAuthToken | None:
         """No tokens: each login is a new one."""
@@ -190,10 +190,10 @@ class LoginFlow(Struct, eq=False, kw_only=True):
     def _name_client(self, context: OAuthContext) -> None:
         """Choose how a client with a configured secret authenticates: by what the authorization server supports."""
         if context.client_info is not None and self.auth.client_id:
-            known = (
+            methods = (
                 context.oauth_metadata and context.oauth_metadata.token_endpoint_auth_methods_supported
             ) or _METHODS
-            method = next((method for method in _METHODS if method in known), _METHODS[0])
+            method = next((method for method in _METHODS if method in methods), _METHODS[0])
             context.client_info.token_endpoint_auth_method = method if self.secret else "none"
 
     def _login(self, context: OAuthContext, tokens: OAuthToken) -> Login:
@@ -202,7 +202,7 @@ class LoginFlow(Struct, eq=False, kw_only=True):
         assert client is not None  # noqa: S101 - it has a token
         now = time.time()
         try:
-            told = {
+            fields = {
                 "issuer": str(metadata.issuer),
                 "token_endpoint": str(metadata.token_endpoint),
                 "revocation_endpoint": str(metadata.revocation_endpoint or ""),
@@ -216,7 +216,7 @@ class LoginFlow(Struct, eq=False, kw_only=True):
                 "obtained": now,
                 "expires": None if tokens.expires_in is None else now + lifetime(tokens.expires_in),
             }
-            return read_value(Login, told)
+            return read_value(Login, fields)
         except ValueError:  # its text would quote the tokens
             raise _login_error("leads to tokens that can't be sent", hint=_THEIRS) from None
 

@@ -167,12 +167,12 @@ class _Keyring(Struct, frozen=True):
         if await self.load() is not None and await self._run("del", ""):
             raise ConfigError("the keyring does not give up the tokens", hint="unlock it")
 
-    async def _run(self, operation: str, said: str) -> int:
+    async def _run(self, operation: str, text: str) -> int:
         try:
             with anyio.fail_after(_KEYRING_SECONDS):
                 done = await anyio.run_process(
                     [sys.executable, "-P", "-X", "utf8", "-m", "keyring", operation, "--", _SERVICE, self.key],
-                    input=said.encode(),
+                    input=text.encode(),
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                     check=False,

@@ -49,7 +49,7 @@ class Callback(Struct, eq=False):
     uri: str
     state: str = ""
     _query: dict[str, str] = field(default_factory=dict)
-    _came: anyio.Event = field(default_factory=anyio.Event)
+    _arrival: anyio.Event = field(default_factory=anyio.Event)
 
     async def answer(self) -> AuthorizationCodeResult:
         """Wait for the answer.
@@ -57,7 +57,7 @@ class Callback(Struct, eq=False):
         Raises:
             UpstreamError: The authorization server says no.
         """
-        await self._came.wait()
+        await self._arrival.wait()
         query = self._query
         if "code" not in query:
             code = query.get("error", "")
@@ -75,9 +75,9 @@ class Callback(Struct, eq=False):
 
     def take(self, query: Mapping[str, str]) -> None:
         """Take the answer. Only the first counts."""
-        if not self._came.is_set():
+        if not self._arrival.is_set():
             self._query = dict(query)
-            self._came.set()
+            self._arrival.set()
 
 
 @contextlib.asynccontextmanager

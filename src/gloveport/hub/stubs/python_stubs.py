@@ -59,12 +59,12 @@ def signature(definition: Definition, exposed: str) -> str:
     if awkward:
         keys = ", ".join(quote(field.name) for field in awkward[:_SIGNATURE_PARAMETERS])
         parts = [f"{_free('arguments', plain)}: dict[Literal[{keys}], Any]{_default(awkward)}", "/"]
-    shown = plain[:_SIGNATURE_PARAMETERS]
-    if shown:
-        parts += ["*", *(f"{field.name}: {_short(words.spelt(field.shape))}{_default([field])}" for field in shown)]
-    if tool.open or len(shown) < len(plain):
+    first = plain[:_SIGNATURE_PARAMETERS]
+    if first:
+        parts += ["*", *(f"{field.name}: {_short(words.annotate(field.shape))}{_default([field])}" for field in first)]
+    if tool.open or len(first) < len(plain):
         parts.append(f"**{_free('others', plain)}: Any")
-    return f"{exposed}({', '.join(parts)}) -> {_short(words.spelt(tool.result))}"
+    return f"{exposed}({', '.join(parts)}) -> {_short(words.annotate(tool.result))}"
 
 
 def stub(definition: Definition, exposed: str) -> str:
@@ -122,7 +122,7 @@ class _Words(Struct, frozen=True):
             name += "_"
         return name
 
-    def spelt(self, shape: Shape) -> str:
+    def annotate(self, shape: Shape) -> str:
         """The annotation for a shape."""
         match shape:
             case Primitive(kind):
@@ -132,11 +132,11 @@ class _Words(Struct, frozen=True):
                 return self._literal(values)
             case Array(first, rest):  # json.loads makes a list, of an array of known length too
                 below = union([*first, *([rest] if rest is not None else [])])
-                return f"{self.word('list')}[{self.spelt(below)}]"
+                return f"{self.word('list')}[{self.annotate(below)}]"
             case Table(value):
-                return f"{self.word('dict')}[{self.word('str')}, {self.spelt(value)}]"
+                return f"{self.word('dict')}[{self.word('str')}, {self.annotate(value)}]"
             case Union(members):
-                return " | ".join(dict.fromkeys(self.spelt(member) for member in members))
+                return " | ".join(dict.fromkeys(self.annotate(member) for member in members))
             case Named(name):
                 return name
 
@@ -163,12 +163,12 @@ def _record(record: RecordShape, words: _Words, names: AbstractSet[str]) -> list
 
 
 def _alias(alias: Alias, words: _Words) -> list[str]:
-    return [f"{alias.name}: {words.word('TypeAlias')} = {words.spelt(alias.shape)}", ""]
+    return [f"{alias.name}: {words.word('TypeAlias')} = {words.annotate(alias.shape)}", ""]
 
 
 def _member(field: Field, words: _Words) -> str:
-    spelt = words.spelt(field.shape)
-    return spelt if field.required else f"{words.word('NotRequired')}[{spelt}]"
+    annotation = words.annotate(field.shape)
+    return annotation if field.required else f"{words.word('NotRequired')}[{annotation}]"
 
 
 def _comment(field: Field) -> str:
@@ -184,12 +184,12 @@ def _function(tool: Interface, types: Types, words: _Words) -> list[str]:
         types.named.append(record)
         head += [f"    {_free('arguments', plain)}: {record.name}{_default(awkward)},", "    /,"]
     if plain:
-        head += ["    *,", *(f"    {field.name}: {words.spelt(field.shape)}{_default([field])}," for field in plain)]
+        head += ["    *,", *(f"    {field.name}: {words.annotate(field.shape)}{_default([field])}," for field in plain)]
     if tool.open:
         head.append(f"    **{_free('others', plain)}: {words.word('Any')},")
     listed = [f"    {field.name}: {one_line(field.text, _LINE_CHARACTERS)}" for field in plain if field.text.strip()]
     text = [*tool.text, *(["", "Args:", *listed] if listed else [])]
-    return [*head, f") -> {words.spelt(tool.result)}:", *_docstring(text, "    "), "    ...", ""]
+    return [*head, f") -> {words.annotate(tool.result)}:", *_docstring(text, "    "), "    ...", ""]
 
 
 def _sorted_out(tool: Interface) -> tuple[list[Field], list[Field]]:

@@ -80,7 +80,7 @@ class _SchemaReader(Struct):
     depth: int = 0
     guards: int = 0
     cuts: int = 0
-    known: dict[str, tuple[Shape, int]] = field(default_factory=dict)
+    shapes: dict[str, tuple[Shape, int]] = field(default_factory=dict)
     open: dict[str, int] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
 
@@ -208,11 +208,11 @@ class _SchemaReader(Struct):
         listed = schema.get("required")
         required = {name for name in listed if isinstance(name, str)} if isinstance(listed, list) else set()
         every = dict.fromkeys(sorted(required - properties.keys()), None) | dict(properties)
-        shown = sorted((key for key in every if len(key) <= _FIELD_CHARACTERS), key=lambda key: key not in required)
+        keys = sorted((key for key in every if len(key) <= _FIELD_CHARACTERS), key=lambda key: key not in required)
         self.guards += 1
         fields = tuple(
             Field(key, self.shape(every[key], f"{wish}_{key}"), key in required, text_of(every[key]))
-            for key in shown[:MOST_FIELDS]
+            for key in keys[:MOST_FIELDS]
         )
         self.guards -= 1
         more = schema.get("additionalProperties")
@@ -221,8 +221,8 @@ class _SchemaReader(Struct):
         )
 
     def resolve_reference(self, reference: str, wish: str) -> Shape:
-        if reference in self.known:
-            shape, cost = self.known[reference]
+        if reference in self.shapes:
+            shape, cost = self.shapes[reference]
             self.room -= cost
             return shape if self.room > 0 else ANYTHING
         if reference in self.open:
@@ -233,7 +233,7 @@ class _SchemaReader(Struct):
         target = target_of(self.root, reference)
         if isinstance(target, Mapping) and "$ref" not in target and (merged := self._object(target)) is not None:
             name = self.types.claim(_short(merged.get("title")), _last(reference), wish)
-            self.known[reference] = (Named(name), 1)
+            self.shapes[reference] = (Named(name), 1)
             return self._named_record(merged, name, wish)
         room, cuts = self.room, self.cuts
         self.open[reference] = self.guards
@@ -245,7 +245,7 @@ class _SchemaReader(Struct):
             self.types.named.append(Alias(self.names[reference], shape))
             shape = Named(self.names[reference])
         if cuts == self.cuts or not self.open:
-            self.known[reference] = (shape, room - self.room)
+            self.shapes[reference] = (shape, room - self.room)
         return shape
 
 

@@ -100,12 +100,12 @@ class Types(Struct):
     def claim(self, *wishes: object) -> str:
         """A free name in camel case, after the first wish that is a text with a letter in it."""
         words = next((found for wish in wishes if isinstance(wish, str) and (found := _WORD.findall(wish[:400]))), [])
-        wanted = "".join(word[0].upper() + word[1:] for word in words)[:_NAME_CHARACTERS]
-        wanted = wanted if wanted[:1].isalpha() else f"T{wanted}"
-        name, number = wanted, 1
+        stem = "".join(word[0].upper() + word[1:] for word in words)[:_NAME_CHARACTERS]
+        stem = stem if stem[:1].isalpha() else f"T{stem}"
+        name, number = stem, 1
         while name in self.taken:
             number += 1
-            name = f"{wanted}_{number}"
+            name = f"{stem}_{number}"
         self.taken.add(name)
         return name
 

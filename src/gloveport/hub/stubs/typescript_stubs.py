@@ -45,14 +45,14 @@ _PLAIN = re.compile(r"(?!(?:new|constructor|get|set|readonly|static)$)[A-Za-z_][
 def signature(definition: Definition, exposed: str) -> str:
     """One line: ``create_issue(args: {title: string, labels?: string[]}): Promise<Issue>``."""
     tool = Interface.of(definition, exposed, _types([exposed]))
-    return f"{_name(exposed)}({parameters(tool)}): Promise<{_short(spelt(tool.result))}>"
+    return f"{_name(exposed)}({parameters(tool)}): Promise<{_short(render_type(tool.result))}>"
 
 
 def parameters(tool: Interface) -> str:
     """Write a tool's parameters in one line: ``args: {title: string, labels?: string[]}``; empty without parameters."""
-    shown = tool.parameters[:_SIGNATURE_PARAMETERS]
-    parts = [f"{_key(field)}: {_short(spelt(field.shape))}" for field in shown]
-    if tool.open or len(shown) < len(tool.parameters):
+    first = tool.parameters[:_SIGNATURE_PARAMETERS]
+    parts = [f"{_key(field)}: {_short(render_type(field.shape))}" for field in first]
+    if tool.open or len(first) < len(tool.parameters):
         parts.append("[name: string]: unknown")
     return f"{_args(tool)}: {{{', '.join(parts)}}}" if parts else ""
 
@@ -103,20 +103,20 @@ def _record(record: RecordShape) -> list[str]:
 
 
 def _alias(alias: Alias) -> list[str]:
-    return [f"export type {alias.name} = {spelt(alias.shape)};", ""]
+    return [f"export type {alias.name} = {render_type(alias.shape)};", ""]
 
 
 def _members(fields: Sequence[Field], indent: str) -> list[str]:
     lines = []
     for field in fields:
         lines += _comment(prose(field.text), indent)
-        lines.append(f"{indent}{_key(field)}: {spelt(field.shape)};")
+        lines.append(f"{indent}{_key(field)}: {render_type(field.shape)};")
     return lines
 
 
 def _method(tool: Interface) -> list[str]:
     head = _comment(tool.text, "  ")
-    result = f"): Promise<{spelt(tool.result)}>;"
+    result = f"): Promise<{render_type(tool.result)}>;"
     if not tool.parameters and not tool.open:
         return [*head, f"  {_name(tool.exposed)}({result}"]
     members = [*_members(tool.parameters, "    "), *(["    [name: string]: unknown;"] if tool.open else [])]
@@ -127,7 +127,7 @@ def _args(tool: Interface) -> str:
     return "args" if any(field.required for field in tool.parameters) else "args?"
 
 
-def spelt(shape: Shape) -> str:
+def render_type(shape: Shape) -> str:
     """The type for a shape."""
     match shape:
         case Primitive(kind):
@@ -138,17 +138,17 @@ def spelt(shape: Shape) -> str:
             )
         case Array(first, rest):
             more = "" if rest is None else f"{_element(rest)}[]"
-            return f"[{', '.join([*map(spelt, first), *([f'...{more}'] if more else [])])}]" if first else more
+            return f"[{', '.join([*map(render_type, first), *([f'...{more}'] if more else [])])}]" if first else more
         case Table(value):
-            return f"{{[name: string]: {spelt(value)}}}"
+            return f"{{[name: string]: {render_type(value)}}}"
         case Union(members):
-            return " | ".join(dict.fromkeys(map(spelt, members)))
+            return " | ".join(dict.fromkeys(map(render_type, members)))
         case Named(name):
             return name
 
 
 def _element(shape: Shape | None) -> str:
-    text = "unknown" if shape is None else spelt(shape)
+    text = "unknown" if shape is None else render_type(shape)
     return f"({text})" if " | " in text else text
 
 
