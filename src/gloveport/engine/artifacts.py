@@ -46,7 +46,7 @@ class Collector(Struct, frozen=True, kw_only=True):
     out: "OutDirectory | None"
 
     async def collect(
-        self, child: Child, run: Execution, report: JsonValue, known: dict[str, FileVersion] | None
+        self, child: Child, run: Execution, report: JsonValue, versions: dict[str, FileVersion] | None
     ) -> tuple[Artifacts, Bundle | None]:
         """Collect and keep the files that a program left. Without any it costs a single look.
 
@@ -54,7 +54,7 @@ class Collector(Struct, frozen=True, kw_only=True):
             child: Its sandbox; the program has ended.
             run: Its run.
             report: The report of the program's interpreter.
-            known: In a session, the file versions after the previous call; updated to those of now. None where the
+            versions: In a session, the file versions after the previous call; updated to those of now. None where the
                 sandbox has run its only program: all of it is dead before anything is read.
 
         Raises:
@@ -63,16 +63,16 @@ class Collector(Struct, frozen=True, kw_only=True):
         out = child.directories.out
         if not has_entries(out):
             return _NOTHING, None
-        if known is None:
+        if versions is None:
             await child.wait_dead()
         grant, about = run.guard.grant, _read_about(report)
-        found, bundle = OutFiles(known_versions=known or {}), Bundle(self.store.directory, run.share)
+        found, bundle = OutFiles(known_versions=versions or {}), Bundle(self.store.directory, run.share)
         most_bytes = int(grant.limits.out_bytes)
         with anyio.CancelScope(shield=True):
             await to_thread.run_sync(functools.partial(self._take, found, bundle, out, most_bytes, about))
-        if known is not None:
-            known.clear()
-            known.update(found.taken_versions)
+        if versions is not None:
+            versions.clear()
+            versions.update(found.taken_versions)
         if bundle.files and not self.store.keep(bundle):
             found.leave_out(OUT, "there is no room to keep it")
             bundle.files.clear()

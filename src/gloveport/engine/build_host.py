@@ -57,12 +57,12 @@ class Builder(Protocol):
         """The grant of a build's programs."""
 
     async def resolve(
-        self, wanted: LockRequest, guard: Guard, on_progress: OnProgress, refuse_builds: RefuseBuilds
+        self, request: LockRequest, guard: Guard, on_progress: OnProgress, refuse_builds: RefuseBuilds
     ) -> Lock:
         """Resolve requirements and their dependencies to versions; build packages that may be built from source.
 
         Args:
-            wanted: The requirements, in the spelling of ``policy``.
+            request: The requirements, in the spelling of ``policy``.
             guard: Has the grant of builds, and records what they fetch.
             on_progress: Hears the progress.
             refuse_builds: Decides before anything is built.
@@ -142,10 +142,10 @@ class BuildHost(Struct, frozen=True, kw_only=True):
         work = stack.enter_context(self.store.open_work()) / "build"
         try:
             work.mkdir(mode=0o700)
-            seen = (Mount(source=str(work), target=PACKAGES),)
-            shown = tuple(binds) if is_shared else (*binds, *seen)
-            program = Program(name="build", binds=shown, env=env, reserved_bytes=reserved_bytes)
-            writing = grant.model_copy(update={"writable": seen if is_shared else ()})
+            work_mounts = (Mount(source=str(work), target=PACKAGES),)
+            program_binds = tuple(binds) if is_shared else (*binds, *work_mounts)
+            program = Program(name="build", binds=program_binds, env=env, reserved_bytes=reserved_bytes)
+            writing = grant.model_copy(update={"writable": work_mounts if is_shared else ()})
             plan = make_plan(program, writing, system, reach.way_out)
             async with zygote_process.start(self.backend, plan) as zygote:
                 yield BuildSandboxes(work=work, zygote=zygote, gateway=self.gateway, reach=reach, bounds=self.bounds)

@@ -103,10 +103,10 @@ class BuildSandboxes(Struct, frozen=True, kw_only=True):
     async def _watch(self, scope: anyio.CancelScope) -> None:
         """End a build as soon as it has written too much."""
         while True:
-            begun = anyio.current_time()
+            start = anyio.current_time()
             if await self._measure():
                 scope.cancel()
-            await anyio.sleep(max(_WATCH_SECONDS, _SHARE_OF_WATCH * (anyio.current_time() - begun)))
+            await anyio.sleep(max(_WATCH_SECONDS, _SHARE_OF_WATCH * (anyio.current_time() - start)))
 
     async def _measure(self) -> str:
         bounds = TreeBounds(bytes=_PLACES * self.bounds.bytes, files=_PLACES * self.bounds.files)

@@ -88,8 +88,8 @@ async def _open_doors(
         yield
 
 
-async def _refuse(asked: rpc.DoorRequest) -> JsonValue:
+async def _refuse(request: rpc.DoorRequest) -> JsonValue:
     """The handler for operations that the run was not granted."""
-    operation = str(asked["op"])
+    operation = str(request["op"])
     what = "are no skills" if "skill" in operation else "is no model" if operation == "sample" else "are no servers"
     raise Denied("not_granted", f"There {what} here that this program may use.", hint=FINAL)

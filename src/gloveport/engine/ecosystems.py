@@ -131,8 +131,8 @@ class PythonPackages(Struct, kw_only=True):
         """See ``Ecosystem``."""
         if not settings.has_python:
             return None
-        wanted = self.lock_request(tuple(sorted({*map(normalize_requirement, settings.python)})))
-        return wanted.model_copy(update={"build": tuple(map(normalize_pin, settings.build))})
+        request = self.lock_request(tuple(sorted({*map(normalize_requirement, settings.python)})))
+        return request.model_copy(update={"build": tuple(map(normalize_pin, settings.build))})
 
     def lock_request(self, requirements: tuple[str, ...]) -> PythonLockRequest:
         """See ``Ecosystem``."""
@@ -197,16 +197,16 @@ class NpmPackages(Struct, kw_only=True):
                 f"What the program imports can't be had: {error}.",
                 hint='write import { z } from "npm:zod@4", or another package of npm',
             ) from error
-        wanted = default and self.request_of(default)
-        there = {*map(name_of, wanted.specifiers if wanted else ())}
+        default_request = default and self.request_of(default)
+        there = {*map(name_of, default_request.specifiers if default_request else ())}
         return () if there.issuperset(map(name_of, requested)) else requested
 
     def request_of(self, settings: Environment) -> LockRequest | None:
         """See ``Ecosystem``."""
         if not settings.npm:
             return None
-        wanted = self.lock_request(tuple(sorted({*map(normalize_npm_requirement, settings.npm)})))
-        return wanted.model_copy(update={"package_lock": settings.npm_lock or ""})
+        request = self.lock_request(tuple(sorted({*map(normalize_npm_requirement, settings.npm)})))
+        return request.model_copy(update={"package_lock": settings.npm_lock or ""})
 
     def lock_request(self, requirements: tuple[str, ...]) -> NpmLockRequest:
         """See ``Ecosystem``."""

@@ -49,7 +49,7 @@ class Environments(Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     advisories: AdvisoryService | None = None
     asks_first: bool = False
-    _known: dict[tuple[str, ...], BuiltTree] = field(default_factory=dict)
+    _trees: dict[tuple[str, ...], BuiltTree] = field(default_factory=dict)
     _requests: dict[str, list[tuple[Ecosystem, LockRequest]]] = field(default_factory=dict)
 
     async def provide(self, request: Request, guard: Guard, on_progress: OnProgress) -> RunEnvironment | None:
@@ -72,11 +72,11 @@ class Environments(Struct, frozen=True, kw_only=True):
         default = next((name for name, one in self.named.items() if _is_default(one, request.language)), None)
         settings = None if default is None else self.named[default]
         for ecosystem in self.ecosystems if self.rules.enabled else ():
-            if asked := ecosystem.read_request(request.language, request.code, settings):
-                if refusal := refuse_names(self.rules, map(name_of, asked)):
+            if requirements := ecosystem.read_request(request.language, request.code, settings):
+                if refusal := refuse_names(self.rules, map(name_of, requirements)):
                     raise Denied(refusal.code, refusal.reason, hint=refusal.hint)
-                wanted = ecosystem.lock_request(asked)
-                tree = await self._provide(ecosystem, None, wanted, guard, on_progress)
+                lock_request = ecosystem.lock_request(requirements)
+                tree = await self._provide(ecosystem, None, lock_request, guard, on_progress)
                 return RunEnvironment(name=INLINE, trees=(self._open_tree(ecosystem, tree),))
         return None if default is None else await self.open_named(default, guard, on_progress, languages)
 
@@ -93,8 +93,8 @@ class Environments(Struct, frozen=True, kw_only=True):
         if name not in self.named:
             raise self._deny_unknown(name)
         trees = [
-            self._open_tree(ecosystem, await self._provide(ecosystem, name, wanted, guard, on_progress))
-            for ecosystem, wanted in self._parts(name)
+            self._open_tree(ecosystem, await self._provide(ecosystem, name, lock_request, guard, on_progress))
+            for ecosystem, lock_request in self._parts(name)
             if languages is None or any(language in ecosystem.languages for language in languages)
         ]
         return RunEnvironment(name=name, trees=tuple(trees))
@@ -105,21 +105,21 @@ class Environments(Struct, frozen=True, kw_only=True):
         if settings.lock is not None:
             raise Denied("lock_is_the_owners", f"The lock of {name} is {settings.lock}.", hint="make that one anew")
         locks = []
-        for ecosystem, wanted in self._parts(name):
-            async with self._hold_name(wanted.digest):
-                lock = await self._resolve(ecosystem, name, wanted, guard, on_progress)
+        for ecosystem, lock_request in self._parts(name):
+            async with self._hold_name(lock_request.digest):
+                lock = await self._resolve(ecosystem, name, lock_request, guard, on_progress)
                 self._check(name, lock)
-                self.store.save_lock(wanted, lock)
+                self.store.save_lock(lock_request, lock)
             locks.append(lock)
-        self._known.clear()
+        self._trees.clear()
         return locks
 
     def find_built(self, name: str) -> list[tuple[Lock, BuiltTree | None]]:
         """The locks of one of the operator's environments, and the tree of each if it was built."""
         found = []
-        for ecosystem, wanted in self._parts(name):
+        for ecosystem, lock_request in self._parts(name):
             try:
-                lock = self._find_lock(ecosystem, name, wanted)
+                lock = self._find_lock(ecosystem, name, lock_request)
             except Denied:
                 continue
             if lock is not None:
@@ -154,7 +154,9 @@ class Environments(Struct, frozen=True, kw_only=True):
         """The kinds of packages in one of the operator's environments, with the requirements of each."""
         if name not in self._requests:
             pairs = ((one, one.request_of(self.named[name])) for one in self.ecosystems)
-            self._requests[name] = [(ecosystem, wanted) for ecosystem, wanted in pairs if wanted is not None]
+            self._requests[name] = [
+                (ecosystem, lock_request) for ecosystem, lock_request in pairs if lock_request is not None
+            ]
         return self._requests[name]
 
     def _open_tree(self, ecosystem: Ecosystem, tree: BuiltTree) -> PackageTree:
@@ -165,28 +167,28 @@ class Environments(Struct, frozen=True, kw_only=True):
         self,
         ecosystem: Ecosystem,
         name: str | None,
-        wanted: LockRequest,
+        lock_request: LockRequest,
         guard: Guard,
         on_progress: OnProgress,
     ) -> BuiltTree:
-        key = (name or "", ecosystem.platform, *wanted.build, "", *wanted.specifiers)
-        known = self._known.get(key)
-        if known is not None and name is not None and self.store.path_of(known).exists():
-            return known
-        async with self._hold_name(wanted.digest):
-            lock = await to_thread.run_sync(self._find_lock, ecosystem, name, wanted)
+        key = (name or "", ecosystem.platform, *lock_request.build, "", *lock_request.specifiers)
+        cached_tree = self._trees.get(key)
+        if cached_tree is not None and name is not None and self.store.path_of(cached_tree).exists():
+            return cached_tree
+        async with self._hold_name(lock_request.digest):
+            lock = await to_thread.run_sync(self._find_lock, ecosystem, name, lock_request)
             if lock is None:
-                lock = await self._resolve(ecosystem, name, wanted, guard, on_progress)
-                self.store.save_lock(wanted, lock)  # the lock that a person approves stays the same
+                lock = await self._resolve(ecosystem, name, lock_request, guard, on_progress)
+                self.store.save_lock(lock_request, lock)  # the lock that a person approves stays the same
             self._check(name, lock)
-            async with guard.admit(_action_of(name, wanted.specifiers, lock)) as ending:
+            async with guard.admit(_action_of(name, lock_request.specifiers, lock)) as ending:
                 tree = await to_thread.run_sync(self.store.find_whole_tree, lock.sha256, ecosystem.platform)
                 ending.fields["built"] = tree is None
                 if tree is None:
                     builder = _builder_of(ecosystem)
                     await self._refuse_malware(lock, guard)
                     tree = await builder.build(lock, _of_builds(guard, builder.grant), on_progress)
-        self._known[key] = tree
+        self._trees[key] = tree
         return tree
 
     async def audit(
@@ -202,14 +204,14 @@ class Environments(Struct, frozen=True, kw_only=True):
     async def _refuse_malware(self, lock: Lock, guard: Guard) -> None:
         """Refuse a lock with known malware, if the operator wants that looked up."""
         for one, found in await self.audit(lock.packages, guard) if self.asks_first else ():
-            if known := next((advisory for advisory in found if advisory.is_malware), None):
+            if malware := next((advisory for advisory in found if advisory.is_malware), None):
                 raise Denied(
                     "package_malicious",
-                    f"{one.name} {one.version} is known to do harm on purpose: {one_line(known.id, 80)}.",
+                    f"{one.name} {one.version} is known to do harm on purpose: {one_line(malware.id, 80)}.",
                     hint="do without it, and look where it is installed already",
                 )
 
-    def _find_lock(self, ecosystem: Ecosystem, name: str | None, wanted: LockRequest) -> Lock | None:
+    def _find_lock(self, ecosystem: Ecosystem, name: str | None, lock_request: LockRequest) -> Lock | None:
         """The operator's lock, or the one that was made for these requirements.
 
         Raises:
@@ -217,7 +219,7 @@ class Environments(Struct, frozen=True, kw_only=True):
         """
         if name is not None and (own := ecosystem.load_own_lock(name, self.named[name])) is not None:
             return own
-        data = self.store.load_lock(wanted)
+        data = self.store.load_lock(lock_request)
         return None if data is None else ecosystem.read_lock(data)
 
     def _check(self, name: str | None, lock: Lock) -> None:
@@ -232,7 +234,7 @@ class Environments(Struct, frozen=True, kw_only=True):
                 )
 
     async def _resolve(
-        self, ecosystem: Ecosystem, name: str | None, wanted: LockRequest, guard: Guard, on_progress: OnProgress
+        self, ecosystem: Ecosystem, name: str | None, lock_request: LockRequest, guard: Guard, on_progress: OnProgress
     ) -> Lock:
         async def refuse_builds(pinned: str, lock: Lock) -> None:
             """Decide about build code as about packages that programs import."""
@@ -241,7 +243,7 @@ class Environments(Struct, frozen=True, kw_only=True):
                 await self._refuse_malware(lock, guard)
 
         builder = _builder_of(ecosystem)
-        return await builder.resolve(wanted, _of_builds(guard, builder.grant), on_progress, refuse_builds)
+        return await builder.resolve(lock_request, _of_builds(guard, builder.grant), on_progress, refuse_builds)
 
     def _deny_unknown(self, name: str) -> Denied:
         there = f"There are: {join_listed(sorted(self.named))}." if self.named else "There are none."
@@ -259,8 +261,8 @@ class Environments(Struct, frozen=True, kw_only=True):
             await anyio.sleep(_HOLD_SECONDS)
 
 
-def _action_of(name: str | None, asked: Sequence[str], lock: Lock) -> Install:
-    names = tuple(sorted({name_of(one) for one in asked}))
+def _action_of(name: str | None, specifiers: Sequence[str], lock: Lock) -> Install:
+    names = tuple(sorted({name_of(one) for one in specifiers}))
     return Install(environment=name, asked=names, packages=lock.packages, lock_sha256=lock.sha256)
 
 

@@ -302,11 +302,11 @@ class Engine:
                 async with place, self.sandbox.start(self._plan(run, program)) as child:
                     outcome, artifacts = await self._use(child, run, program, output, None)
         finally:
-            shown = await output.finish(self.archive)  # its output is kept, however it ends
+            streams = await output.finish(self.archive)  # its output is kept, however it ends
         result = result_of(
             run,
             outcome,
-            shown=shown,
+            streams=streams,
             artifacts=artifacts,
             session=None if session is None else self.session_requests.state_of(session, outcome),
             clean=self.clean,
@@ -353,8 +353,8 @@ class Engine:
         if is_lost or run.depth:  # the caller of a skill gets only its value
             return Artifacts()
         collector = Collector(store=self.artifacts, vault=self.gateway.vault, audit=self.audit, out=self.out_directory)
-        known = None if session is None else session.out
-        found, bundle = await collector.collect(child, run, outcome.report, known)
+        versions = None if session is None else session.out
+        found, bundle = await collector.collect(child, run, outcome.report, versions)
         if not run.context.shows_pictures or not has_picture(found):
             return found
         return await self._previewer.add_previews(found, bundle)

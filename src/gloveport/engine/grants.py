@@ -16,7 +16,7 @@ from gloveport.policy.decisions.grant import grant_for
 from gloveport.sandbox.plan import Plan, System, let_last, make_plan
 
 Key = TypeVar("Key")
-Made = TypeVar("Made")
+Item = TypeVar("Item")
 
 _MOST_REMEMBERED = 64
 _FIXED = Denied(
@@ -50,12 +50,12 @@ class GrantCache(Struct, frozen=True, kw_only=True):
 
     def write_out(self, grant: Grant) -> str:
         """The grant as JSON. Most grants were made here before."""
-        known = self._texts.get(id(grant))
-        if known is None or known[0] is not grant:
+        entry = self._texts.get(id(grant))
+        if entry is None or entry[0] is not grant:
             if len(self._texts) >= _MOST_REMEMBERED:
                 self._texts.clear()
-            known = self._texts[id(grant)] = grant, grant.model_dump_json()
-        return known[1]
+            entry = self._texts[id(grant)] = grant, grant.model_dump_json()
+        return entry[1]
 
     def grant(self, reach: Reach, request: Request) -> Grant:
         """``grant_for`` with a cache: a grant depends only on a request's limits, APIs and tools.
@@ -79,8 +79,8 @@ class GrantCache(Struct, frozen=True, kw_only=True):
 
     def _mounts_left(self, grant: Grant) -> tuple[Mount, ...] | None:
         """The mounts that a skill sees, if fewer than the policy's; None if it sees all."""
-        left = (*grant.mounts, *grant.writable)
-        return None if len(left) == len(self.policy.mounts) else left
+        mounts = (*grant.mounts, *grant.writable)
+        return None if len(mounts) == len(self.policy.mounts) else mounts
 
     def plan(self, run: Execution, program: Program) -> Plan:
         """``make_plan`` with a cache: within a language, a plan depends on the program's imports and a skill's
@@ -112,18 +112,18 @@ class GrantCache(Struct, frozen=True, kw_only=True):
         return plan if program.session is None else let_last(plan, self.session_seconds)
 
 
-def session_grant(session: Session, request: Request, asked: Grant, now: Reach) -> Grant:
+def session_grant(session: Session, request: Request, request_grant: Grant, now: Reach) -> Grant:
     """The grant of a call: its session's first grant, as far as the configuration still allows the same.
 
     Raises:
         Denied: The call asks for something else.
     """
     others = [limit for name, limit in request.limits.items() if name != "wall_seconds"]
-    if any(asked is not None for asked in (*others, request.apis, request.tools, request.environment)):
+    if any(setting is not None for setting in (*others, request.apis, request.tools, request.environment)):
         raise _FIXED
     grant, egress, limits = session.grant, session.grant.egress, session.grant.limits
-    if limits.wall_seconds != asked.limits.wall_seconds:
-        limits = limits.model_copy(update={"wall_seconds": asked.limits.wall_seconds})
+    if limits.wall_seconds != request_grant.limits.wall_seconds:
+        limits = limits.model_copy(update={"wall_seconds": request_grant.limits.wall_seconds})
     if now is session.reach:
         return grant if limits is grant.limits else grant.model_copy(update={"limits": limits})
     before = session.reach
@@ -138,7 +138,7 @@ def session_grant(session: Session, request: Request, asked: Grant, now: Reach) 
     return grant.model_copy(
         update={
             "limits": limits,
-            "languages": asked.languages,
+            "languages": request_grant.languages,
             "egress": egress.model_copy(update={"apis": apis, "yolo": egress.yolo and now.egress.yolo}),
             "toolbox": grant.toolbox.model_copy(update={"servers": servers}),
             "sampling": grant.sampling if now.sampling == before.sampling else Sampling(),
@@ -146,11 +146,11 @@ def session_grant(session: Session, request: Request, asked: Grant, now: Reach) 
     )
 
 
-def _get_or_make(known: dict[Key, Made], key: Key, make: Callable[[], Made]) -> Made:
+def _get_or_make(cache: dict[Key, Item], key: Key, make: Callable[[], Item]) -> Item:
     """The cached value of this key, made if missing. Callers may ask for any limits, so the cache is bounded."""
-    made = known.get(key)
-    if made is None:
-        if len(known) >= _MOST_REMEMBERED:
-            known.clear()
-        made = known[key] = make()
-    return made
+    item = cache.get(key)
+    if item is None:
+        if len(cache) >= _MOST_REMEMBERED:
+            cache.clear()
+        item = cache[key] = make()
+    return item

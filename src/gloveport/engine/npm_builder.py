@@ -60,13 +60,13 @@ class NpmBuilder(Struct, frozen=True, kw_only=True):
 
     async def resolve(
         self,
-        wanted: LockRequest,
+        request: LockRequest,
         guard: Guard,
         on_progress: OnProgress,
         refuse_builds: RefuseBuilds,  # noqa: ARG002 - see ``Builder``: nothing is
     ) -> NpmLock:
         """See ``Builder``."""
-        requirements = wanted.specifiers
+        requirements = request.specifiers
         if "@jsr" not in self.registries.scopes and any(one.startswith(OF_JSR) for one in requirements):
             raise Denied(
                 "registry_unknown",
@@ -75,7 +75,7 @@ class NpmBuilder(Struct, frozen=True, kw_only=True):
             )
         on_progress(f"resolving {len(requirements)} requirements of npm")
         cutoff = self.host.cutoff
-        own = _load_package_lock(wanted.package_lock) if wanted.package_lock else None
+        own = _load_package_lock(request.package_lock) if request.package_lock else None
         by_name = {_name_of(one): one for one in requirements}
         async with self._open_sandboxes(by_name) as build:
             if own is not None:

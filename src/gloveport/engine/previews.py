@@ -79,14 +79,14 @@ class Previewer(Struct, frozen=True, kw_only=True):
         data = found.read(0, one.bytes)
         source = _PREVIEW_SOURCE % (most_bytes, LONG_EDGE, LONG_EDGE)
         try:
-            made = await self._run(source, {"picture": data})
+            picture = await self._run(source, {"picture": data})
         except (SandboxError, OSError):
-            made = None
-        kind = find_kind(made) if made else None
-        size = read_size(kind, made) if made and kind else None
-        if made is None or kind is None or size is None or max(size) > LONG_EDGE or len(made) > most_bytes:
+            picture = None
+        kind = find_kind(picture) if picture else None
+        size = read_size(kind, picture) if picture and kind else None
+        if picture is None or kind is None or size is None or max(size) > LONG_EDGE or len(picture) > most_bytes:
             return self._note(found, f"{one.width}x{one.height} could not be made small enough")
-        found.bundle.previews[found.number] = Preview(mime_type=kind, data=made)
+        found.bundle.previews[found.number] = Preview(mime_type=kind, data=picture)
         return one
 
     async def _run(self, source: str, files: Mapping[str, bytes]) -> bytes | None:
@@ -127,15 +127,15 @@ def fits(one: Artifact, most_bytes: int = SHOWN_BYTES) -> bool:
 
 def shown_pictures(store: ArtifactStore, files: Sequence[Artifact], owner: str) -> Sequence[Preview]:
     """The pictures among these files that an answer shows: as many as it can hold."""
-    shown: list[Preview] = []
-    left = SHOWN_BYTES
+    pictures: list[Preview] = []
+    remaining_bytes = SHOWN_BYTES
     for one in [one for one in files if is_picture(one)][:MOST_SHOWN]:
         found = store.find(one.uri, owner)
         picture = None if found is None else picture_of(found)
-        if picture is not None and len(picture.data) <= left:
-            shown.append(picture)
-            left -= len(picture.data)
-    return shown
+        if picture is not None and len(picture.data) <= remaining_bytes:
+            pictures.append(picture)
+            remaining_bytes -= len(picture.data)
+    return pictures
 
 
 def picture_of(found: Found) -> Preview | None:
@@ -149,10 +149,10 @@ def picture_of(found: Found) -> Preview | None:
 async def _read_output(child: Child) -> bytes | None:
     """Read the file ``OUT/picture`` that a program of ours has left."""
     await child.wait_dead()
-    left: dict[str, bytearray] = {}
+    contents: dict[str, bytearray] = {}
 
     def take(path: str) -> Callable[[bytes], None]:
-        return left.setdefault(path, bytearray()).extend
+        return contents.setdefault(path, bytearray()).extend
 
     await to_thread.run_sync(OutFiles().collect, child.directories.out, SHOWN_BYTES, take)
-    return bytes(left["picture"]) if "picture" in left else None
+    return bytes(contents["picture"]) if "picture" in contents else None

@@ -48,15 +48,15 @@ class PythonBuilder(Struct, frozen=True, kw_only=True):
         return self.uv.grant
 
     async def resolve(
-        self, wanted: LockRequest, guard: Guard, on_progress: OnProgress, refuse_builds: RefuseBuilds
+        self, request: LockRequest, guard: Guard, on_progress: OnProgress, refuse_builds: RefuseBuilds
     ) -> Lock:
         """See ``Builder``."""
         built: list[BuiltWheel] = []
         sources = SourceBuilder(uv=self.uv)
-        for pinned in wanted.build:
+        for pinned in request.build:
             built.append(await sources.build(pinned, built, guard, on_progress, refuse_builds))
-        on_progress(f"resolving {len(wanted.specifiers)} requirements")
-        lock = await self.uv.resolve(wanted.specifiers, built, guard)
+        on_progress(f"resolving {len(request.specifiers)} requirements")
+        lock = await self.uv.resolve(request.specifiers, built, guard)
         return read_lock(add_built(lock.text, built).encode(), self.uv.python.version)
 
     async def build(self, lock: Lock, guard: Guard, on_progress: OnProgress) -> BuiltTree:
@@ -120,8 +120,8 @@ class PythonBuilder(Struct, frozen=True, kw_only=True):
 
         def take(out: int) -> None:
             root = Path(f"/proc/self/fd/{out}") if place == OUT else build.work / "installed"
-            kept = host.store.wheels.keep_unpacked(pin.wheel, self.uv.python.extension, root / "tree", host.bounds)
-            found.append(kept)
+            tree = host.store.wheels.keep_unpacked(pin.wheel, self.uv.python.extension, root / "tree", host.bounds)
+            found.append(tree)
 
         python, target = host.system.python, f"{place}/tree/python"
         which = ("--find-links", f"{PACKAGES}/wheels", "--require-hashes", "-r", f"{PACKAGES}/{pin.name}.txt")

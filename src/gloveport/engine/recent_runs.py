@@ -44,8 +44,8 @@ class RecentRuns(Struct):
         self._runs[run.result.run_id] = run
         self._bytes += run.bytes
         while len(self._runs) > _MOST or (self._bytes > _MOST_BYTES and len(self._runs) > 1):
-            _, gone = self._runs.popitem(last=False)
-            self._bytes -= gone.bytes
+            _, oldest = self._runs.popitem(last=False)
+            self._bytes -= oldest.bytes
 
     def find(self, run_id: str, owner: str) -> RecentRun | None:
         """A run of this owner; None if there is none, or no longer."""

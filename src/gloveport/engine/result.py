@@ -26,7 +26,7 @@ else:
     pydantic_core = late_module("pydantic_core")
     hints = late_module("gloveport.engine.hints")
 
-Told = TypeVar("Told", bound=Value)
+Model = TypeVar("Model", bound=Value)
 
 _LIMIT_OF_DENIAL: dict[str, LimitName] = {
     "code_too_large": "code_bytes",
@@ -40,7 +40,7 @@ def result_of(
     run: Execution,
     outcome: Outcome,
     *,
-    shown: Streams,
+    streams: Streams,
     artifacts: Artifacts,
     session: SessionState | None,
     clean: Callable[[str], str],
@@ -51,34 +51,36 @@ def result_of(
     Args:
         run: What was run.
         outcome: The sandbox's outcome.
-        shown: The shown part of its streams.
+        streams: The shown part of its streams.
         artifacts: The files that it left.
         session: The session's state, if this was a call of one.
         clean: Takes secrets out of a text: removed escape sequences may have hidden one.
         runtime: The runtime of its language.
     """
 
-    def scrub_texts(told: Told) -> Told:
-        texts = {name: clean(plain(text)) for name, text in told.items() if isinstance(text, str)}
-        return told.model_copy(update=texts)
+    def scrub_texts(model: Model) -> Model:
+        texts = {name: clean(plain(text)) for name, text in model.items() if isinstance(text, str)}
+        return model.model_copy(update=texts)
 
     request, grant, journal, ledger = run.request, run.guard.grant, run.journal, run.ledger
-    verdict = judge(outcome, stderr=shown["stderr"].text, truncated=any(output.truncated for output in shown.values()))
+    verdict = judge(
+        outcome, stderr=streams["stderr"].text, truncated=any(output.truncated for output in streams.values())
+    )
     hint = verdict.hint
     is_told = any(request.code for request in journal.listed)  # a refusal carries its own hint
     if verdict.error is not None and not verdict.limits_hit and not is_told:
-        hint = hints.find_hint(verdict.error, shown["stderr"].text, grant, runtime.packages)
+        hint = hints.find_hint(verdict.error, streams["stderr"].text, grant, runtime.packages)
     value = verdict.value
     if request.language == "shell" and verdict.status == "ok":
-        value = _json_or_none(shown["stdout"])
+        value = _json_or_none(streams["stdout"])
     return Result(
         run_id=run.id,
         language=request.language,
         status=verdict.status,
         value=value,
         value_type=None if verdict.value_type is None else clean(plain(verdict.value_type)),
-        stdout=shown["stdout"],
-        stderr=shown["stderr"],
+        stdout=streams["stdout"],
+        stderr=streams["stderr"],
         error=None if verdict.error is None else scrub_texts(verdict.error),
         exit_code=verdict.exit_code,
         limits_hit=(*verdict.limits_hit, *_find_spent_limits(grant.limits, journal, ledger)),

@@ -45,11 +45,11 @@ class SkillBudget(Struct, eq=False, kw_only=True):
 
     Attributes:
         cpu_seconds: Processor time that is left.
-        begun: How many skills were started.
+        total: How many skills were started.
     """
 
     cpu_seconds: float
-    begun: int = 0
+    total: int = 0
 
 
 class Nesting(Struct, frozen=True, kw_only=True):

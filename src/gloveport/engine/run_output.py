@@ -47,21 +47,21 @@ class RunOutput(Struct, frozen=True):
 
     async def finish(self, archive: Archive) -> Streams:
         """The shown part of the output, even on cancellation. The rest moves to the archive."""
-        shown: dict[Stream, Output] = {}
+        streams: dict[Stream, Output] = {}
         for name, capture in self.captures.items():
             handle = f"output://{self.run.id}/{name}"
             make = functools.partial(capture.output, handle, ansi=self.run.request.ansi)
             if (size := min(capture.shown_bytes, capture.total)) <= SMALL_BYTES:
-                shown[name] = make()
+                streams[name] = make()
             else:
                 with anyio.CancelScope(shield=True):
-                    shown[name] = await compute(size, make)
-            if shown[name].truncated:
+                    streams[name] = await compute(size, make)
+            if streams[name].truncated:
                 archive.add(handle, capture)
             else:
                 capture.close()
-        self.run.context.live.keep(shown)
-        return shown
+        self.run.context.live.keep(streams)
+        return streams
 
     def _show_live(self) -> Streams:
         ansi = self.run.request.ansi

@@ -55,7 +55,7 @@ class SessionLimits(Struct, frozen=True, kw_only=True):
 class _Turn(Struct, eq=False):
     """The turn of one call: the task that keeps the sandbox gives it, and then waits until it is over."""
 
-    given: anyio.Event = field(default_factory=anyio.Event)
+    ready: anyio.Event = field(default_factory=anyio.Event)
     over: anyio.Event = field(default_factory=anyio.Event)
 
 
@@ -111,7 +111,7 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
     branches: "list[Session]" = field(default_factory=list)
     branched: int = 0
     current: "Session | None" = None
-    begun: float = field(default_factory=time.monotonic)
+    start_time: float = field(default_factory=time.monotonic)
     used: float = field(default_factory=time.monotonic)
     turn: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
     _child: Child | None = None
@@ -138,7 +138,7 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
         if self.trunk is not None:
             return self.trunk.seconds_left
         now = time.monotonic()
-        return min(self.used + self.limits.idle_seconds, self.begun + self.limits.life_seconds) - now
+        return min(self.used + self.limits.idle_seconds, self.start_time + self.limits.life_seconds) - now
 
     @property
     def expires_at(self) -> str:
@@ -187,7 +187,7 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
             if self._child_session is not None:
                 self._child_session.end_idle()
             if not self._over.is_set():
-                await turn.given.wait()
+                await turn.ready.wait()
         if self._failure is not None:
             raise self._failure
         if self.ended or self._child is None:
@@ -238,7 +238,7 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
                 sink.write(bytes(tail.data))
                 tail.data.clear()
         self.calls += 1
-        told: dict[str, JsonValue] = {
+        defaults: dict[str, JsonValue] = {
             "language": self.language,
             "branch": self.branch,
             "name": f"call-{self.calls}.{_SUFFIXES[self.language]}",
@@ -250,7 +250,7 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
         sandbox.current = self
         try:
             outcome = await inside.call(
-                {**told, **message},
+                {**defaults, **message},
                 wall_seconds=wall_seconds,
                 value_bytes=value_bytes,
                 stdout=stdout,
@@ -323,7 +323,7 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
             self.end("the server ended it")
             self._child = self._child_session = None
             if self._next is not None:
-                self._next.given.set()
+                self._next.ready.set()
             self._over.set()
 
     async def _rest(self, inside: ChildSession) -> None:
@@ -333,10 +333,10 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
                 if not await inside.idle(*self._between, self.seconds_left):
                     self.end("it died between two calls")
                 if self.seconds_left <= 0:
-                    old = time.monotonic() - self.begun >= self.limits.life_seconds
+                    old = time.monotonic() - self.start_time >= self.limits.life_seconds
                     self.end("it was as old as a session may be" if old else "nobody had called it for too long")
                 if self.ended:
                     return
             turn, self._next = self._next, None
-            turn.given.set()
+            turn.ready.set()
             await turn.over.wait()

@@ -16,8 +16,8 @@ _TEXT_CHARACTERS: Final = 300
 
 def read_text(answer: Mapping[str, JsonValue], key: str) -> str:
     """One line of text under this key; empty if there is none."""
-    said = answer.get(key)
-    return one_line(said, _TEXT_CHARACTERS) if isinstance(said, str) else ""
+    text = answer.get(key)
+    return one_line(text, _TEXT_CHARACTERS) if isinstance(text, str) else ""
 
 
 def read_changes(answer: Mapping[str, JsonValue]) -> tuple[tuple[Variable, ...], tuple[str, ...]]:

@@ -44,7 +44,7 @@ _LEAST_SECONDS: Final = 0.1
 _RETURNED_BYTES: Final = MIB
 """Of a skill's value, which a program gets and no model reads."""
 
-_MOST_ASKED: Final = 1000
+_MOST_REQUESTS: Final = 1000
 _MOST_NAMED: Final = 1000
 _NAME_CHARACTERS: Final = 128
 _STDERR_CHARACTERS: Final = 500
@@ -75,21 +75,21 @@ class SkillCalls(Struct, eq=False, kw_only=True):
     execute: ProgramRunner
     clean: Callable[[str], str]
     default_seconds: float
-    _asked: int = 0
+    _request_count: int = 0
     _turn: anyio.Lock = field(default_factory=anyio.Lock)
 
     def handlers(self) -> Mapping[str, Handler]:
         """Handlers of the door's requests, by name."""
         return {"run_skill": self.call, "skills": self.list_names, "describe_skill": self.describe}
 
-    async def call(self, asked: DoorRequest) -> JsonValue:
+    async def call(self, message: DoorRequest) -> JsonValue:
         """Run a skill, one at a time: ``{skill, arguments}`` → ``{value}``, or its output if it has no value.
 
         Raises:
             Denied: It may not run, or was called wrongly.
             UpstreamError: It failed, or its value is no JSON.
         """
-        name, arguments = _skill_asked(asked), asked.get("arguments", {})
+        name, arguments = _read_skill_name(message), message.get("arguments", {})
         if not isinstance(arguments, dict):
             raise Denied("malformed_call", "A call has the name of a skill and an object of arguments.", hint=FINAL)
         try:
@@ -106,32 +106,32 @@ class SkillCalls(Struct, eq=False, kw_only=True):
         self.run.ledger.bytes += len(pydantic_core.to_json(value))
         return {"value": value}
 
-    async def list_names(self, asked: DoorRequest) -> JsonValue:  # noqa: ARG002 - as every handler
+    async def list_names(self, message: DoorRequest) -> JsonValue:  # noqa: ARG002 - as every handler
         """Names of skills → ``{names, total}``; only the first of many."""
         self._count()
         places = await to_thread.run_sync(lambda: [name for name, _ in self.requests.library.places()])
         names: list[JsonValue] = [*places[:_MOST_NAMED]]
         return {"names": names, "total": len(places)}
 
-    async def describe(self, asked: DoorRequest) -> JsonValue:
+    async def describe(self, message: DoorRequest) -> JsonValue:
         """``{skill}`` → a skill's description and typed parameters."""
         self._count()
-        own = await self._find_name(_skill_asked(asked))
-        kept = await to_thread.run_sync(self.requests.library.find, own)
-        if not kept.is_shown_to(self.run.share):
+        own = await self._find_name(_read_skill_name(message))
+        entry = await to_thread.run_sync(self.requests.library.find, own)
+        if not entry.is_shown_to(self.run.share):
             raise unknown_skill(own)
         exposed = own.replace("-", "_")
         definition = Definition(
             server="skills",
             name=own,
-            description=kept.skill.head.description,
-            input_schema=schema_of(kept.skill.parameters),
+            description=entry.skill.head.description,
+            input_schema=schema_of(entry.skill.parameters),
         )
         return {
             "name": own,
             "description": self.clean(definition.description),
-            "state": kept.state,
-            "origin": kept.origin,
+            "state": entry.state,
+            "origin": entry.origin,
             "input_schema": dict(definition.input_schema),
             "python": self.clean(python_stubs.stub(definition, exposed)),
             "typescript": self.clean(typescript_stubs.stub(definition, exposed)),
@@ -205,8 +205,8 @@ class SkillCalls(Struct, eq=False, kw_only=True):
                 f"{DEEPEST} skills wait for one another, and there may be no more.",
                 hint="A skill that calls itself has no end here: do the work in one.",
             )
-        budget.begun += 1
-        if budget.begun > MOST_RUNS:
+        budget.total += 1
+        if budget.total > MOST_RUNS:
             raise Denied(
                 "too_many_skill_runs",
                 f"A run may have {MOST_RUNS} runs of skills.",
@@ -214,9 +214,9 @@ class SkillCalls(Struct, eq=False, kw_only=True):
             )
 
     def _count(self) -> None:
-        self._asked += 1
-        if self._asked > _MOST_ASKED:
-            raise Denied("too_many_searches", f"A run may ask {_MOST_ASKED} times for skills.", hint=FINAL)
+        self._request_count += 1
+        if self._request_count > _MOST_REQUESTS:
+            raise Denied("too_many_searches", f"A run may ask {_MOST_REQUESTS} times for skills.", hint=FINAL)
 
 
 def _nested_grant(outer: Execution, default_seconds: float) -> Grant:
@@ -232,12 +232,12 @@ def _nested_grant(outer: Execution, default_seconds: float) -> Grant:
     limits = grant.limits
     memory, seconds = limits.memory_bytes // 2, limits.wall_seconds - outer.guard.clock.seconds
     cpu_seconds = outer.budget.cpu_seconds / 2
-    for what, left, least in (
+    for what, rest, least in (
         ("memory", memory, _LEAST_MEMORY),
         ("time", seconds, _LEAST_SECONDS),
         ("processor time", cpu_seconds, _LEAST_SECONDS),
     ):
-        if left < least:
+        if rest < least:
             raise Denied(
                 "too_little_left",
                 f"The program that calls it has too little {what} left.",
@@ -257,8 +257,8 @@ def _spellings(name: str) -> Iterable[str]:
     return dict.fromkeys((name, name.replace("_", "-"), _HUMP.sub("-", name).replace("_", "-").lower()))
 
 
-def _skill_asked(asked: DoorRequest) -> str:
-    name = asked.get("skill")
+def _read_skill_name(message: DoorRequest) -> str:
+    name = message.get("skill")
     if not isinstance(name, str) or not 0 < len(name) <= _NAME_CHARACTERS:
         raise Denied("malformed_call", f"A skill has a name of 1 to {_NAME_CHARACTERS} characters.", hint=FINAL)
     return name
@@ -276,9 +276,9 @@ def _value_of(name: str, result: Result) -> JsonValue:
         raise Denied(error.type, error.message, hint=result.hint)
     if result.status != "ok":
         limits = f" It has used up {', '.join(result.limits_hit)}." if result.limits_hit else ""
-        said = f"{error.type}: {error.message}" if error is not None else result.stderr.text[-_STDERR_CHARACTERS:]
+        reason = f"{error.type}: {error.message}" if error is not None else result.stderr.text[-_STDERR_CHARACTERS:]
         what = "error" if result.status == "error" else result.status
-        raise UpstreamError(f"skill_{what}", f"It has ended with {what}: {said.strip()}{limits}", hint=result.hint)
+        raise UpstreamError(f"skill_{what}", f"It has ended with {what}: {reason.strip()}{limits}", hint=result.hint)
     if result.value_type is not None:
         raise UpstreamError(
             "no_json_value",

@@ -7,7 +7,7 @@ from gloveport.model import Result
 from gloveport.model.json_value import JsonValue
 from gloveport.skills.skill_files import Example
 
-_SHOWN = 200
+_MESSAGE_CHARACTERS = 200
 _STDOUT_CHARACTERS = 16_384
 
 
@@ -32,7 +32,7 @@ def find_deviation(example: Example, result: Result) -> str:
     """
     if result.status != "ok":
         message = result.error.message if result.error is not None else ""
-        return f"it ended with {result.status}: {message[:_SHOWN]}".rstrip(": ")
+        return f"it ended with {result.status}: {message[:_MESSAGE_CHARACTERS]}".rstrip(": ")
     value = None if result.value_type is not None else result.value
     if example.exact:
         if value != example.value:

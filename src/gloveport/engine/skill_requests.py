@@ -86,9 +86,9 @@ class SkillRequests(Struct, frozen=True, kw_only=True):
         """
         if len(patch) > _MOST_PATCH:
             raise Denied("malformed_patch", f"A patch has {_MOST_PATCH} characters at most.")
-        kept = self._own(name, owner)
-        code = apply_blocks(kept.skill.code, parse_blocks(patch))
-        changed = self.library.replace(kept, with_code(kept.skill, code))
+        entry = self._own(name, owner)
+        code = apply_blocks(entry.skill.code, parse_blocks(patch))
+        changed = self.library.replace(entry, with_code(entry.skill, code))
         self._record("skill.saved", changed, caller)
         return changed
 
@@ -99,9 +99,9 @@ class SkillRequests(Struct, frozen=True, kw_only=True):
             Denied: There is none, or it is another caller's or read-only. ConfigError, AuditError: It can't be deleted,
                 or not recorded.
         """
-        kept = self._own(name, owner)
-        self._record("skill.removed", kept, caller)
-        self.library.remove(kept)
+        entry = self._own(name, owner)
+        self._record("skill.removed", entry, caller)
+        self.library.remove(entry)
 
     def prepare(self, name: str, arguments: Mapping[str, JsonValue], *, owner: str) -> tuple[Request, SkillRun]:
         """The program of a skill with these arguments, and its rights: read once, now.
@@ -121,13 +121,13 @@ class SkillRequests(Struct, frozen=True, kw_only=True):
         Raises:
             Denied, ConfigError: As ``prepare``.
         """
-        kept = self.library.find_unchanged(name)
-        return None if kept is None else self._bind(kept, arguments, owner)
+        entry = self.library.find_unchanged(name)
+        return None if entry is None else self._bind(entry, arguments, owner)
 
-    def _bind(self, kept: KeptSkill, arguments: Mapping[str, JsonValue], owner: str) -> tuple[Request, SkillRun]:
-        skill, rights, name = kept.skill, kept.rights, kept.skill.name
+    def _bind(self, entry: KeptSkill, arguments: Mapping[str, JsonValue], owner: str) -> tuple[Request, SkillRun]:
+        skill, rights, name = entry.skill, entry.rights, entry.skill.name
         if rights is None:
-            _require_owner(kept, owner)
+            _require_owner(entry, owner)
         if skill.language is None:
             raise Denied(
                 "no_program", f"The skill {name} has no program that runs here.", hint=f"Read skill://{name}/SKILL.md."
@@ -140,23 +140,23 @@ class SkillRequests(Struct, frozen=True, kw_only=True):
         return request, SkillRun(name=name, sha256=skill.snapshot.sha256, rights=rights)
 
     def _save(self, name: str, files: Mapping[str, bytes], *, caller: str, owner: str) -> KeptSkill:
-        kept = self.library.save(name, files, owner=owner)
-        self._record("skill.saved", kept, caller)
-        return kept
+        entry = self.library.save(name, files, owner=owner)
+        self._record("skill.saved", entry, caller)
+        return entry
 
     def _own(self, name: str, owner: str) -> KeptSkill:
-        kept = self.library.find(name)
-        _require_owner(kept, owner)
-        if not kept.record.owner:
+        entry = self.library.find(name)
+        _require_owner(entry, owner)
+        if not entry.record.owner:
             raise Denied(
                 "skill_of_the_owner",
                 f"The skill {name} was put there by the owner of this computer.",
                 hint="Tell them, or save one of another name.",
             )
-        return kept
+        return entry
 
-    def _record(self, kind: str, kept: KeptSkill, caller: str) -> None:
-        skill = kept.skill
+    def _record(self, kind: str, entry: KeptSkill, caller: str) -> None:
+        skill = entry.skill
         facts: dict[str, JsonValue] = {
             "caller": caller,
             "skill": skill.name,
@@ -166,11 +166,11 @@ class SkillRequests(Struct, frozen=True, kw_only=True):
         self.audit.append(kind, facts)
 
 
-def _require_owner(kept: KeptSkill, owner: str) -> None:
-    if kept.record.owner not in ("", owner):
+def _require_owner(entry: KeptSkill, owner: str) -> None:
+    if entry.record.owner not in ("", owner):
         raise Denied(
             "skill_of_another",
-            f"The skill {kept.skill.name} is a candidate of another caller's.",
+            f"The skill {entry.skill.name} is a candidate of another caller's.",
             hint="The owner of this computer may approve it: gloveport skills approve "
-            f"{kept.skill.name}. Or save your own under another name.",
+            f"{entry.skill.name}. Or save your own under another name.",
         )

@@ -67,8 +67,8 @@ class SkillSearch(Struct, kw_only=True):
     library: SkillLibrary
     read_seconds: float = 1.0
     _catalog: Catalog = field(default_factory=Catalog)
-    _known: dict[Path, dict[str, IndexedSkill]] = field(default_factory=dict)
-    _seen: dict[Path, int] = field(default_factory=dict)
+    _skills: dict[Path, dict[str, IndexedSkill]] = field(default_factory=dict)
+    _change_times: dict[Path, int] = field(default_factory=dict)
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def search(self, query: str, limit: int, owner: str = "") -> FoundSkills:
@@ -86,15 +86,17 @@ class SkillSearch(Struct, kw_only=True):
         bytes.
         """
         for store in self._stores():
-            if (one := self._known.get(store.directory, {}).get(name)) is None:
+            if (one := self._skills.get(store.directory, {}).get(name)) is None:
                 continue
             try:
                 record = self.library.records.get(store.directory, name)
                 if record.approval is None and record.stale is None and record.owner in ("", owner):
                     return FoundSkill(indexed=one, state="candidate", origin=record.origin or store.origin)
-                kept = self.library.find_unchanged(name) or self.library.find_to_run(name)
+                entry = self.library.find_unchanged(name) or self.library.find_to_run(name)
                 return (
-                    FoundSkill(indexed=one, state=kept.state, origin=kept.origin) if kept.is_shown_to(owner) else None
+                    FoundSkill(indexed=one, state=entry.state, origin=entry.origin)
+                    if entry.is_shown_to(owner)
+                    else None
                 )
             except (ConfigError, Denied):
                 return None
@@ -109,49 +111,49 @@ class SkillSearch(Struct, kw_only=True):
         Returns:
             How many skills there was no time for.
         """
-        if not self._seen:
-            self._known = self._load()
+        if not self._change_times:
+            self._skills = self._load()
         changed = {store.directory: store.change_time() for store in self._stores()}
-        if changed == self._seen:
+        if changed == self._change_times:
             return 0
         is_new, unread = False, 0
         for store in self._stores():
-            if changed[store.directory] != self._seen.get(store.directory):
-                read, left = self._read_store(store)
+            if changed[store.directory] != self._change_times.get(store.directory):
+                read, rest = self._read_store(store)
                 is_new |= read
-                unread += left
-                if left:
+                unread += rest
+                if rest:
                     del changed[store.directory]  # so that the next search continues
-        if is_new or not self._seen:
+        if is_new or not self._change_times:
             self._index()
         if is_new:
             self._save()
-        self._seen = changed
+        self._change_times = changed
         return unread
 
     def _read_store(self, store: SkillStore) -> tuple[bool, int]:
         """Whether anything is new, and how many skills there was no time for. The latest are read first."""
-        known, stamps = self._known.setdefault(store.directory, {}), store.stamps()
-        gone = known.keys() - stamps.keys()
-        for name in gone:
-            del known[name]
-        new = [name for name, stamp in stamps.items() if name not in known or known[name].stamp != stamp]
+        skills, stamps = self._skills.setdefault(store.directory, {}), store.stamps()
+        removed_names = skills.keys() - stamps.keys()
+        for name in removed_names:
+            del skills[name]
+        new = [name for name, stamp in stamps.items() if name not in skills or skills[name].stamp != stamp]
         new.sort(key=stamps.__getitem__, reverse=True)
         deadline = time.monotonic() + self.read_seconds
         for number, name in enumerate(new):
             if number and time.monotonic() > deadline:
                 return True, len(new) - number
-            known[name] = _read(store, name, stamps[name])
-        return bool(gone or new), 0
+            skills[name] = _read(store, name, stamps[name])
+        return bool(removed_names or new), 0
 
     def _read_again(self, names: Sequence[str]) -> bool:
         """Re-read those of these skills that were edited in place, which the directory's time does not tell."""
         is_new = False
         for store in self._stores():
-            known = self._known.get(store.directory, {})
-            for name, stamp in store.stamps([name for name in names if name in known]).items():
-                if known[name].stamp != stamp:
-                    known[name] = _read(store, name, stamp)
+            skills = self._skills.get(store.directory, {})
+            for name, stamp in store.stamps([name for name in names if name in skills]).items():
+                if skills[name].stamp != stamp:
+                    skills[name] = _read(store, name, stamp)
                     is_new = True
         if is_new:
             self._index()
@@ -161,7 +163,7 @@ class SkillSearch(Struct, kw_only=True):
     def _index(self) -> None:
         unique: dict[str, IndexedSkill] = {}
         for store in self._stores():
-            for name, one in self._known.get(store.directory, {}).items():
+            for name, one in self._skills.get(store.directory, {}).items():
                 unique.setdefault(name, one)
         self._catalog.replace(
             "skills",
@@ -183,16 +185,16 @@ class SkillSearch(Struct, kw_only=True):
         try:
             stored = json.loads((self.library.records.directory / _FILE).read_bytes())
             return {
-                Path(place): {name: read_value(IndexedSkill, one) for name, one in known.items()}
-                for place, known in stored.items()
+                Path(place): {name: read_value(IndexedSkill, one) for name, one in skills.items()}
+                for place, skills in stored.items()
             }
         except (OSError, ValueError, TypeError, AttributeError):
             return {}
 
     def _save(self) -> None:
         stored: Mapping[str, object] = {
-            str(place): {name: one.model_dump(mode="json") for name, one in known.items()}
-            for place, known in self._known.items()
+            str(place): {name: one.model_dump(mode="json") for name, one in skills.items()}
+            for place, skills in self._skills.items()
         }
         try:
             self.library.records.directory.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -86,8 +86,8 @@ class SourceBuilder(Struct, frozen=True, kw_only=True):
             if not source.url.startswith("file:"):  # files on the operator's disk have no age
                 refuse_young([package], self.uv.host.cutoff)
             await self.uv.fetch_files(build, [source], guard)
-            kept = functools.partial(self.uv.host.store.wheels.keep, source, build.work / "wheels" / source.file)
-            if not await to_thread.run_sync(kept):
+            keep = functools.partial(self.uv.host.store.wheels.keep, source, build.work / "wheels" / source.file)
+            if not await to_thread.run_sync(keep):
                 raise Denied("package_refused", f"{source.file} is another than the index says.", hint=LYING)
             read = (self.uv.host.system.python, "-I", f"{GUEST}/python/read_build_system.py")
             ending = await build.run((*read, f"{PACKAGES}/wheels/{source.file}", f"{PACKAGES}/pyproject.toml"), None)

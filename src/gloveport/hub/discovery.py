@@ -83,7 +83,7 @@ class Discovery(Struct, kw_only=True):
 
     hub: Hub
     calls: Calls
-    _requests: int = 0
+    _request_count: int = 0
     _refused: bool = False
     _turn: anyio.Lock = field(default_factory=anyio.Lock)
 
@@ -110,9 +110,9 @@ class Discovery(Struct, kw_only=True):
         return handle
 
     def _require_budget(self) -> None:
-        self._requests += 1
+        self._request_count += 1
         spent, most = self.calls.ledger.bytes, int(self.calls.guard.grant.limits.tool_bytes)
-        if self._requests <= _MOST_REQUESTS and spent <= most:
+        if self._request_count <= _MOST_REQUESTS and spent <= most:
             return
         denial = Denied(
             "too_many_searches",
