@@ -86,6 +86,19 @@ async def test_what_one_client_s_program_leaves_no_other_client_reads(shared):
             await other.read_resource(left["uri"])
 
 
+async def test_what_one_client_s_program_prints_no_other_client_reads(shared):
+    """P27: though it knows the name."""
+    printing = {"language": "shell", "code": "seq 30000"}
+    async with Client(shared.url, mode="legacy") as one, Client(shared.url, mode="legacy") as other:
+        handle = (await one.call_tool("execute_code", printing)).structured_content["stdout"]["handle"]
+        own, foreign = [await client.call_tool("read_output", {"output_ref": handle}) for client in (one, other)]
+        assert (own.is_error, foreign.is_error) == (False, True)
+        assert "is not kept, or no longer" in foreign.content[0].text
+        assert (await one.read_resource(handle)).contents[0].text.startswith("1\n2\n")
+        with pytest.raises(MCPError):
+            await other.read_resource(handle)
+
+
 async def test_a_foreign_host_or_origin_is_refused_in_both_eras(shared):
     """A3, P16, CT-H2, CT-H3: no web page reaches the server by a name of its own."""
     async with httpx2.AsyncClient(timeout=60) as client:

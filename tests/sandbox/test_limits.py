@@ -182,8 +182,8 @@ async def test_output_bytes_keep_head_and_tail_and_the_rest_by_handle(shared_eng
     assert (head, tail) == ("ü" * 250, "ü" * 249 + "\n")
     assert middle.startswith("[… 7001 bytes not shown; read_output(")
     assert f"output_ref={out.handle!r}" in middle
-    assert engine.archive.page(out.handle, 0) == ("ü" * 4000 + "\n", None)
-    assert engine.archive.page("output://run-0/stdout", 0) is None
+    assert engine.archive.page(out.handle, "test", 0) == ("ü" * 4000 + "\n", None)
+    assert engine.archive.page("output://run-0/stdout", "test", 0) is None
 
 
 async def test_a_value_too_large_for_output_bytes_is_cut_and_said_so(run):

@@ -123,8 +123,10 @@ def test_the_archive_keeps_the_latest():
     for number in range(100):
         kept = Capture(shown_bytes=1, stored_bytes=10, directory=Path("/var/tmp"))
         kept.write(str(number).encode())
-        archive.add(f"output://{number}", kept)
-    assert archive.page("output://99", 0) == ("99", None)
-    assert archive.page("output://1", 0) is None
+        archive.add(f"output://{number}", kept, "other" if number == 0 else "me")
+    assert archive.page("output://99", "me", 0) == ("99", None)
+    assert archive.page("output://1", "me", 0) is None
+    assert archive.page("output://0", "other", 0) == ("0", None), "nobody drives out what others have"
+    assert archive.page("output://99", "other", 0) is None
     archive.close()
-    assert archive.page("output://99", 0) is None
+    assert archive.page("output://99", "me", 0) is None

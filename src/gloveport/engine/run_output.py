@@ -57,7 +57,7 @@ class RunOutput(Struct, frozen=True):
                 with anyio.CancelScope(shield=True):
                     streams[name] = await compute(size, make)
             if streams[name].truncated:
-                archive.add(handle, capture)
+                archive.add(handle, capture, self.run.share)
             else:
                 capture.close()
         self.run.context.live.keep(streams)

@@ -5,7 +5,7 @@ character in two, and terminal escapes are removed by default, since the reader 
 """
 
 import codecs
-from collections import OrderedDict
+from collections import Counter
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -143,25 +143,40 @@ def _whole_characters(data: bytes) -> bytes:
 
 
 class Archive(Struct, frozen=True):
-    """The large outputs of the latest runs, by handle, for later reading."""
+    """The large outputs of the latest runs, by handle, for later reading by their owners.
 
-    _captures: "OrderedDict[str, Capture]" = field(default_factory=OrderedDict)
+    Without room, the oldest of the owner with the most goes, so that nobody drives out what others have.
+    """
 
-    def add(self, handle: str, capture: Capture) -> None:
-        """Keep a capture; the oldest go when there are too many, or they are too large."""
-        self._captures[handle] = capture
-        while len(self._captures) > _ARCHIVED or self._bytes() > _ARCHIVED_BYTES:
-            self._captures.popitem(last=False)[1].close()
+    _kept: "dict[str, tuple[str, Capture]]" = field(default_factory=dict)
+    """Owners and outputs by their handles, the oldest first."""
 
-    def page(self, handle: str, offset: int, most: int = PAGE_BYTES) -> tuple[str, int | None] | None:
-        """A page of a kept output as ``Capture.page`` gives it, or None when it is not, or no longer, kept."""
-        capture = self._captures.get(handle)
-        return capture.page(offset, most) if capture is not None else None
+    def add(self, handle: str, capture: Capture, owner: str) -> None:
+        """Keep a capture, and forget others if there are too many, or they are too large."""
+        self._kept[handle] = owner, capture
+        while len(self._kept) > _ARCHIVED:
+            self._forget_oldest(Counter(owner for owner, _ in self._kept.values()))
+        while (sizes := self._sizes()).total() > _ARCHIVED_BYTES:
+            self._forget_oldest(sizes)
 
-    def _bytes(self) -> int:
-        return sum(min(capture.total, capture.stored_bytes) for capture in self._captures.values())
+    def page(self, handle: str, owner: str, offset: int, most: int = PAGE_BYTES) -> tuple[str, int | None] | None:
+        """A page of this owner's kept output as ``Capture.page`` gives it; None when it is not, or no longer, kept."""
+        kept_for, capture = self._kept.get(handle, ("", None))
+        return capture.page(offset, most) if capture is not None and kept_for == owner else None
+
+    def _sizes(self) -> Counter[str]:
+        """How many bytes are kept for each owner."""
+        sizes = Counter[str]()
+        for owner, capture in self._kept.values():
+            sizes[owner] += min(capture.total, capture.stored_bytes)
+        return sizes
+
+    def _forget_oldest(self, amounts: Counter[str]) -> None:
+        greediest = max(amounts, key=amounts.__getitem__)
+        handle = next(handle for handle, (owner, _) in self._kept.items() if owner == greediest)
+        self._kept.pop(handle)[1].close()
 
     def close(self) -> None:
         """Forget all."""
-        while self._captures:
-            self._captures.popitem()[1].close()
+        while self._kept:
+            self._kept.popitem()[1][1].close()

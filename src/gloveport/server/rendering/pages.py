@@ -10,9 +10,9 @@ PREFIX: Final = "output://"
 """The prefix of handles of a run's output, which distinguishes them from those of a command's."""
 
 
-def read_page(archive: Archive, handle: str, offset: int, most: int) -> Mapping[str, Any] | None:
-    """Read a page of a run's output, as fields; None if the output is not kept, or no longer."""
-    page = archive.page(handle, offset, most)
+def read_page(archive: Archive, handle: str, owner: str, offset: int, most: int) -> Mapping[str, Any] | None:
+    """Read a page of the output of this owner's run, as fields; None if the output is not kept, or no longer."""
+    page = archive.page(handle, owner, offset, most)
     if page is None:
         return None
     text, following = page

@@ -168,12 +168,13 @@ class Tools(Struct, frozen=True, kw_only=True):
 
     async def read_output(
         self,
+        ctx: Context[Any, Any],
         output_ref: Annotated[str, Field(max_length=256)],
         offset: Annotated[int, Field(ge=0)] = 0,
         limit: Annotated[int, Field(ge=1, le=PAGE_BYTES)] = 16_384,
     ) -> wire.CallToolResult:
         """Read output that an answer cut, from byte offset on."""
-        page = read_page(self.engine.archive, output_ref, offset, limit)
+        page = read_page(self.engine.archive, output_ref, caller_of(ctx, self.transport).share, offset, limit)
         if page is None:
             what, hint = not_kept(output_ref)
             return error_reply(what, f"hint: {hint}")
@@ -190,12 +191,12 @@ class Tools(Struct, frozen=True, kw_only=True):
             structured_content=health.model_dump(mode="json", exclude_defaults=True),
         )
 
-    async def output(self, run_id: str, stream: str, offset: str = "0") -> str:
+    async def output(self, ctx: Context[Any, Any], run_id: str, stream: str, offset: str = "0") -> str:
         """What a run wrote beyond what its answer showed, from byte `offset` on; the last line names the next page."""
         handle = f"{PREFIX}{run_id}/{stream}"
         if not _OFFSET.fullmatch(offset):
             raise ResourceNotFoundError(f"{offset!r} is no offset: give the number of a byte, from 0 on")
-        page = self.engine.archive.page(handle, int(offset))
+        page = self.engine.archive.page(handle, caller_of(ctx, self.transport).share, int(offset))
         if page is None:
             raise ResourceNotFoundError(": ".join(not_kept(handle)))
         text, following = page

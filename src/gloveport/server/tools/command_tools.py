@@ -160,7 +160,7 @@ class CommandTools(Struct, frozen=True, kw_only=True):
     ) -> wire.CallToolResult:
         """Read what a command said, or output of a run that an answer cut, from byte offset on."""
         if output_ref.startswith(PREFIX):
-            return self._run_page(output_ref, offset, limit)
+            return self._run_page(ctx, output_ref, offset, limit)
         try:
             command_id, named = parse_reference(output_ref, stream)
             fields = page(self._find(ctx, command_id), named, offset, limit)
@@ -168,8 +168,8 @@ class CommandTools(Struct, frozen=True, kw_only=True):
             return refusal(error)
         return reply(fields, texts.read_output(fields))
 
-    def _run_page(self, handle: str, offset: int, limit: int) -> wire.CallToolResult:
-        page = read_page(self.service.sandboxes.engine.archive, handle, offset, limit)
+    def _run_page(self, ctx: Context[Any, Any], handle: str, offset: int, limit: int) -> wire.CallToolResult:
+        page = read_page(self.service.sandboxes.engine.archive, handle, self._caller(ctx).share, offset, limit)
         if page is None:
             what, hint = not_kept(handle)
             return refusal(WorkspaceError("NOT_FOUND", what, hint=hint))
