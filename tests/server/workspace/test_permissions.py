@@ -22,7 +22,7 @@ from tests.server.workspace.served import opened
 
 from gloveport.approvals import desk
 from gloveport.server.protocol import make_server
-from gloveport.server.tools import gated_calls
+from gloveport.server.tools import gated_calls, permission
 
 pytestmark = pytest.mark.anyio
 
@@ -323,6 +323,21 @@ async def test_another_session_has_no_part_in_it(server):
             assert await outcome(stranger, cmd="git clean -f x") == "destructive_command"
             assert (await stranger.call_tool("server_info", {})).structured_content["grants"] == []
             assert await outcome(client, cmd="git clean -f x") == "ran"
+
+
+async def test_who_asks_very_often_withdraws_none_of_what_another_asks(safe, server, monkeypatch):
+    """P36."""
+    monkeypatch.setattr(permission, "_MOST_ASKING", 4)
+    monkeypatch.setattr(permission, "_WAIT_SECONDS", 0.1)
+    async with served_over_http(server("http")) as url:
+        clients = (Client(url, mode="legacy") for _ in range(2))
+        async with next(clients) as quiet, next(clients) as busy:
+            first = await asked(quiet, cmd=RESET)
+            assert first["status"] == "waiting"
+            for number in range(6):
+                assert (await asked(busy, cmd=f"git clean -f x{number}"))["status"] == "waiting"
+            assert (await asked(quiet, cmd=RESET))["message"] == first["message"]
+    await safe.engine.runs.end()
 
 
 @contextlib.asynccontextmanager
