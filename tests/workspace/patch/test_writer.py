@@ -75,6 +75,16 @@ def test_the_keys_used_last_are_kept(root, writer):
     assert is_done_once_more(1)
 
 
+def test_nobody_is_refused_or_answered_for_the_keys_of_another(root, writer):
+    """Two clients may both count their requests."""
+    writer.apply_patch(APPEND, KEY, "one")
+    assert "idempotent_replay" not in writer.apply_patch(APPEND, KEY, "other").answer
+    for number in range(MAX_KEYS):
+        patch = f"*** Begin Patch\n*** Add File: n\n+{number}\n*** End Patch"
+        writer.apply_patch(patch, WriteOptions(idempotency_key=str(number)), "other")
+    assert writer.apply_patch(APPEND, KEY, "one").answer["idempotent_replay"], "nobody drives it out"
+
+
 @pytest.mark.parametrize("key", ["", "k" * 129])
 def test_a_key_has_bounds(key):
     with pytest.raises(ValidationError):

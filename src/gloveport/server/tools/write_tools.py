@@ -71,7 +71,8 @@ class WriteTools(Struct, frozen=True, kw_only=True):
         wherever it stands.
         """
         action = to_thread.run_sync(replacement_action, self.service.tree, asked)
-        return await self._write(ctx, action, partial(self.service.writer.edit_file, asked, asked), asked)
+        work = partial(self.service.writer.edit_file, asked, asked, self._owner(ctx))
+        return await self._write(ctx, action, work, asked)
 
     @takes(PatchArguments)
     async def apply_patch(self, ctx: Context[Any, Any], asked: PatchArguments) -> wire.CallToolResult:
@@ -86,7 +87,8 @@ class WriteTools(Struct, frozen=True, kw_only=True):
         Content is whole lines.
         """
         action = to_thread.run_sync(changes_action, self.service.tree, asked.changes)
-        return await self._write(ctx, action, partial(self.service.writer.apply_changes, asked.changes, asked), asked)
+        work = partial(self.service.writer.apply_changes, asked.changes, asked, self._owner(ctx))
+        return await self._write(ctx, action, work, asked)
 
     async def undo_patch(self, ctx: Context[Any, Any]) -> wire.CallToolResult:
         """Take back the last change by one of these tools, if its files are still as it left them."""
@@ -96,7 +98,7 @@ class WriteTools(Struct, frozen=True, kw_only=True):
     async def patch(self, caller: Caller, request: str, asked: PatchArguments) -> wire.CallToolResult:
         """Do what ``apply_patch`` does, with parsed arguments."""
         action = to_thread.run_sync(patch_action, self.service.tree, asked.patch)
-        work = partial(self.service.writer.apply_patch, asked.patch, asked)
+        work = partial(self.service.writer.apply_patch, asked.patch, asked, caller.share)
         return await self._write_for(caller, request, action, work, asked)
 
     def patch_now(self, caller: Caller, request: str, patch: str) -> FastAnswer | None:
@@ -129,6 +131,9 @@ class WriteTools(Struct, frozen=True, kw_only=True):
                 return FastAnswer(WireReply(clean_refusal(service, error)))
             fields = service.clean(outcome.answer)
             return FastAnswer(plain_reply(fields, texts.write_result(fields)), stack.pop_all().close)
+
+    def _owner(self, ctx: Context[Any, Any]) -> str:
+        return caller_of(ctx, self.service.transport).share
 
     async def _write(
         self,

@@ -5,7 +5,7 @@ stages in memory, and commits.
 """
 
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from hashlib import sha256
@@ -78,12 +78,12 @@ class Writer(Struct, frozen=True):
 
     tree: Tree
     journal: Path
-    _keys: OrderedDict[tuple[str, str], tuple[str, WriteResult]] = field(default_factory=OrderedDict)
-    """The latest keys of each tool, with a digest of the request's other arguments, and the result."""
+    _keys: OrderedDict[tuple[str, str, str], tuple[str, WriteResult]] = field(default_factory=OrderedDict)
+    """The latest keys by owner and tool, with a digest of the request's other arguments, and the result."""
     _keys_lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def apply_patch(self, patch: str, options: WriteOptions = USUAL) -> WriteResult:
-        """Apply a patch in the V4A dialect, all or nothing.
+    def apply_patch(self, patch: str, options: WriteOptions = USUAL, owner: str = "") -> WriteResult:
+        """Apply a patch in the V4A dialect, all or nothing. ``owner``: whose idempotency keys count; opaque.
 
         Raises:
             WorkspaceError: Why it is invalid, or does not apply.
@@ -95,7 +95,7 @@ class Writer(Struct, frozen=True):
             stage_patch(staging, parse_patch(patch))
 
         arguments: dict[str, JsonValue] = {"patch": patch, "dry_run": options.dry_run}
-        return self._once("apply_patch", arguments, options, stage)
+        return self._once((owner, "apply_patch"), arguments, options, stage)
 
     @contextmanager
     def stage_at_once(
@@ -116,8 +116,8 @@ class Writer(Struct, frozen=True):
             stage_patch(staging, operations)
             yield staging.places, lambda: self._commit(journal, last_undoable(last), staging, USUAL, stack)
 
-    def apply_changes(self, changes: Sequence[Change], options: WriteOptions = USUAL) -> WriteResult:
-        """Apply changes that name lines by number, all or none.
+    def apply_changes(self, changes: Sequence[Change], options: WriteOptions = USUAL, owner: str = "") -> WriteResult:
+        """Apply changes that name lines by number, all or none. ``owner``: as for ``apply_patch``.
 
         Raises:
             WorkspaceError: Why they are invalid, or do not apply.
@@ -129,10 +129,10 @@ class Writer(Struct, frozen=True):
 
         plain: list[JsonValue] = [change.model_dump(mode="json", exclude_none=True) for change in changes]
         demand_unicode(dumps(plain, ensure_ascii=False), "a change")
-        return self._once("apply_changes", {"changes": plain, "dry_run": options.dry_run}, options, stage)
+        return self._once((owner, "apply_changes"), {"changes": plain, "dry_run": options.dry_run}, options, stage)
 
-    def edit_file(self, replacement: Replacement, options: WriteOptions = USUAL) -> WriteResult:
-        """Replace a text in a file.
+    def edit_file(self, replacement: Replacement, options: WriteOptions = USUAL, owner: str = "") -> WriteResult:
+        """Replace a text in a file. ``owner``: as for ``apply_patch``.
 
         Raises:
             WorkspaceError: Why it is invalid, or does not apply.
@@ -140,7 +140,8 @@ class Writer(Struct, frozen=True):
         plain: dict[str, JsonValue] = {name: getattr(replacement, name) for name in Replacement.model_fields}
         demand_unicode(dumps(plain, ensure_ascii=False), "a text")
         arguments = {**plain, "dry_run": options.dry_run}
-        return self._once("edit_file", arguments, options, lambda staging: stage_replacement(staging, replacement))
+        caller = owner, "edit_file"
+        return self._once(caller, arguments, options, lambda staging: stage_replacement(staging, replacement))
 
     def undo(self) -> WriteResult:
         """Undo the last change that is not undone yet, if its files are as it left them.
@@ -198,33 +199,43 @@ class Writer(Struct, frozen=True):
             return recovery
 
     def _once(
-        self, tool: str, arguments: dict[str, JsonValue], options: WriteOptions, stage: Callable[[Staging], None]
+        self,
+        caller: tuple[str, str],
+        arguments: dict[str, JsonValue],
+        options: WriteOptions,
+        stage: Callable[[Staging], None],
     ) -> WriteResult:
-        """Write a change once. Callers with the same key wait for each other, and get the answer of the first that
-        succeeds.
+        """Write a change once. Requests with the same key wait for each other, and get the answer of the first that
+        succeeds. ``caller``: the owner and the tool.
         """
         key = options.idempotency_key
         if key is None:
             return self._write(options, stage)
         mark = sha256(dumps(arguments, sort_keys=True).encode()).hexdigest()
         with self._keys_lock:  # one lock for all keys: writes take turns anyway
-            if (tool, key) not in self._keys:
+            if (*caller, key) not in self._keys:
                 result = self._write(options, stage)
                 if not options.dry_run:
-                    self._keys[tool, key] = mark, result
-                    if len(self._keys) > MAX_KEYS:
-                        self._keys.popitem(last=False)
+                    self._keys[*caller, key] = mark, result
+                    self._forget_keys()
                 return result
-            self._keys.move_to_end((tool, key))
-            first_mark, result = self._keys[tool, key]
+            self._keys.move_to_end((*caller, key))
+            first_mark, result = self._keys[*caller, key]
         if first_mark != mark:
             raise WorkspaceError(
                 "IDEMPOTENCY_KEY_REUSED",
-                f"the key {key} was used by {tool} with other arguments",
+                f"the key {key} was used by {caller[1]} with other arguments",
                 hint="repeat the first request as it was, or choose another key",
-                details={"tool": tool, "idempotency_key": key},
+                details={"tool": caller[1], "idempotency_key": key},
             )
         return WriteResult({**result.answer, "idempotent_replay": True}, ())
+
+    def _forget_keys(self) -> None:
+        """Without room, forget the oldest key of whoever has the most: nobody drives out what others used."""
+        if len(self._keys) > MAX_KEYS:
+            counts = Counter(owner for owner, _, _ in self._keys)
+            greediest = max(counts, key=counts.__getitem__)
+            del self._keys[next(used for used in self._keys if used[0] == greediest)]
 
     def _write(self, options: WriteOptions, stage: Callable[[Staging], None]) -> WriteResult:
         with Journal.lock(self.journal) as journal, ExitStack() as stack:
