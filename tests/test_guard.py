@@ -131,7 +131,7 @@ async def test_every_kind_of_action_is_written_down_whole(guard, tmp_path, actio
 
 
 INSTALL = Install(
-    environment="web", asked=("a",), packages=(LockedPackage(name="a", version="1"),), lock_sha256="0" * 64
+    environment="web", requested_names=("a",), packages=(LockedPackage(name="a", version="1"),), lock_sha256="0" * 64
 )
 
 

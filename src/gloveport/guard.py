@@ -274,7 +274,7 @@ def _facts(action: Action) -> dict[str, JsonValue]:  # noqa: PLR0911 - one for e
         case Install():
             return {
                 **_pick(action, "environment", "lock_sha256"),
-                "asked": [*action.asked],
+                "asked": [*action.requested_names],
                 "packages": [f"{one.name}=={one.version}" for one in action.packages],
             }
         case _:

@@ -104,7 +104,7 @@ def test_packages_of_jsr_have_the_names_that_they_have_in_its_registry_for_npm()
 
 def decide(rules, *versions, asked=("a",)):
     packages = tuple(LockedPackage(name=name, version=version) for name, version in versions)
-    return decide_install(PackageRules(**rules), Install(asked=asked, packages=packages))
+    return decide_install(PackageRules(**rules), Install(requested_names=asked, packages=packages))
 
 
 def test_deny_comes_before_allow_and_allow_before_ask_and_what_none_names_is_denied():

@@ -47,7 +47,7 @@ _CANCELLED = Verdict(allowed=False, by="cancelled")
 _NOBODY = Verdict(allowed=False, by="nobody to ask")
 _UNAVAILABLE = Verdict(allowed=False, by="the queue can't be used")
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 _log = logging.getLogger(__name__)
 
@@ -245,7 +245,7 @@ class Desk:
                     if verdict is not None and one.is_stored:
                         _settle(one, verdict)
 
-    async def _in_thread(self, work: Callable[[], Made]) -> Made:
+    async def _in_thread(self, work: Callable[[], Result]) -> Result:
         # Never abandoned half-way: a row must not appear when nobody waits for it any more.
         return await to_thread.run_sync(work, abandon_on_cancel=False, limiter=self._thread)
 

@@ -10,7 +10,7 @@ from gloveport.egress.sandbox_network import leads_out
 from gloveport.errors import SandboxError
 from gloveport.model import Request
 from gloveport.sandbox.plan import make_plan
-from gloveport.sandbox.pool.first_sandbox import BegunBuild, FirstSandbox
+from gloveport.sandbox.pool.first_sandbox import EarlyBuild, FirstSandbox
 
 
 @contextlib.contextmanager
@@ -26,7 +26,7 @@ def begin_sandbox(host: Host, config: Config, request: Request) -> Iterator[Firs
         yield first
 
 
-def _begin(host: Host, config: Config, request: Request) -> BegunBuild | None:
+def _begin(host: Host, config: Config, request: Request) -> EarlyBuild | None:
     """Start a sandbox with the walls of this policy. None if the program has others, or they aren't known yet."""
     runtime = host.runtimes.get(request.language)
     if runtime is None or request.environment is not None or leads_out(config.way_out):
@@ -34,6 +34,6 @@ def _begin(host: Host, config: Config, request: Request) -> BegunBuild | None:
     grant = whole_grant(config)
     try:
         plan = make_plan(runtime.prepare(request.code, grant), grant, host.system, reach_of(config, None).network)
-        return BegunBuild(plan=plan, process=host.backend.begin_build(plan))
+        return EarlyBuild(plan=plan, process=host.backend.begin_build(plan))
     except SandboxError:  # the run reports why
         return None

@@ -26,13 +26,13 @@ from gloveport.egress.sandbox_network import leads_out
 from gloveport.engine.reach import Reach
 from gloveport.errors import ConfigError
 from gloveport.executables import find_executable
-from gloveport.sandbox.launch.spawn import BegunProcess
+from gloveport.sandbox.launch.spawn import EarlyProcess
 from gloveport.sandbox.plan import Plan
 
 _SYSTEMS_PATH: Final = "/usr/bin:/bin"
 
 
-class BegunSandbox(Struct, frozen=True, kw_only=True):
+class EarlySandbox(Struct, frozen=True, kw_only=True):
     """The sandbox's fork server, while it starts.
 
     Attributes:
@@ -44,7 +44,7 @@ class BegunSandbox(Struct, frozen=True, kw_only=True):
     reach: Reach
     plans: WorkspacePlans
     plan: Plan
-    process: BegunProcess
+    process: EarlyProcess
 
 
 class ForegroundPlan(Struct, frozen=True, kw_only=True):
@@ -66,7 +66,7 @@ class ForegroundPlan(Struct, frozen=True, kw_only=True):
     command: str
     program: Path | None
     environ: Mapping[str, str]
-    early_sandbox: BegunSandbox | None
+    early_sandbox: EarlySandbox | None
 
     def prepare_plans(self, host: Host, reach: Reach) -> WorkspacePlans:
         """The plans of the workspace, for this reach."""
@@ -114,7 +114,7 @@ def plan_foreground(
         reach = reach_of(alone, None)
         plans = _prepare(host, reach, alone, root, command, environ)
         plan = plans.plan()
-        early_sandbox = BegunSandbox(reach=reach, plans=plans, plan=plan, process=host.backend.begin_zygote(plan))
+        early_sandbox = EarlySandbox(reach=reach, plans=plans, plan=plan, process=host.backend.begin_zygote(plan))
     return ForegroundPlan(
         config=alone,
         root=root,

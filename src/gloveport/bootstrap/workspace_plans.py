@@ -18,7 +18,7 @@ from gloveport.late_module import late_module
 from gloveport.model import SCRATCH, Mount, Program, Symlink
 from gloveport.runtimes import data
 from gloveport.sandbox.detection.host import find_headers
-from gloveport.sandbox.launch.spawn import BegunProcess, Bubblewrap
+from gloveport.sandbox.launch.spawn import Bubblewrap, EarlyProcess
 from gloveport.sandbox.plan import MOST_CONNECTORS, Network, Plan, System, make_plan
 from gloveport.untrusted_text import printable
 
@@ -109,7 +109,7 @@ class WorkspacePlans(Struct, frozen=True, kw_only=True):
         return plan if self.home is None else _with_home(plan, self.home)
 
     def start_server(
-        self, backend: Bubblewrap, tasks: "TaskGroup", plan: Plan, early_process: BegunProcess | None = None
+        self, backend: Bubblewrap, tasks: "TaskGroup", plan: Plan, early_process: EarlyProcess | None = None
     ) -> "ForkServer":
         """Start the fork server of a plan; it runs in ``tasks``. ``early_process``: see ``ForkServer``."""
         program, forks = Program(name="command"), self.config.pool.forks

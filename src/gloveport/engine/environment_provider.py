@@ -263,7 +263,7 @@ class Environments(Struct, frozen=True, kw_only=True):
 
 def _action_of(name: str | None, specifiers: Sequence[str], lock: Lock) -> Install:
     names = tuple(sorted({name_of(one) for one in specifiers}))
-    return Install(environment=name, asked=names, packages=lock.packages, lock_sha256=lock.sha256)
+    return Install(environment=name, requested_names=names, packages=lock.packages, lock_sha256=lock.sha256)
 
 
 def _is_default(settings: Environment, language: Language) -> bool:

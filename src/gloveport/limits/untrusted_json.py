@@ -46,13 +46,13 @@ def has_infinity(value: object) -> bool:
 
     Without recursion: the text decides how deep it is.
     """
-    left = [value]
-    while left:
-        member = left.pop()
+    pending = [value]
+    while pending:
+        member = pending.pop()
         if isinstance(member, dict):
-            left += member.values()
+            pending += member.values()
         elif isinstance(member, list):
-            left += member
+            pending += member
         elif isinstance(member, float) and not math.isfinite(member):
             return True
     return False

@@ -135,7 +135,7 @@ class Install(Value):
     environment: EnvironmentName | None = None
     """The operator's; null for one that a program has asked for."""
 
-    asked: tuple[str, ...] = ()
+    requested_names: tuple[str, ...] = ()
     """Names of the packages that were asked for, canonical and sorted. The others come with them."""
 
     packages: tuple[LockedPackage, ...] = ()

@@ -162,7 +162,7 @@ def decide_install(rules: PackageRules, action: Install) -> Decision:
     """Decide about the packages of a lock. Dependencies of others are only checked against the denied ones."""
     if action.environment is not None:
         return Allow(rule=f"environments.{action.environment}")
-    if refusal := refuse_names(rules, action.asked):
+    if refusal := refuse_names(rules, action.requested_names):
         return refusal
     for one in action.packages:
         if covers(rules.deny, one, unknown=True):
@@ -171,10 +171,10 @@ def decide_install(rules: PackageRules, action: Install) -> Decision:
                 reason=f"It needs {one.name} {one.version}, which the owner does not allow.",
                 hint=f"Do without what needs it. {FINAL}",
             )
-    requested_packages = [one for one in action.packages if one.name in action.asked]
+    requested_packages = [one for one in action.packages if one.name in action.requested_names]
     ask = [one for one in requested_packages if not covers(rules.allow, one)]
     refused = next((one for one in ask if not covers(rules.ask, one)), None)
-    if refused is not None or len(requested_packages) < len(action.asked):
+    if refused is not None or len(requested_packages) < len(action.requested_names):
         what = f"{refused.name} in version {refused.version}" if refused else "all that is asked for"
         return Deny(
             code="package_not_allowed",
@@ -183,7 +183,7 @@ def decide_install(rules: PackageRules, action: Install) -> Decision:
         )
     if not ask:
         return Allow(rule="packages.allow")
-    others = len(action.packages) - len(action.asked)
+    others = len(action.packages) - len(action.requested_names)
     more = f" {others} more come with them." if others else ""
     question = f"A program asks for the packages {join_listed([f'{one.name} {one.version}' for one in ask])}.{more}"
     return Ask(rule="packages.ask", question=question)

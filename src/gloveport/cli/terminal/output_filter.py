@@ -200,10 +200,10 @@ class OutputFilter(Struct, kw_only=True):
 
     def _switch_modes(self, private: str, numbers: list[int], final: str, out: list[str]) -> None:
         """Switch those of the modes that are known."""
-        known = [one for one in numbers if (private, one) in _USUAL or (private, one) in _HARMLESS]
-        self._modes |= {(private, one): final == "h" for one in known if (private, one) in _USUAL}
-        if known:
-            out.append(f"\x1b[{private}{';'.join(map(str, known))}{final}")
+        known_modes = [one for one in numbers if (private, one) in _USUAL or (private, one) in _HARMLESS]
+        self._modes |= {(private, one): final == "h" for one in known_modes if (private, one) in _USUAL}
+        if known_modes:
+            out.append(f"\x1b[{private}{';'.join(map(str, known_modes))}{final}")
 
     def _may_operate(self, number: int) -> bool:
         """Whether an operation on the window may pass; titles are restored only if the program has saved them."""

@@ -101,7 +101,7 @@ def detail_of(action: Action) -> str:
 
 def _asked_text(action: Install) -> str:
     every = ",".join(
-        f"{_plain(one.name)}=={_plain(one.version)}" for one in action.packages if one.name in action.asked
+        f"{_plain(one.name)}=={_plain(one.version)}" for one in action.packages if one.name in action.requested_names
     )
     return every if len(every) <= _LONGEST else _digest(every)
 
@@ -110,12 +110,12 @@ def _package_lines(action: Install) -> Iterator[str]:
     """Requested packages first, then their dependencies: the age of each, and a name that it could be mistaken for."""
     if len(action.packages) > MOST_LINES:
         raise _too_large(len(action.packages), "any number")
-    for one in sorted(action.packages, key=lambda one: (one.name not in action.asked, one.name)):
+    for one in sorted(action.packages, key=lambda one: (one.name not in action.requested_names, one.name)):
         likeness = find_likeness(one.name)
         facts = (
             f"{one.name} {one.version}",
             f"uploaded {one.uploaded}" if one.uploaded else "nobody says when it was uploaded",
-            "" if one.name in action.asked else "comes with the others",
+            "" if one.name in action.requested_names else "comes with the others",
             f"looks like {likeness}" if likeness else "",
         )
         yield printable(", ".join(filter(None, facts)))

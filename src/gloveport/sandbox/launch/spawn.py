@@ -55,7 +55,7 @@ class UidRange(Struct, frozen=True, kw_only=True):
     count: int
 
 
-class BegunProcess(Struct, frozen=True, kw_only=True):
+class EarlyProcess(Struct, frozen=True, kw_only=True):
     """A process that ``Bubblewrap`` has started early: ``spawn`` adopts it, or closing ``stack`` kills it.
 
     Attributes:
@@ -102,7 +102,7 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
             yield child
 
     @contextlib.asynccontextmanager
-    async def build(self, plan: Plan, early_process: BegunProcess | None = None) -> "AsyncIterator[confined.Confined]":
+    async def build(self, plan: Plan, early_process: EarlyProcess | None = None) -> "AsyncIterator[confined.Confined]":
         """As ``start``, for callers that do more than run a program.
 
         ``early_process``: from ``begin_build``, for the same walls.
@@ -167,7 +167,7 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
         script: str,
         options: Options,
         doors: Sequence[Door] | None = None,
-        early_process: BegunProcess | None = None,
+        early_process: EarlyProcess | None = None,
     ) -> AsyncIterator[BubblewrapProcess]:
         """Launch → bubblewrap → ``script``, a file inside, with the number of its end of the channel as argument.
 
@@ -197,7 +197,7 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
                 with anyio.CancelScope(shield=True):
                     await spawned.end()
 
-    def begin_build(self, plan: Plan) -> BegunProcess:
+    def begin_build(self, plan: Plan) -> EarlyProcess:
         """Start the first sandbox, before there is an event loop.
 
         Raises:
@@ -205,17 +205,17 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
         """
         return self._begin(plan, _INIT, bubblewrap.arguments, plan.doors)
 
-    def begin_zygote(self, plan: Plan) -> BegunProcess:
+    def begin_zygote(self, plan: Plan) -> EarlyProcess:
         """As ``begin_build``, for a fork server."""
         return self._begin(plan, ZYGOTE, bubblewrap.arguments_of_zygote, None)
 
-    def _begin(self, plan: Plan, script: str, options: Options, doors: Sequence[Door] | None) -> BegunProcess:
+    def _begin(self, plan: Plan, script: str, options: Options, doors: Sequence[Door] | None) -> EarlyProcess:
         with contextlib.ExitStack() as stack:
             with _as_sandbox_error(), self._prepare(plan, script, options, doors, stack) as prepared:
                 process = prepared.process(
                     process=self.launcher.launch_first(prepared.passed, prepared.held_descriptors, stack)
                 )
-            return BegunProcess(process=process, stack=stack.pop_all())
+            return EarlyProcess(process=process, stack=stack.pop_all())
 
     @contextlib.contextmanager
     def _prepare(

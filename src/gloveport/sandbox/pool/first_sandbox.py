@@ -6,15 +6,15 @@ from collections.abc import AsyncIterator
 from msgspec import Struct
 
 from gloveport.sandbox.base import Child
-from gloveport.sandbox.launch.spawn import BegunProcess, Bubblewrap
+from gloveport.sandbox.launch.spawn import Bubblewrap, EarlyProcess
 from gloveport.sandbox.plan import Plan, same_walls
 
 
-class BegunBuild(Struct, frozen=True, kw_only=True):
+class EarlyBuild(Struct, frozen=True, kw_only=True):
     """A sandbox of ``plan`` that is being started."""
 
     plan: Plan
-    process: BegunProcess
+    process: EarlyProcess
 
 
 class FirstSandbox(Struct, kw_only=True):
@@ -26,7 +26,7 @@ class FirstSandbox(Struct, kw_only=True):
     """
 
     backend: Bubblewrap
-    early_build: BegunBuild | None
+    early_build: EarlyBuild | None
 
     @contextlib.asynccontextmanager
     async def start(self, plan: Plan) -> AsyncIterator[Child]:

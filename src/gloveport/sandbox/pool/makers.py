@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from gloveport.errors import ForkRefusedError, SandboxError
 from gloveport.model import Program
 from gloveport.sandbox.cgroups import cgroup
-from gloveport.sandbox.launch.spawn import BegunProcess, Bubblewrap
+from gloveport.sandbox.launch.spawn import Bubblewrap, EarlyProcess
 from gloveport.sandbox.plan import PathProtection, Plan, same_walls
 from gloveport.sandbox.pool import zygote_process
 from gloveport.sandbox.pool.stock import Stock
@@ -45,7 +45,7 @@ class ForkServer(Struct, kw_only=True):
     plan: Plan
     program: Program
     forks: int
-    early_process: BegunProcess | None = None
+    early_process: EarlyProcess | None = None
     _current: ZygoteProcess | None = None
     _up: anyio.Event = field(default_factory=anyio.Event)
     """Set when a fork server runs, or has failed."""

@@ -29,7 +29,7 @@ from gloveport.sandbox.cgroups import cgroup
 from gloveport.sandbox.cgroups.kernel_memory import free_leftovers
 from gloveport.sandbox.launch import apparmor, bubblewrap
 from gloveport.sandbox.launch.bubblewrap_process import BubblewrapProcess, is_dead, kill
-from gloveport.sandbox.launch.spawn import ZYGOTE, BegunProcess, Bubblewrap, new_name, socketpair
+from gloveport.sandbox.launch.spawn import ZYGOTE, Bubblewrap, EarlyProcess, new_name, socketpair
 from gloveport.sandbox.plan import PathProtection, Plan
 from gloveport.sandbox.run import file_watches, frames
 from gloveport.sandbox.run.isolation_check import expect_isolation
@@ -182,7 +182,7 @@ class ZygoteProcess(Struct, kw_only=True):
 
 @contextlib.asynccontextmanager
 async def start(
-    backend: Bubblewrap, plan: Plan, early_process: BegunProcess | None = None
+    backend: Bubblewrap, plan: Plan, early_process: EarlyProcess | None = None
 ) -> AsyncIterator[ZygoteProcess]:
     """Start a fork server for sandboxes of ``plan``; on leaving, it is dead, with all its children.
     ``early_process``: its process, if ``Bubblewrap.begin_zygote`` has started it.
