@@ -20,7 +20,7 @@ _NOBODY: Any = None
 
 async def render_offer() -> str:
     """Return the content of the file."""
-    tools = Tools(engine=_NOBODY, inspect=_NOBODY, transport="stdio")
+    tools = Tools(engine=_NOBODY, inspection=_NOBODY, transport="stdio")
     server: MCPServer[Any] = MCPServer("listing")
     add_resources(server, tools, ArtifactTool(engine=_NOBODY, transport="stdio"))
     skills: MCPServer[Any] = MCPServer("listing")

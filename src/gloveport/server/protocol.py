@@ -21,6 +21,7 @@ from gloveport.server.tools import offer
 from gloveport.server.tools.argument_check import ArgumentCheck
 from gloveport.server.tools.artifact_tool import ArtifactListing, ArtifactTool
 from gloveport.server.tools.code import Tools, describe
+from gloveport.server.tools.health import SharedInspection
 from gloveport.server.tools.name_limit import limit_names
 from gloveport.server.tools.skill_resources import SkillExtension, SkillListing, SkillTexts, add_skill_texts
 from gloveport.server.tools.skill_tools import describe_skill_tools
@@ -51,10 +52,10 @@ def make_server(
     transfer = None
     if transport == "http":
         transfer = FileTransfer(store=engine.artifacts, most_bytes=int(engine.policy.limits.input_bytes))
-    inspecting = functools.partial(inspect, config, environ)
+    inspection = SharedInspection(inspect=functools.partial(inspect, config, environ))
     offered = _offer(engine, config, service)
     skills = SkillSearch(library=engine.skills) if offered.has_skills else None
-    tools = Tools(engine=engine, inspect=inspecting, transport=transport, transfer=transfer, skills=skills)
+    tools = Tools(engine=engine, inspection=inspection, transport=transport, transfer=transfer, skills=skills)
     code = describe(tools, offered.suffixes()) if offered.has_code else []
     code += describe_skill_tools(tools) if skills else []
     files = offer.describe_tools(service, version_of_gloveport(), offered.suffixes()) if service else []

@@ -7,7 +7,7 @@ results, and some hide their structured content. An error means that nothing was
 import contextlib
 import math
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Annotated, Any, TypeAlias
 
 import anyio
@@ -16,7 +16,7 @@ from anyio import to_thread
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.mcpserver.tools import Tool
-from msgspec import Struct, field
+from msgspec import Struct
 from pydantic import Field
 from starlette.requests import Request as HttpRequest
 
@@ -28,7 +28,6 @@ from gloveport.hub.discovery import Detail, search
 from gloveport.model import Result
 from gloveport.model.egress import ApiName
 from gloveport.model.pydantic_models import pydantic_model
-from gloveport.sandbox.detection.probe import Check
 from gloveport.sandbox.run.capture import PAGE_BYTES
 from gloveport.server.rendering.api_text import apis_text
 from gloveport.server.rendering.pages import PREFIX, not_kept, page_text, read_page
@@ -40,7 +39,7 @@ from gloveport.server.tools.argument_check import takes
 from gloveport.server.tools.artifact_tool import ArtifactTool
 from gloveport.server.tools.client_sampling import can_sample
 from gloveport.server.tools.elicitation import Attendance, Reply, State
-from gloveport.server.tools.health import Health, audit_check, health_of, health_text
+from gloveport.server.tools.health import Health, SharedInspection, audit_check, health_of, health_text
 from gloveport.server.tools.lean_schema import lean
 from gloveport.server.tools.progress import Progress, progress_for, reporting
 from gloveport.server.tools.run_calls import WAIT_SECONDS, ExecuteArguments, RunCalls
@@ -69,18 +68,17 @@ class Tools(Struct, frozen=True, kw_only=True):
     """The tools, and what they need.
 
     Attributes:
-        inspect: Tries every isolation layer of this host.
+        inspection: Tries every isolation layer of this host.
         transport: How the client is connected, for the audit log.
         transfer: Transfers files over HTTP; None without HTTP.
         skills: Searches skills; None if none are offered.
     """
 
     engine: Engine
-    inspect: Callable[[], Awaitable[list[Check]]]
+    inspection: SharedInspection
     transport: Transport
     transfer: FileTransfer | None = None
     skills: SkillSearch | None = None
-    _inspecting: anyio.Lock = field(default_factory=anyio.Lock)
 
     @property
     def calls(self) -> RunCalls:
@@ -182,8 +180,7 @@ class Tools(Struct, frozen=True, kw_only=True):
 
     async def health(self, ctx: Context[Any, Any]) -> Annotated[wire.CallToolResult, pydantic_model(Health)]:
         """Try every layer of the sandbox and the audit log, and count the runs that are going on and waiting."""
-        async with self._inspecting:  # one sandbox at a time: asking for health takes no place in the queue
-            checks = [check for check in await self.inspect() if check.name != "audit"]
+        checks = [check for check in await self.inspection.checks() if check.name != "audit"]
         checks.append(audit_check(self.engine.audit, caller_of(ctx, self.transport).name))
         health = health_of(self.engine.admission, checks)
         return wire.CallToolResult(

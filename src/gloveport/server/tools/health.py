@@ -1,7 +1,12 @@
 """Checks what the server can do at this moment, for the tool ``health``."""
 
-from collections.abc import Sequence
+import math
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
+
+import anyio
+from msgspec import Struct, field
 
 from gloveport.audit.log import AuditLog
 from gloveport.errors import AuditError
@@ -21,6 +26,30 @@ class Health(Value):
     concurrent_runs: int
     queue_length: int
     checks: tuple[Check, ...]
+
+
+class SharedInspection(Struct, kw_only=True):
+    """Inspects the host for all who ask: one at a time, since it takes no place in the queue of runs, and one for all
+    who asked before it began.
+
+    Attributes:
+        inspect: Tries every isolation layer of this host.
+    """
+
+    inspect: Callable[[], Awaitable[list[Check]]]
+    _turn: anyio.Lock = field(default_factory=anyio.Lock)
+    _began: float = -math.inf
+    _checks: list[Check] = field(default_factory=list)
+
+    async def checks(self) -> list[Check]:
+        """The outcome of an inspection that begins from now on."""
+        asked = time.monotonic()
+        async with self._turn:
+            if self._began <= asked:
+                began = time.monotonic()
+                self._checks = await self.inspect()
+                self._began = began
+            return self._checks
 
 
 def health_of(admission: AdmissionQueue, checks: Sequence[Check]) -> Health:
