@@ -8,7 +8,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from gloveport.fairness import SMALL_BYTES, Pace, compute
+from gloveport.fairness import SMALL_BYTES, Pace, choose_forgotten, compute
 
 
 async def test_what_is_large_is_computed_while_the_event_loop_goes_on():
@@ -102,3 +102,9 @@ async def test_those_who_have_computed_do_not_rest_at_the_same_time():
         for _ in range(8):
             tasks.start_soon(Pace().rest, time.monotonic() - 0.01)
     assert anyio.current_time() - began >= 8 * 0.01, "each has its own rest, after the others'"
+
+
+def test_the_oldest_of_whoever_has_the_most_is_forgotten():
+    assert choose_forgotten([("a", "one", 1), ("b", "two", 1), ("c", "two", 1)]) == "b"
+    assert choose_forgotten([("a", "one", 5), ("b", "two", 1), ("c", "two", 1)]) == "a"
+    assert choose_forgotten([("a", "one", 1), ("b", "two", 1)]) == "a"

@@ -2,13 +2,14 @@
 
 import math
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct, field
+
+from gloveport.fairness import choose_forgotten
 
 
 class Job(Struct, eq=False, kw_only=True):
@@ -130,17 +131,9 @@ class Jobs(Generic[SomeJob]):
         for job in [job for job, _ in self._over.values() if job.ended < latest]:
             self.drop(job)
         while len(self._over) > retention.jobs:
-            self._drop_oldest(Counter(job.owner for job, _ in self._over.values()))
+            self.drop(choose_forgotten([(job, job.owner, 1) for job, _ in self._over.values()]))
         while self._over_bytes > retention.bytes:
-            amounts = Counter[str]()
-            for job, size in self._over.values():
-                amounts[job.owner] += size
-            self._drop_oldest(amounts)
-
-    def _drop_oldest(self, amounts: Counter[str]) -> None:
-        """Forget the oldest job of the owner with the most, so that nobody drives out what others have."""
-        greediest = max(amounts, key=amounts.__getitem__)
-        self.drop(next(job for job, _ in self._over.values() if job.owner == greediest))
+            self.drop(choose_forgotten([(job, job.owner, size) for job, size in self._over.values()]))
 
     async def _do(self, job: SomeJob, work: Callable[[SomeJob], Awaitable[None]]) -> None:
         try:

@@ -10,7 +10,8 @@ would wait for a piece. So a task that has computed for long rests for as long.
 
 import functools
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar, TypeVarTuple
 
 import anyio
@@ -27,6 +28,21 @@ _resting: RunVar[anyio.Lock] = RunVar("gloveport.fairness.resting")
 
 Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
+Key = TypeVar("Key")
+
+
+def choose_forgotten(entries: Sequence[tuple[Key, str, int]]) -> Key:
+    """Choose what is forgotten where there is no room: the oldest of the owner with the most, so that nobody drives out
+    what others have.
+
+    Args:
+        entries: Key, owner and size of each, the oldest first; not empty.
+    """
+    amounts = Counter[str]()
+    for _, owner, size in entries:
+        amounts[owner] += size
+    greediest = max(amounts, key=amounts.__getitem__)
+    return next(key for key, owner, _ in entries if owner == greediest)
 
 
 async def compute(size: int, work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:

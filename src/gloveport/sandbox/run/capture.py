@@ -5,13 +5,13 @@ character in two, and terminal escapes are removed by default, since the reader 
 """
 
 import codecs
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 
 from msgspec import Struct, field
 
+from gloveport.fairness import choose_forgotten
 from gloveport.late_pattern import late_pattern
 from gloveport.model import Output
 from gloveport.spooled_bytes import SpooledBytes
@@ -155,26 +155,22 @@ class Archive(Struct, frozen=True):
         """Keep a capture, and forget others if there are too many, or they are too large."""
         self._kept[handle] = owner, capture
         while len(self._kept) > _ARCHIVED:
-            self._forget_oldest(Counter(owner for owner, _ in self._kept.values()))
-        while (sizes := self._sizes()).total() > _ARCHIVED_BYTES:
-            self._forget_oldest(sizes)
+            self._forget_one([(handle, owner, 1) for handle, (owner, _) in self._kept.items()])
+        while sum(size for _, _, size in self._sizes()) > _ARCHIVED_BYTES:
+            self._forget_one(self._sizes())
 
     def page(self, handle: str, owner: str, offset: int, most: int = PAGE_BYTES) -> tuple[str, int | None] | None:
         """A page of this owner's kept output as ``Capture.page`` gives it; None when it is not, or no longer, kept."""
         kept_for, capture = self._kept.get(handle, ("", None))
         return capture.page(offset, most) if capture is not None and kept_for == owner else None
 
-    def _sizes(self) -> Counter[str]:
-        """How many bytes are kept for each owner."""
-        sizes = Counter[str]()
-        for owner, capture in self._kept.values():
-            sizes[owner] += min(capture.total, capture.stored_bytes)
-        return sizes
+    def _sizes(self) -> "list[tuple[str, str, int]]":
+        """Handle, owner and bytes of each."""
+        kept = self._kept.items()
+        return [(handle, owner, min(capture.total, capture.stored_bytes)) for handle, (owner, capture) in kept]
 
-    def _forget_oldest(self, amounts: Counter[str]) -> None:
-        greediest = max(amounts, key=amounts.__getitem__)
-        handle = next(handle for handle, (owner, _) in self._kept.items() if owner == greediest)
-        self._kept.pop(handle)[1].close()
+    def _forget_one(self, entries: "Sequence[tuple[str, str, int]]") -> None:
+        self._kept.pop(choose_forgotten(entries))[1].close()
 
     def close(self) -> None:
         """Forget all."""

@@ -1,7 +1,6 @@
 """The tool ``request_permissions``: asks the owner to permit a call at a gate, in the client or by the queue."""
 
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -16,6 +15,7 @@ from pydantic import Field, JsonValue, ValidationError
 from gloveport.approvals.question import Verdict
 from gloveport.engine.runs import Run
 from gloveport.errors import Denied
+from gloveport.fairness import choose_forgotten
 from gloveport.limits.untrusted_json import first_faults
 from gloveport.model.reading import read_value
 from gloveport.model.workspace import Gate, RunCommand, WriteFiles
@@ -179,19 +179,13 @@ class PermissionTool(Struct, frozen=True, kw_only=True):
             detail=call.detail(),
         )
         if len(self._pending) >= _MOST_ASKING:
-            self._withdraw_oldest()
+            requests = [(run_id, one.request.owner, 1) for run_id, one in self._pending.items()]
+            self._pending.pop(choose_forgotten(requests)).run.cancel()
         pending = _PendingRequest(
             run=self.service.sandboxes.engine.runs.begin(request.owner, "shell", work), request=request
         )
         self._pending[pending.run.id] = pending
         return pending
-
-    def _withdraw_oldest(self) -> None:
-        """Withdraw the oldest request of whoever has the most, so that nobody withdraws what others ask."""
-        counts = Counter(pending.request.owner for pending in self._pending.values())
-        greediest = max(counts, key=counts.__getitem__)
-        oldest = next(run_id for run_id, one in self._pending.items() if one.request.owner == greediest)
-        self._pending.pop(oldest).run.cancel()
 
     async def _attend(
         self, ctx: Context[Any, Any], pending: _PendingRequest, state: State | None = None

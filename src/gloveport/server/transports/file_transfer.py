@@ -21,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
 from gloveport.artifacts.artifact_store import ArtifactStore, Found
+from gloveport.fairness import choose_forgotten
 
 LINK_SECONDS: Final = 300
 _TICKET_SECONDS: Final = 600
@@ -74,7 +75,7 @@ class FileTransfer(Struct, eq=False, kw_only=True):
         now = time.monotonic()
         self._links = {token: link for token, link in self._links.items() if link.expires > now}
         while len(self._links) >= _MOST_LINKS:
-            del self._links[next(iter(self._links))]
+            del self._links[choose_forgotten([(token, link.owner, 1) for token, link in self._links.items()])]
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         self._links[token] = _Link(found.artifact.uri, found.bundle.owner, now + LINK_SECONDS)
         host, port = request.scope["server"]

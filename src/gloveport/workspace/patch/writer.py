@@ -5,7 +5,7 @@ stages in memory, and commits.
 """
 
 import threading
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from hashlib import sha256
@@ -17,6 +17,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from gloveport.fairness import choose_forgotten
 from gloveport.patch_text.parsing import Operation, parse_patch
 from gloveport.workspace.errors import WorkspaceError, translate_patch_errors
 from gloveport.workspace.files.tree import Tree
@@ -217,7 +218,8 @@ class Writer(Struct, frozen=True):
                 result = self._write(options, stage)
                 if not options.dry_run:
                     self._keys[*caller, key] = mark, result
-                    self._forget_keys()
+                    if len(self._keys) > MAX_KEYS:
+                        del self._keys[choose_forgotten([(used, used[0], 1) for used in self._keys])]
                 return result
             self._keys.move_to_end((*caller, key))
             first_mark, result = self._keys[*caller, key]
@@ -229,13 +231,6 @@ class Writer(Struct, frozen=True):
                 details={"tool": caller[1], "idempotency_key": key},
             )
         return WriteResult({**result.answer, "idempotent_replay": True}, ())
-
-    def _forget_keys(self) -> None:
-        """Without room, forget the oldest key of whoever has the most: nobody drives out what others used."""
-        if len(self._keys) > MAX_KEYS:
-            counts = Counter(owner for owner, _, _ in self._keys)
-            greediest = max(counts, key=counts.__getitem__)
-            del self._keys[next(used for used in self._keys if used[0] == greediest)]
 
     def _write(self, options: WriteOptions, stage: Callable[[Staging], None]) -> WriteResult:
         with Journal.lock(self.journal) as journal, ExitStack() as stack:
