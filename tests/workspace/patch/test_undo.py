@@ -1,5 +1,7 @@
 """W3: the last change can be taken back, if nobody changed its files since."""
 
+import resource
+
 import pytest
 
 from gloveport.patch_text import parsing
@@ -86,6 +88,23 @@ def test_what_is_kept_is_bounded_in_size(root, writer):
     for number in range(undo.ENTRIES):
         add(writer, f"small {number}", "x")
     assert sum(path.stat().st_size for path in writer.journal.iterdir()) < 1 << 20
+
+
+def test_a_change_for_which_there_is_no_space_costs_none_before_it(root, writer):
+    """W3: the journal's own record, too, which is longer than the last one."""
+    add(writer, "a", "1")
+    add(writer, "b", "2")
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, limit[1]))  # ENOSPC would come at the same places
+    try:
+        with pytest.raises(WorkspaceError) as refusal:
+            writer.apply_patch(patch(*(line for number in range(100) for line in (f"*** Add File: f{number}", "+x"))))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert refusal.value.code == "PATCH_FAILED"
+    assert {path.name for path in root.iterdir()} == {"a", "b"}
+    add(writer, "c", "3")
+    assert [writer.undo().answer["summary"] for _ in range(3)] == ["D c", "D b", "D a"]
 
 
 def test_an_entry_that_is_torn_is_none(root, writer):

@@ -107,6 +107,9 @@ def commit(tree: Tree, journal: Journal, targets: Sequence[StagedFile], record: 
         directories = _Directories(stack, descriptors)
         try:
             journal.begin(record)
+        except OSError as error:
+            raise _as_workspace_error(error) from error
+        try:
             warnings = _write(record, targets, directories)
             journal.commit(record)
         except BaseException as error:

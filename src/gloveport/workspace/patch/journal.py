@@ -111,8 +111,15 @@ class Journal(Struct, frozen=True):
 
         With a single name it need not be synced: a power cut may then leave a hidden file, which nobody removes, and a
         journal that is older than the tree (``undo.find_latest``).
+
+        Raises:
+            OSError: There is no space; the last record is still there.
         """
         content = memoryview(BEGUN + seal(record.model_dump_json().encode()))
+        if len(content) > os.fstat(self.file).st_size:
+            os.posix_fallocate(
+                self.file, 0, len(content)
+            )  # a full disk must not tear the last record, which undo needs
         written = 0
         while written < len(content):
             written += os.pwrite(self.file, content[written:], written)
