@@ -19,6 +19,7 @@ from gloveport.sandbox.base import Outcome
 from gloveport.workspace.commands.answers import AnswerBounds
 from gloveport.workspace.commands.command import Command
 from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.spelling import raw, spell_path
 from gloveport.workspace_service.approval_text import measure
 from gloveport.workspace_service.command_sessions import NEW
 from gloveport.workspace_service.command_types import PreparedCommand
@@ -73,7 +74,7 @@ async def make_command_action(
     action = await compute(len(arguments.cmd) + len(arguments.stdin), command_action, service.settings, request)
     if any(need.lost for need in action.needs):
         action = await to_thread.run_sync(_without_own, service, share, action)
-    return _with_input(action, arguments), request.seconds
+    return _with_input(action.model_copy(update={"workdir": workdir}), arguments), request.seconds
 
 
 def make_plain_action(service: WorkspaceService, arguments: CommandArguments) -> tuple[RunCommand, float] | None:
@@ -117,7 +118,7 @@ def _make_request(service: WorkspaceService, arguments: CommandArguments, workdi
     return CommandRequest(
         command=arguments.cmd,
         root=service.sandboxes.target,
-        workdir=workdir,
+        workdir=raw(workdir).decode(errors="replace"),  # as the shell has it, whose paths are below it
         seconds=min(arguments.timeout_ms / 1000, service.settings.limits.wall_seconds),
         tty=arguments.tty,
         env=arguments.env or {},
@@ -195,8 +196,14 @@ def _working(service: WorkspaceService, caller: Caller, run: Work) -> Work:
 
 def _without_own(service: WorkspaceService, share: str, action: RunCommand) -> RunCommand:
     """The action without the gates for deletions that lose only what the caller has made."""
-    needs = tuple(need for need in action.needs if not need.lost or not service.own.has_made_all(share, need.lost))
+    needs = tuple(
+        need for need in action.needs if not need.lost or not service.own.has_made_all(share, map(_spell, need.lost))
+    )
     return action.model_copy(update={"needs": needs})
+
+
+def _spell(path: str) -> str:
+    return spell_path(path.encode(errors="surrogateescape"))
 
 
 def _open_session(service: WorkspaceService, caller: Caller, session_id: str, request: PreparedCommand) -> Session:

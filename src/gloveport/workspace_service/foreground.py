@@ -14,6 +14,7 @@ from gloveport.model.workspace import RunCommand, WorkspacePolicy
 from gloveport.policy.decisions.grant import reachable
 from gloveport.sandbox.base import Outcome
 from gloveport.sandbox.run.confined import Confined
+from gloveport.workspace.files.spelling import spell_path
 from gloveport.workspace_service.command_types import Attachment, CommandEnvironment, PreparedCommand
 from gloveport.workspace_service.protected_sandboxes import VALUE_BYTES, ProtectedSandboxes
 
@@ -55,7 +56,7 @@ async def run_foreground(
     variables = {"TERM": _TERMINAL_KIND, **program.variables} if program.terminal else {**program.variables}
     action = RunCommand(
         command=shlex.join(program.argv),
-        workdir=program.workdir,
+        workdir=spell_path(os.fsencode(program.workdir)),
         tty=program.terminal is not None,
         keeps_stdin=True,
         variables=tuple(sorted(variables)),

@@ -1,6 +1,7 @@
 """Runs the operator's hooks on files that a patch or changes have written."""
 
 import contextlib
+import os
 from collections.abc import Sequence
 from typing import Final
 
@@ -11,6 +12,7 @@ from gloveport.model.json_value import JsonValue
 from gloveport.policy.wildcards import matches
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.line_reader import LineRange, read_lines
+from gloveport.workspace.files.spelling import raw
 from gloveport.workspace.patch.writer import WriteResult
 from gloveport.workspace_service.protected_sandboxes import VALUE_BYTES
 from gloveport.workspace_service.sandboxes import SHELL
@@ -43,7 +45,8 @@ async def _run(service: WorkspaceService, command: str, paths: Sequence[str], se
     """
     sandboxes, audit = service.sandboxes, service.sandboxes.engine.audit
     begin_seq = audit.append("hook.begun", {"command": command, "paths": [*paths]}).seq
-    program = Program(name="hook", argv=(*SHELL, f'{command} "$@"', "hook", *paths), directory=sandboxes.target)
+    names = [os.fsdecode(raw(path)) for path in paths]
+    program = Program(name="hook", argv=(*SHELL, f'{command} "$@"', "hook", *names), directory=sandboxes.target)
     stdout, stderr = _BoundedOutput(_MOST_BYTES), _BoundedOutput(_MOST_BYTES)
     limits = sandboxes.limits.model_copy(update={"wall_seconds": seconds})
     ended: dict[str, JsonValue] = {"of": begin_seq, "status": "failed"}

@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from gloveport.openat2 import closing
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.birth_time import Times, read_times
+from gloveport.workspace.files.spelling import native_name
 from gloveport.workspace.files.tree import Tree
 
 _MOST_CLIENTS: Final = 64
@@ -71,7 +72,7 @@ class OwnDirectories(Struct, eq=False, kw_only=True):
         return all(self._has_made(path, spans, until, names_left) for path in paths)
 
     def _has_made(self, path: str, spans: list[_Span], until: float, names_left: list[int]) -> bool:
-        above, _, name = path.rpartition("/")
+        above, name = path.rpartition("/")[0], native_name(path)
         try:
             with self.tree.open_directory(above or ".") as parent:
                 if parent.path != (above or "."):  # by way of a link

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import math
+import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from gloveport.model.egress import Egress
 from gloveport.sandbox.base import Child, Outcome
 from gloveport.sandbox.run.confined import Confined
 from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.spelling import raw
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.protected import config_copies, protected_paths, protected_state
 from gloveport.workspace.protected.config_copies import ConfigCopy
@@ -160,7 +162,7 @@ class ProtectedSandboxes(Struct, eq=False, kw_only=True):
 
     def inside(self, directory: str) -> str:
         """The path inside sandboxes of a directory of the workspace."""
-        return self.target if directory == "." else f"{self.target}/{directory}"
+        return self.target if directory == "." else f"{self.target}/{os.fsdecode(raw(directory))}"
 
     @contextlib.asynccontextmanager
     async def open_sandbox(

@@ -9,7 +9,7 @@ import time
 import anyio
 import pytest
 from mcp import Client
-from tests.server.workspace.served import opened
+from tests.server.workspace.served import opened, owned
 
 SLOW = "echo begun; sleep 60"
 
@@ -85,6 +85,19 @@ async def test_a_command_begins_in_the_directory_it_is_told_to_begin_in(served):
     for name in ("workdir", "cwd"):
         assert (await served.out("pwd", **{name: "a b/ü"})).endswith("/a b/ü\n")
     assert (await served.refused("exec_command", cmd="pwd", workdir="a b", cwd="."))["code"] == "INVALID_ARGUMENT"
+
+
+@pytest.mark.parametrize("name", ["new\nline", "escape\x1b[2J", "caf\udce9", "literal\\x0a"])
+async def test_a_directory_of_any_name_is_named_by_its_spelling(served, name):
+    """W4, P14: as list_dir tells it, on one line."""
+    (served.root / name).mkdir()
+    owned(served.root / name)
+    answer = await served.call("list_dir", path=".")
+    (line,) = (one for one in answer.content[0].text.splitlines() if one.startswith(name[:3]))
+    assert line.isprintable()
+    spelt = line.removesuffix(" [directory]")
+    assert (await served.out("touch 'made here'; pwd | tail -c 4 | od -An -c", workdir=spelt)).strip()
+    assert (served.root / name / "made here").exists()
 
 
 @pytest.mark.parametrize(

@@ -465,6 +465,7 @@ async def test_to_delete_what_one_has_made_oneself_asks_nobody(safe):
     await safe.run("mkdir -p mine/deep && echo 1 > mine/deep/a && cp -r old copied && ln -s ../old mine/link")
     await safe.told("apply_patch", patch=PATCH.format("patched/x.txt"))
     await safe.run("mkdir taken && mv mixed taken/ && ln -s old way")
+    safe.write("looks\\x5clike/x\\x5cy/note.txt", "the owner's\n")
     asks = {
         "rm -rf taken": "what lies there is older",
         "rm -rf old": "it is the owner's",
@@ -473,6 +474,8 @@ async def test_to_delete_what_one_has_made_oneself_asks_nobody(safe):
         "mv old fresh && rm -rf fresh": "old would come there",
         "git mv old fresh && rm -rf fresh": "old would come there",
         "rm -rf way/none": "by way of a link",
+        "rm -rf 'looks\\x5clike'": "it is the name itself, and no spelling of another",
+        "rm -rf 'looks\\x5clike/x\\x5cy'": "so it is above",
         "ln -s old fresh && find fresh/ -delete": "by way of a link",
         "rm -rf none/below": "nothing is known of it",
         "rm -rf $UNKNOWN/mine": "nothing is known of it",

@@ -97,7 +97,7 @@ async def test_the_state_of_a_work_tree(repository, run, git):
         ("new name.txt", "r.txt", "R", " "),
         ("caf\\xe9", None, "?", "?"),
         ("un/", None, "?", "?"),
-        ('é\n".txt', None, "?", "?"),
+        ('é\\x0a".txt', None, "?", "?"),
     ]
     head = git("rev-parse", "HEAD")
     facts = {name: value for name, value in status.items() if name != "entries"}
@@ -188,7 +188,7 @@ async def test_differences_of_every_kind(repository, run, tree, git):
         {"path": "bin", "status": "added", "binary": True},
         {"path": "empty", "status": "added", "binary": False},
         {"path": "script", "status": "added", "binary": False},
-        {"path": 'sub/"\t', "status": "added", "binary": False},
+        {"path": 'sub/"\\x09', "status": "added", "binary": False},
     ]
     assert (diff["truncated"], diff["truncated_by"], diff["warnings"]) == (False, None, [])
     assert diff["output_lines"] == len(diff["diff"].splitlines())

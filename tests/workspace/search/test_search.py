@@ -251,7 +251,7 @@ async def test_a_text_that_is_not_utf_8_is_searched_and_so_are_names(search, roo
     (root / "line\nend").write_text("\nfoo")
     first, second = (await search("foo"))["matches"]
     assert (first["path"], first["preview"], first["column"]) == ("caf\\xe9", "� foo �", 3)
-    assert (second["path"], second["line"]) == ("line\nend", 2)
+    assert (second["path"], second["line"]) == ("line\\x0aend", 2)
 
 
 async def test_a_byte_order_mark_is_no_column(search, root):

@@ -1,10 +1,12 @@
 r"""The spelling of paths on the wire: relative to the root, ``/`` between their parts, "." for the root.
 
-A name may hold any bytes. UTF-8 stays as it is; every other byte is written ``\x`` and two hexadecimal digits, and a
-backslash that would look like such an escape is ``\x5c``. So each name has one spelling, and all are valid Unicode.
+A name may hold any bytes. UTF-8 stays as it is, except control characters, which would end a line of an answer or act
+on a terminal. Their bytes, and all others, are written ``\x`` and two hexadecimal digits, and a backslash that would
+look like such an escape is ``\x5c``. So each name has one spelling, and all are valid Unicode.
 """
 
 import os
+import re
 from functools import lru_cache
 from typing import Final
 
@@ -22,20 +24,24 @@ _SHOWN_CHARACTERS: Final = 200
 """How many characters of a path a message shows; ``details`` have the whole path."""
 
 _ABSOLUTE: Final = late_pattern(r"/|[A-Za-z]:[\\/]")
-_ESCAPE: Final = late_pattern(r"\\x(5c|[89a-f][0-9a-f])")
-_LIKE_AN_ESCAPE: Final = late_pattern(rb"\\(?=x(?:5c|[89a-f][0-9a-f]))")
+_ESCAPE: Final = late_pattern(r"\\x(0[1-9a-f]|1[0-9a-f]|5c|7f|[89a-f][0-9a-f])")
+_LIKE_AN_ESCAPE: Final = late_pattern(rb"\\(?=x(?:0[1-9a-f]|1[0-9a-f]|5c|7f|[89a-f][0-9a-f]))")
+_CONTROL: Final = late_pattern(r"[\x01-\x1f\x7f-\x9f]")
 
 
 def spell_path(name: bytes) -> str:
     """The one spelling of a name, or of a path, of any bytes. ``raw`` takes it back."""
-    try:
-        return _LIKE_AN_ESCAPE.sub(rb"\\x5c", name).decode() if b"\\" in name else name.decode()
-    except UnicodeDecodeError:
-        return _LIKE_AN_ESCAPE.sub(rb"\\x5c", name).decode(errors="backslashreplace")
+    spelt = (_LIKE_AN_ESCAPE.sub(rb"\\x5c", name) if b"\\" in name else name).decode(errors="backslashreplace")
+    return spelt if spelt.isprintable() else _CONTROL.sub(_escape, spelt)
+
+
+def _escape(found: "re.Match[str]") -> str:
+    return "".join(f"\\x{byte:02x}" for byte in found.group().encode())
 
 
 def raw(path: str) -> bytes:
-    """The bytes of a spelling. Of the bytes below 0x80 only the backslash can be escaped: no ``/`` is hidden.
+    """The bytes of a spelling. Of the bytes below 0x80 only the backslash and control characters can be escaped: no
+    ``/`` is hidden, and no NUL.
 
     Raises:
         UnicodeEncodeError: It holds half of a surrogate pair.
