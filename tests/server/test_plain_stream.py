@@ -21,7 +21,7 @@ def test_wherever_a_text_is_cut_it_becomes_what_the_whole_text_becomes(words, da
         size = data.draw(st.integers(1, len(rest)))
         shown += stream.feed(rest[:size])
         rest = rest[size:]
-    assert shown + plain(stream.held) == plain(text)
+    assert shown + plain(stream.rest) == plain(text)
 
 
 @given(st.lists(st.text(st.characters(min_codepoint=0, max_codepoint=0xA0)), max_size=20))
@@ -35,4 +35,4 @@ def test_an_endless_sequence_is_given_up():
     stream = PlainStream()
     shown = stream.feed("\x1b]0;") + "".join(stream.feed("x" * 1000) for _ in range(20))
     assert "x" * 1000 in shown
-    assert len(stream.held) <= 4096
+    assert len(stream.rest) <= 4096

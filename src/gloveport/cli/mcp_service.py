@@ -137,7 +137,7 @@ async def _serve_http(
 
         server = await to_thread.run_sync(backend.make_server)
         limits, sessions = config.policy.limits, backend.engine.sessions
-        return await serve_http(server, port, limits=limits, ready=_announce, kept=sessions)
+        return await serve_http(server, port, limits=limits, ready=_announce, program_sessions=sessions)
 
 
 async def _serve_stdio(

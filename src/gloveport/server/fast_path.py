@@ -110,14 +110,14 @@ class FastPath(Struct, eq=False, kw_only=True):
     reads_structured: bool = field(default=False)
     _version: object = field(default=None)
     _caller: Caller | None = field(default=None)
-    _begun: bool = field(default=False)
+    _is_initialized: bool = field(default=False)
     _is_greeted: bool = field(default=False)
     """Whether a handshake was tried: then every later message belongs to its session."""
 
     @property
     def can_answer(self) -> bool:
         """Whether a handshake has begun a session that can be answered here."""
-        return self._begun and self._version in HANDSHAKES and self._caller is not None
+        return self._is_initialized and self._version in HANDSHAKES and self._caller is not None
 
     def note_handshake(self, message: ClientMessage) -> None:
         """Note the messages of a handshake."""
@@ -128,7 +128,7 @@ class FastPath(Struct, eq=False, kw_only=True):
             name = info.get("name") if isinstance(info, dict) else ""
             self.reads_structured = reads_structured(self.structured, str(name))
         elif message.method == "notifications/initialized" and message.id is None:
-            self._begun = True
+            self._is_initialized = True
 
     def answer(self, message: ClientMessage) -> tuple[bytes, Callable[[], object]] | LineWork | None:
         """Return the line that answers a call, and what to do after it; or work for it; or None: the SDK answers."""
@@ -193,9 +193,9 @@ def is_plain_client(info: object, capabilities: object) -> bool:
     )
 
 
-def without_nulls(given: Mapping[str, Any]) -> dict[str, Any]:
+def without_nulls(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Drop arguments that are null: clients with strict schemas send every parameter, and null for those not given."""
-    return {name: value for name, value in given.items() if value is not None}
+    return {name: value for name, value in arguments.items() if value is not None}
 
 
 def line_of(request: str | int, result: Mapping[str, Any]) -> bytes:

@@ -21,17 +21,17 @@ def on_end_signal(act: Callable[[], None]) -> Iterator[list[signal.Signals]]:
     Yields:
         The received signals, in order.
     """
-    came: list[signal.Signals] = []
+    signals: list[signal.Signals] = []
 
     def take(number: signal.Signals) -> None:
-        came.append(number)
+        signals.append(number)
         act()
 
     outer = _handlers.get()
     if outer is not None:
         outer.append(take)
         try:
-            yield came
+            yield signals
         finally:
             outer.remove(take)
         return
@@ -43,6 +43,6 @@ def on_end_signal(act: Callable[[], None]) -> Iterator[list[signal.Signals]]:
 
     try:
         with hear_signals(take_innermost):
-            yield came
+            yield signals
     finally:
         _handlers.reset(token)

@@ -76,17 +76,17 @@ class _Watched(Struct, kw_only=True):
     """A timer that writes the loop's stack, unless the loop keeps resetting it."""
 
     loop: asyncio.AbstractEventLoop
-    _heard: float = 0
+    _last_pet: float = 0
     _next_stack: float = 0
     _timer: asyncio.TimerHandle | None = field(default=None)
 
     def pet(self) -> None:
         """Reset the timer."""
         now = self.loop.time()
-        if self._heard and now - self._heard > _STILL_SECONDS:
-            _log.warning("the event loop stood still for %.1f s: nobody was answered", now - self._heard)
+        if self._last_pet and now - self._last_pet > _STILL_SECONDS:
+            _log.warning("the event loop stood still for %.1f s: nobody was answered", now - self._last_pet)
             self._next_stack = now + _PAUSE_SECONDS
-        self._heard = now
+        self._last_pet = now
         if now >= self._next_stack:
             faulthandler.dump_traceback_later(_STILL_SECONDS, file=_STDERR)
         else:

@@ -10,7 +10,7 @@ def apis_text(egress: Egress, name: str | None) -> str:
     if name is not None:
         api = egress.apis.get(name)
         return "\n".join((*_lines(name, api), *api.types.splitlines())) if api and api.active else ""
-    lines = [line for known, api in sorted(egress.apis.items()) if api.active for line in _lines(known, api)]
+    lines = [line for api_name, api in sorted(egress.apis.items()) if api.active for line in _lines(api_name, api)]
     if egress.yolo:
         lines.append("Every public host may be reached as well, without credentials.")
     return "\n".join(lines) or "None: programs have no network."

@@ -2,7 +2,7 @@
 
 from gloveport.model.artifact import Artifact, Artifacts
 
-_SHOWN = 24
+_MOST_FILES = 24
 
 
 def artifact_lines(artifacts: Artifacts) -> list[str]:
@@ -13,8 +13,8 @@ def artifact_lines(artifacts: Artifacts) -> list[str]:
     if artifacts.files:
         minutes, first = artifacts.expires_in_seconds / 60, artifacts.files[0].uri
         lines.append(f"artifacts, kept {minutes:g} min; read_artifact(uri={first!r}) reads the first:")
-    lines += [f"{number}. {describe_artifact(one)}" for number, one in enumerate(artifacts.files[:_SHOWN], 1)]
-    if (more := len(artifacts.files) - _SHOWN) > 0:
+    lines += [f"{number}. {describe_artifact(one)}" for number, one in enumerate(artifacts.files[:_MOST_FILES], 1)]
+    if (more := len(artifacts.files) - _MOST_FILES) > 0:
         lines.append(f"and {more} more")
     if artifacts.directory:
         lines.append(f"in the workspace, too: {artifacts.directory}/")

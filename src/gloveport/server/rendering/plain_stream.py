@@ -10,19 +10,19 @@ from msgspec import Struct
 from gloveport.sandbox.run.capture import plain
 
 # A longer sequence is no colour: it is not waited for, and its rest is shown as text.
-_HELD = 4096
+_MOST_UNFINISHED = 4096
 _UNFINISHED = re.compile(r"(?:\r|\x1b|\x1b\[[0-?]*[ -/]*|\x9b[0-?]*[ -/]*|\x1b[\]PX^_][^\x07\x1b]*\x1b?|\x1b[ -/]+)\Z")
 
 
 class PlainStream(Struct, kw_only=True):
     """One stream's text without terminal escape sequences and control characters."""
 
-    held: str = ""
+    rest: str = ""
 
     def feed(self, text: str) -> str:
         """Take the next piece; return the text that can be shown by now."""
-        text = self.held + text
-        unfinished = _UNFINISHED.search(text, max(0, len(text) - _HELD))
+        text = self.rest + text
+        unfinished = _UNFINISHED.search(text, max(0, len(text) - _MOST_UNFINISHED))
         end = unfinished.start() if unfinished else len(text)
-        self.held = text[end:]
+        self.rest = text[end:]
         return plain(text[:end])

@@ -76,5 +76,5 @@ def _lowered_limits(policy: Policy, grant: Grant) -> dict[str, Any]:
     usual = policy.limits.model_copy(update={"wall_seconds": policy.default_wall_seconds})
     if grant == Grant() or grant.limits == usual:  # an empty grant is that of a run that goes on, or was refused
         return {}
-    known = usual.model_dump(mode="json")
-    return {name: value for name, value in grant.limits.model_dump(mode="json").items() if value != known[name]}
+    usual_limits = usual.model_dump(mode="json")
+    return {name: value for name, value in grant.limits.model_dump(mode="json").items() if value != usual_limits[name]}

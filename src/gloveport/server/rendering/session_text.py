@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from gloveport.model import SessionState, Variable
 
-_SHOWN = 20
+_MOST_NAMES = 20
 
 
 def session_lines(session: SessionState) -> list[str]:
@@ -17,11 +17,11 @@ def session_lines(session: SessionState) -> list[str]:
         undone = f"; {session.undone} call{'' if session.undone == 1 else 's'} undone" if session.undone else ""
         lines.append(f"{'note' if session.state == 'kept' else 'why'}: {session.why}{undone}")
     if session.narrowed:
-        lines.append(f"taken back by the configuration: {', '.join(session.narrowed[:_SHOWN])}")
+        lines.append(f"taken back by the configuration: {', '.join(session.narrowed[:_MOST_NAMES])}")
     if session.variables:
         lines.append(f"changed: {variables_text(session.variables)}")
     if session.removed:
-        lines.append(f"removed: {', '.join(session.removed[:_SHOWN])}")
+        lines.append(f"removed: {', '.join(session.removed[:_MOST_NAMES])}")
     if session.checkpoint:
         lines.append(f"can't be rewound to: {session.checkpoint}")
     return lines
@@ -29,9 +29,9 @@ def session_lines(session: SessionState) -> list[str]:
 
 def variables_text(variables: Sequence[Variable]) -> str:
     """Render variables in one line."""
-    shown = [_variable_text(one) for one in variables[:_SHOWN]]
-    more = len(variables) - _SHOWN
-    return "; ".join([*shown, *([f"and {more} more"] if more > 0 else [])])
+    texts = [_variable_text(one) for one in variables[:_MOST_NAMES]]
+    more = len(variables) - _MOST_NAMES
+    return "; ".join([*texts, *([f"and {more} more"] if more > 0 else [])])
 
 
 def _variable_text(one: Variable) -> str:

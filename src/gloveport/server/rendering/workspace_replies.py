@@ -41,22 +41,22 @@ def refusal(error: WorkspaceError | Denied, more: Mapping[str, JsonValue] | None
 
 def plain_refusal(error: WorkspaceError | Denied, more: Mapping[str, JsonValue] | None = None) -> RunReply:
     """As ``refusal``, without the SDK's types."""
-    known = error if isinstance(error, WorkspaceError) else _permission(error)
+    problem = error if isinstance(error, WorkspaceError) else _permission(error)
     if (exhausted := find_exhaustion(error)) is not None:
-        known = WorkspaceError("SANDBOX_UNAVAILABLE", exhausted[0], hint=exhausted[1], retryable=True)
-    details = {**known.details, **({"retry_hint": known.hint} if known.hint else {})}
+        problem = WorkspaceError("SANDBOX_UNAVAILABLE", exhausted[0], hint=exhausted[1], retryable=True)
+    details = {**problem.details, **({"retry_hint": problem.hint} if problem.hint else {})}
     facts: JsonValue = {
-        "code": known.code,
-        "message": str(known.args[0]),
-        "category": known.category,
-        "retryable": known.retryable,
+        "code": problem.code,
+        "message": str(problem.args[0]),
+        "category": problem.category,
+        "retryable": problem.retryable,
         "details": details,
     }
-    again = "yes" if known.retryable else "no; the same call will fail again"
-    lines = [*_heading(known), f"Category: {known.category}. Retryable: {again}."]
-    if known.hint:
-        lines.append(f"Hint: {known.hint}")
-    lines += _facts(known)
+    again = "yes" if problem.retryable else "no; the same call will fail again"
+    lines = [*_heading(problem), f"Category: {problem.category}. Retryable: {again}."]
+    if problem.hint:
+        lines.append(f"Hint: {problem.hint}")
+    lines += _facts(problem)
     return RunReply("\n".join(lines), is_error=True, structured={"ok": False, "error": facts, **(more or {})})
 
 

@@ -70,14 +70,14 @@ class ArgumentCheck:
         """Pass on valid calls, and all requests that are no calls of these tools."""
         params = ctx.params or {}
         tool = self._tools.get(str(params.get("name"))) if ctx.method == "tools/call" else None
-        given = params.get("arguments") or {}
-        if tool is None or not isinstance(given, Mapping):
+        arguments = params.get("arguments") or {}
+        if tool is None or not isinstance(arguments, Mapping):
             return await call_next(ctx)
-        if faults := _faults(tool, given):
+        if faults := _faults(tool, arguments):
             hint = f"the arguments are {', '.join(_names(tool)) or 'none'}"
             return self._refuse(f"{tool.name} was not carried out", faults, hint)
-        if None in given.values():
-            ctx = replace(ctx, params={**params, "arguments": without_nulls(given)})
+        if None in arguments.values():
+            ctx = replace(ctx, params={**params, "arguments": without_nulls(arguments)})
         return await call_next(ctx)
 
 
@@ -85,18 +85,19 @@ def _names(tool: Tool) -> list[str]:
     return list(tool.parameters["properties"])
 
 
-def _faults(tool: Tool, given: Mapping[str, Any]) -> list[str]:
+def _faults(tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
     """Everything that is wrong with these arguments, one line each; empty when nothing is."""
-    known = _names(tool)
+    names = _names(tool)
     faults = [
-        _unknown_argument(name, known) for name in islice((name for name in given if name not in known), _SHOWN_FAULTS)
+        _unknown_argument(name, names)
+        for name in islice((name for name in arguments if name not in names), _SHOWN_FAULTS)
     ]
-    meant = {name: value for name, value in without_nulls(given).items() if name in known}
-    if crowded := [name for name, value in meant.items() if _has_many_values(tool, name, value)]:
+    known_arguments = {name: value for name, value in without_nulls(arguments).items() if name in names}
+    if crowded := [name for name, value in known_arguments.items() if _has_many_values(tool, name, value)]:
         most = f"a text of JSON with more than {_MOST_VALUES_IN_TEXT} values is not read"
         return [*faults, *(f"- {name}: {most}" for name in crowded)]
     try:
-        tool.fn_metadata.validate_arguments(meant)
+        tool.fn_metadata.validate_arguments(known_arguments)
     except ValidationError as error:
         faults += map(_wrong, first_faults(error, _SHOWN_FAULTS))
     return faults
@@ -109,10 +110,10 @@ def _has_many_values(tool: Tool, name: str, value: object) -> bool:
     return has_many_values(value.encode(errors="surrogatepass"), _MOST_VALUES_IN_TEXT)
 
 
-def _unknown_argument(name: str, known: list[str]) -> str:
-    near = get_close_matches(name[:_SHOWN_CHARACTERS], known, n=1)
-    meant = f"; did you mean {near[0]}?" if near else ""
-    return f"- {_shorten(name)}: there is no such argument{meant}"
+def _unknown_argument(name: str, names: list[str]) -> str:
+    near = get_close_matches(name[:_SHOWN_CHARACTERS], names, n=1)
+    suggestion = f"; did you mean {near[0]}?" if near else ""
+    return f"- {_shorten(name)}: there is no such argument{suggestion}"
 
 
 def _wrong(detail: ErrorDetails) -> str:

@@ -126,18 +126,18 @@ class ArtifactTool(Struct, frozen=True, kw_only=True):
 
 def read_lines(found: Found, first: int, count: int) -> str:
     """Render lines of a text file, as many as fit on a page, and say how to read on."""
-    shown: list[str] = []
+    lines: list[str] = []
     size, number = 0, 0
     for number, text in enumerate(_lines_of(found), 1):
         if number < first:
             continue
-        if len(shown) == count or size + len(text) > _PAGE_BYTES:
-            return "\n".join([*shown, f"[read_artifact(uri={found.artifact.uri!r}, line={number}) goes on]"])
-        shown.append(text)
+        if len(lines) == count or size + len(text) > _PAGE_BYTES:
+            return "\n".join([*lines, f"[read_artifact(uri={found.artifact.uri!r}, line={number}) goes on]"])
+        lines.append(text)
         size += len(text.encode()) + 1
     if first > max(1, number):
         return f"[{found.artifact.path} has {number} lines]"
-    return "\n".join(shown)
+    return "\n".join(lines)
 
 
 def _lines_of(found: Found) -> Iterator[str]:

@@ -61,7 +61,7 @@ _OPAQUE = frozenset(
 
 _READS = wire.ToolAnnotations(read_only_hint=True, open_world_hint=False)
 ACTS = wire.ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=True)
-_GONE = error_reply("the client closed the connection")
+_CLIENT_GONE = error_reply("the client closed the connection")
 
 
 class Tools(Struct, frozen=True, kw_only=True):
@@ -87,7 +87,7 @@ class Tools(Struct, frozen=True, kw_only=True):
 
     @takes(ExecuteArguments)
     async def execute_code(
-        self, ctx: Context[Any, Any], given: ExecuteArguments
+        self, ctx: Context[Any, Any], arguments: ExecuteArguments
     ) -> Annotated[wire.CallToolResult, pydantic_model(Result)] | wire.InputRequiredResult:
         """Run a program in a fresh sandbox.
 
@@ -102,14 +102,14 @@ class Tools(Struct, frozen=True, kw_only=True):
         if ctx.request_state is not None:
             return await self.again(ctx)
         run = self.calls.begin(
-            given,
+            arguments,
             caller_of(ctx, self.transport),
             can_sample=can_sample(ctx),
             take_ticket=self.transfer.take if self.transfer else None,
         )
         if isinstance(run, RunReply):
             return to_wire(run)
-        return await self.attend(ctx, run, given.wait_seconds)
+        return await self.attend(ctx, run, arguments.wait_seconds)
 
     async def wait_run(
         self,
@@ -212,7 +212,7 @@ class Tools(Struct, frozen=True, kw_only=True):
         progress = progress_for(ctx)
         run.on_output = None if progress is None else progress.add
         run.expect(math.inf)
-        reply: Reply = _GONE
+        reply: Reply = _CLIENT_GONE
         async with _beside(progress, ctx.request_context.request):
             needed = await Attendance(ctx=ctx, run=run, desk=self.engine.desk, state=state).attend(seconds)
             if needed is not None and not run.handed_out:

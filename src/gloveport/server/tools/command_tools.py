@@ -79,17 +79,17 @@ class CommandTools(Struct, frozen=True, kw_only=True):
     service: WorkspaceService
 
     @takes(CommandArguments)
-    async def exec_command(self, ctx: Context[Any, Any], asked: CommandArguments) -> wire.CallToolResult:
+    async def exec_command(self, ctx: Context[Any, Any], arguments: CommandArguments) -> wire.CallToolResult:
         """Run a command of bash in the workspace, in a sandbox with nothing else of the host. After yield_time_ms it
         goes on, and write_stdin waits for it. tty gives it a terminal; keep_stdin lets write_stdin feed a pipe.
         `apply_patch <<'EOF'` is a command too: edit and test in one call. What it leaves running ends with it, but in
         a session: `new` begins one, whose id the next command goes on with, in the same shell, with its servers and
         files of /tmp.
         """
-        return to_wire(await self.execute(asked, partial(self._start, ctx, asked), ctx.request_context.request))
+        return to_wire(await self.execute(arguments, partial(self._start, ctx, arguments), ctx.request_context.request))
 
     async def execute(
-        self, asked: CommandArguments, start: Callable[[], Awaitable[Command]], request: object = None
+        self, arguments: CommandArguments, start: Callable[[], Awaitable[Command]], request: object = None
     ) -> RunReply:
         """Start a command, wait for it, and report on it. If ``request``, over HTTP, breaks off, the command ends."""
         started = time.monotonic()
@@ -97,52 +97,54 @@ class CommandTools(Struct, frozen=True, kw_only=True):
             command = await start()
             at = told_offsets(command)
             try:
-                keep: Literal["keep", "close"] = "keep" if asked.tty or asked.keep_stdin else "close"
+                keep: Literal["keep", "close"] = "keep" if arguments.tty or arguments.keep_stdin else "close"
                 with contextlib.suppress(WorkspaceError):  # it has ended, or closed its input: the answer says so
-                    await self.service.sandboxes.commands.feed(command, asked.stdin, until=started, then=keep)
+                    await self.service.sandboxes.commands.feed(command, arguments.stdin, until=started, then=keep)
                 async with ended_with(request, command.scope):
-                    await _wait_for(command, started + asked.yield_time_ms / 1000, at if asked.tty else None)
+                    await _wait_for(command, started + arguments.yield_time_ms / 1000, at if arguments.tty else None)
             except BaseException:  # the call was cancelled, so nobody knows the command's id
                 command.scope.cancel()
                 raise
         except (WorkspaceError, Denied) as error:
             return plain_refusal(error, {"status": "failed", **_permission_request(error)})
-        fields = {**answer(command, at, asked), "elapsed_ms": round(1000 * (time.monotonic() - started))}
+        fields = {**answer(command, at, arguments), "elapsed_ms": round(1000 * (time.monotonic() - started))}
         return plain_reply(fields, texts.command(fields))
 
     @takes(StdinArguments)
-    async def write_stdin(self, ctx: Context[Any, Any], asked: StdinArguments) -> wire.CallToolResult:
+    async def write_stdin(self, ctx: Context[Any, Any], arguments: StdinArguments) -> wire.CallToolResult:
         """Write to a command, or, with no chars, wait for its end; with wait_for=output, as where it has a terminal or
         reads chars, for what it says next. Character 3 is Ctrl-C. rows and columns size its terminal.
         """
         try:
-            command = self._find(ctx, asked.command_id)
-            at, deadline = told_offsets(command), time.monotonic() + asked.yield_time_ms / 1000
-            if (asked.rows or asked.columns) and command.console is not None and not command.is_over:
-                command.console.resize(*terminal_size(asked.rows, asked.columns))
-            if asked.chars:
-                await feed_command(self.service, self._caller(ctx), command, asked.chars, deadline)
-            for_output = bool(asked.chars) or command.is_terminal
-            if asked.wait_for is not None:
-                for_output = asked.wait_for == "output"
+            command = self._find(ctx, arguments.command_id)
+            at, deadline = told_offsets(command), time.monotonic() + arguments.yield_time_ms / 1000
+            if (arguments.rows or arguments.columns) and command.console is not None and not command.is_over:
+                command.console.resize(*terminal_size(arguments.rows, arguments.columns))
+            if arguments.chars:
+                await feed_command(self.service, self._caller(ctx), command, arguments.chars, deadline)
+            for_output = bool(arguments.chars) or command.is_terminal
+            if arguments.wait_for is not None:
+                for_output = arguments.wait_for == "output"
             await _wait_for(command, deadline, at if for_output else None)
-            if asked.chars and not command.is_over:
+            if arguments.chars and not command.is_over:
                 await _wait_for(command, min(deadline, time.monotonic() + _SETTLE_SECONDS), None)
         except WorkspaceError as error:
             return refusal(error)
-        return _reply(answer(command, at, asked))
+        return _reply(answer(command, at, arguments))
 
     @takes(KillArguments)
-    async def kill_command(self, ctx: Context[Any, Any], asked: KillArguments) -> wire.CallToolResult:
+    async def kill_command(self, ctx: Context[Any, Any], arguments: KillArguments) -> wire.CallToolResult:
         """End a command and all that it started. What it said can still be read."""
         try:
-            command = self._find(ctx, asked.command_id)
+            command = self._find(ctx, arguments.command_id)
         except WorkspaceError as error:
             return refusal(error)
         at, commands = told_offsets(command), self.service.sandboxes.commands
-        sent = await commands.kill(command, _SIGNALS[asked.signal], asked.wait_ms / 1000, asked.kill_wait_ms / 1000)
+        sent = await commands.kill(
+            command, _SIGNALS[arguments.signal], arguments.wait_ms / 1000, arguments.kill_wait_ms / 1000
+        )
         ended = {"killed": sent is not None and command.is_over, "evicted": False, "signal_sent": sent}
-        return _reply({**answer(command, at, asked), **ended, "status": _killed_status(command, sent)})
+        return _reply({**answer(command, at, arguments), **ended, "status": _killed_status(command, sent)})
 
     async def kill_session(
         self, ctx: Context[Any, Any], session_id: Id, wait_ms: Wait = 5000, kill_wait_ms: Wait = 2000
@@ -175,13 +177,13 @@ class CommandTools(Struct, frozen=True, kw_only=True):
             return refusal(WorkspaceError("NOT_FOUND", what, hint=hint))
         return reply(page, page_text(page))
 
-    async def _start(self, ctx: Context[Any, Any], asked: CommandArguments) -> Command:
+    async def _start(self, ctx: Context[Any, Any], arguments: CommandArguments) -> Command:
         """Start a command. While its environment is built, the client gets progress notifications if it wants any."""
-        progress = None if asked.environment is None else progress_for(ctx)
+        progress = None if arguments.environment is None else progress_for(ctx)
         if progress is None:
-            return await start_command(self.service, self._caller(ctx), asked)
+            return await start_command(self.service, self._caller(ctx), arguments)
         async with reporting(progress):
-            return await start_command(self.service, self._caller(ctx), asked, progress.add_step)
+            return await start_command(self.service, self._caller(ctx), arguments, progress.add_step)
 
     def _caller(self, ctx: Context[Any, Any]) -> Caller:
         return caller_of(ctx, self.service.transport)
@@ -214,12 +216,12 @@ def _killed_status(command: Command, sent: str | None) -> str:
 def _permission_request(error: WorkspaceError | Denied) -> Fields:
     if not isinstance(error, WorkspaceError) or error.code != "PERMISSION_REQUIRED":
         return {}
-    asked = {"tool_name": "exec_command", "permission": error.details.get("permission"), "status": "required"}
+    request = {"tool_name": "exec_command", "permission": error.details.get("permission"), "status": "required"}
     reasons = error.details.get("reasons")
     pointed = [
         {"code": code, "severity": "error", "evidence": one["why"], "suggested_fix": one["instead"]}
         for one in (reasons if isinstance(reasons, list) else [])
         if isinstance(one, dict) and (code := _DIAGNOSED.get(str(one["permission"])))
     ]
-    fields = {"permission_request": {**asked, "retryable": error.retryable}}
+    fields = {"permission_request": {**request, "retryable": error.retryable}}
     return {**fields, "diagnostics": pointed} if pointed else fields

@@ -26,7 +26,7 @@ from gloveport.errors import UpstreamError
 from gloveport.server.tools.client_sampling import answer_of, can_sample, params_of
 
 Reply: TypeAlias = wire.CallToolResult | wire.InputRequiredResult
-_Asked: TypeAlias = Question | SamplingRequest
+_ClientRequest: TypeAlias = Question | SamplingRequest
 
 _BY = "client"
 _SAME_TOOL = "For this once, or for the same again, whatever the arguments are"
@@ -45,24 +45,24 @@ class State(Struct, frozen=True, kw_only=True):
     """The state that a client on 2026-07-28 returns. The SDK seals it, and binds it to the tool and its arguments.
 
     Attributes:
-        put: When the questions were put, by the monotonic clock.
+        sent_at: When the questions were sent, by the monotonic clock.
         rounds: How many times the call has been answered by questions, this time included.
-        asked: Ids of these questions. Answers to others, such as replayed ones, are ignored.
+        ids: Ids of these questions. Answers to others, such as replayed ones, are ignored.
     """
 
     run_id: str
-    put: float
+    sent_at: float
     rounds: int
-    asked: tuple[str, ...]
+    ids: tuple[str, ...]
 
     @classmethod
     def read(cls, text: str) -> "State":
         """Parse the text of a state."""
-        run_id, put, rounds, *asked = text.split(" ")
-        return cls(run_id=run_id, put=float(put), rounds=int(rounds), asked=tuple(asked))
+        run_id, sent_at, rounds, *ids = text.split(" ")
+        return cls(run_id=run_id, sent_at=float(sent_at), rounds=int(rounds), ids=tuple(ids))
 
     def __str__(self) -> str:
-        return " ".join((self.run_id, repr(self.put), str(self.rounds), *self.asked))
+        return " ".join((self.run_id, repr(self.sent_at), str(self.rounds), *self.ids))
 
 
 class Attendance(Struct, kw_only=True):
@@ -91,30 +91,30 @@ class Attendance(Struct, kw_only=True):
         deadline = time.monotonic() + seconds
         async with anyio.create_task_group() as tasks:
             try:
-                asked = await self._until(deadline, tasks)
+                requests = await self._until(deadline, tasks)
             except BaseException:  # the request is cancelled
                 if not self.run.handed_out:
                     self.run.cancel()  # before the dialogs close, which takes seconds if the client has gone
                 raise
             tasks.cancel_scope.cancel()
-        return self._input_required(asked) if asked else None
+        return self._input_required(requests) if requests else None
 
     def _take(self) -> None:
         if self.state is None:
             return
         responses: Mapping[str, wire.InputResponse] = self.ctx.input_responses or {}
         for one in self._open():
-            given = responses.get(one.id)
-            if one.id not in self.state.asked:
+            response = responses.get(one.id)
+            if one.id not in self.state.ids:
                 continue
             if isinstance(one, Question):
-                self._answer(one, given if isinstance(given, wire.ElicitResult) else None, self.state.put)
-            elif isinstance(given, wire.CreateMessageResult):
-                one.settle(answer_of(given, one.question))
+                self._answer(one, response if isinstance(response, wire.ElicitResult) else None, self.state.sent_at)
+            elif isinstance(response, wire.CreateMessageResult):
+                one.settle(answer_of(response, one.question))
             else:
                 one.settle(_failure("it has given no answer"))
 
-    async def _until(self, deadline: float, tasks: TaskGroup) -> Sequence[_Asked]:
+    async def _until(self, deadline: float, tasks: TaskGroup) -> Sequence[_ClientRequest]:
         while not self.run.is_over:
             waiting = self._open()
             self._withdraw({one.id for one in waiting})
@@ -125,12 +125,12 @@ class Attendance(Struct, kw_only=True):
                 return self._round(fresh)
             for one in fresh:
                 scope = self._dialogs[one.id] = anyio.CancelScope()
-                tasks.start_soon(self._put, one, scope)
+                tasks.start_soon(self._send, one, scope)
             if not await self.run.wait_changed(deadline - time.monotonic()):
                 break
         return ()
 
-    def _open(self) -> list[_Asked]:
+    def _open(self) -> list[_ClientRequest]:
         needs = [need for need in self.run.needs if not need.is_settled]  # settled ones are removed a little later
         return [*needs, *self.desk.pending(self.run.id)]
 
@@ -138,7 +138,7 @@ class Attendance(Struct, kw_only=True):
     def _is_handshake(self) -> bool:
         return self.ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS
 
-    def _can_ask(self, one: _Asked) -> bool:
+    def _can_ask(self, one: _ClientRequest) -> bool:
         if isinstance(one, SamplingRequest):
             return can_sample(self.ctx)
         if not self.desk.asks_clients or one.id in self._given_back | self.run.queued:
@@ -147,8 +147,8 @@ class Attendance(Struct, kw_only=True):
 
     def _withdraw(self, waiting: set[str]) -> None:
         """Close the dialogs of questions that somebody else has answered."""
-        for asked, dialog in self._dialogs.items():
-            if asked not in waiting:
+        for request_id, dialog in self._dialogs.items():
+            if request_id not in waiting:
                 dialog.cancel()
 
     def _hand_over(self, questions: Sequence[Question]) -> bool:
@@ -164,15 +164,15 @@ class Attendance(Struct, kw_only=True):
             self.desk.answer(question.id, _CAN_NOT_ASK)
         return False
 
-    def _round(self, fresh: Sequence[_Asked]) -> Sequence[_Asked]:
+    def _round(self, fresh: Sequence[_ClientRequest]) -> Sequence[_ClientRequest]:
         """Choose what to ask next: models before people, so that no model's answer waits for a person's."""
         if self.state is not None and self.state.rounds >= _MOST_ROUNDS:
             return ()  # the client gets the run's id, and waits with that
         return [one for one in fresh if isinstance(one, SamplingRequest)] or fresh
 
-    async def _put(self, one: _Asked, dialog: anyio.CancelScope) -> None:
+    async def _send(self, one: _ClientRequest, dialog: anyio.CancelScope) -> None:
         """Put a question to the client, in the handshake protocols, and take the answer."""
-        put = time.monotonic()
+        sent_at = time.monotonic()
         metadata = ServerMessageMetadata(related_request_id=self.ctx.request_id)
         send = self.ctx.session.send_request
         with dialog:
@@ -182,21 +182,21 @@ class Attendance(Struct, kw_only=True):
                         answer_of(await send(_sample(one), wire.CreateMessageResult, metadata=metadata), one.question)
                     )
                 else:
-                    self._answer(one, await send(_elicit(one), wire.ElicitResult, metadata=metadata), put)
+                    self._answer(one, await send(_elicit(one), wire.ElicitResult, metadata=metadata), sent_at)
             except (MCPError, ValidationError) as error:  # the client can't ask after all, or its answer is malformed
                 if isinstance(one, SamplingRequest):
                     one.settle(_failure(f"error {error.code}" if isinstance(error, MCPError) else "a malformed answer"))
                 else:
                     self._give_back(one)
 
-    def _answer(self, question: Question, given: wire.ElicitResult | None, put: float) -> None:
-        match given:
+    def _answer(self, question: Question, result: wire.ElicitResult | None, sent_at: float) -> None:
+        match result:
             case wire.ElicitResult(action="accept", content={"allow": bool(allowed), **rest}):
                 scope: Scope = "once"
                 if allowed and rest.get("remember") in ("run", "session"):
                     scope = "run" if rest["remember"] == "run" else "session"
                 self.desk.answer(question.id, Verdict(allowed=allowed, by=_BY, scope=scope))
-            case wire.ElicitResult(action="decline") if time.monotonic() - put >= _TOO_FAST_SECONDS:
+            case wire.ElicitResult(action="decline") if time.monotonic() - sent_at >= _TOO_FAST_SECONDS:
                 self.desk.answer(question.id, Verdict(allowed=False, by=_BY))
             case _:  # dismissed, or declined faster than anybody reads
                 self._give_back(question)
@@ -205,13 +205,13 @@ class Attendance(Struct, kw_only=True):
         self._given_back.add(question.id)
         self.run.notify()
 
-    def _input_required(self, asked: Sequence[_Asked]) -> wire.InputRequiredResult:
+    def _input_required(self, requests: Sequence[_ClientRequest]) -> wire.InputRequiredResult:
         rounds = self.state.rounds + 1 if self.state else 1
-        ids = tuple(one.id for one in asked)
+        ids = tuple(one.id for one in requests)
         return wire.InputRequiredResult(
-            request_state=str(State(run_id=self.run.id, put=time.monotonic(), rounds=rounds, asked=ids)),
+            request_state=str(State(run_id=self.run.id, sent_at=time.monotonic(), rounds=rounds, ids=ids)),
             input_requests={
-                one.id: _sample(one) if isinstance(one, SamplingRequest) else _elicit(one) for one in asked
+                one.id: _sample(one) if isinstance(one, SamplingRequest) else _elicit(one) for one in requests
             },
         )
 

@@ -36,20 +36,20 @@ def _running(
         if calls.engine.reach.way_out.doors or calls.engine.reach.has_tools:
             return None
         try:
-            given = read_value(model, without_nulls(call.arguments))
+            arguments = read_value(model, without_nulls(call.arguments))
         except WrongShapeError:  # the SDK's path explains the fault
             return None
-        return partial(run, calls, given, call)
+        return partial(run, calls, arguments, call)
 
     return begin
 
 
-async def _execute(calls: RunCalls, given: ExecuteArguments, call: FastCall) -> RunReply:
-    return await _attend(calls, calls.begin(given, call.caller), given.wait_seconds, call)
+async def _execute(calls: RunCalls, arguments: ExecuteArguments, call: FastCall) -> RunReply:
+    return await _attend(calls, calls.begin(arguments, call.caller), arguments.wait_seconds, call)
 
 
-async def _run_skill(calls: RunCalls, given: RunSkillArguments, call: FastCall) -> RunReply:
-    return await _attend(calls, await calls.begin_skill(given, call.caller), given.wait_seconds, call)
+async def _run_skill(calls: RunCalls, arguments: RunSkillArguments, call: FastCall) -> RunReply:
+    return await _attend(calls, await calls.begin_skill(arguments, call.caller), arguments.wait_seconds, call)
 
 
 async def _attend(calls: RunCalls, run: Run | RunReply, seconds: float, call: FastCall) -> RunReply:

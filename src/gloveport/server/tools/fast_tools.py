@@ -70,11 +70,11 @@ def _working(function: Callable[..., Awaitable[wire.CallToolResult]]) -> FastToo
     parse, foreseen = _parser(function), with_error_shape(function)
 
     def begin(call: FastCall) -> Work | None:
-        given = parse(call.arguments)
-        return None if given is None else partial(answer, given)
+        arguments = parse(call.arguments)
+        return None if arguments is None else partial(answer, arguments)
 
-    async def answer(given: dict[str, Any]) -> WireReply:
-        return WireReply(await foreseen(**given))
+    async def answer(arguments: dict[str, Any]) -> WireReply:
+        return WireReply(await foreseen(**arguments))
 
     return begin
 
@@ -88,14 +88,14 @@ def _parser(function: Callable[..., Any], names: frozenset[str] | None = None) -
     has_aliases = any(field.alias for field in metadata.arg_model.model_fields.values())
 
     def parse(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
-        given = without_nulls(arguments)
-        if not arguments.keys() <= named or not given.keys() <= known:
+        fields = without_nulls(arguments)
+        if not arguments.keys() <= named or not fields.keys() <= known:
             return None
         try:
-            if has_aliases or any(map(_may_be_json, given.values())):
-                checked: dict[str, Any] = metadata.validate_arguments(given)
+            if has_aliases or any(map(_may_be_json, fields.values())):
+                checked: dict[str, Any] = metadata.validate_arguments(fields)
                 return checked
-            return dict(metadata.arg_model.model_validate(given).__dict__)
+            return dict(metadata.arg_model.model_validate(fields).__dict__)
         except ValidationError:
             return None
 
@@ -113,17 +113,17 @@ def _reading(service: WorkspaceService, function: Callable[..., Any]) -> FastToo
     tree = service.tree.within_one_mount()
 
     def read(call: FastCall) -> FastAnswer | None:
-        given = parse(call.arguments)
-        if given is None or given["path"] is None or find_document(given["path"]):
+        arguments = parse(call.arguments)
+        if arguments is None or arguments["path"] is None or find_document(arguments["path"]):
             return None
         try:
             lines = LineRange(
-                start_line=given["start_line"],
-                end_line=find_end(given["start_line"], given["end_line"], given["max_lines"]),
-                max_bytes=given["max_bytes"],
-                line_numbers=given["line_numbers"],
+                start_line=arguments["start_line"],
+                end_line=find_end(arguments["start_line"], arguments["end_line"], arguments["max_lines"]),
+                max_bytes=arguments["max_bytes"],
+                line_numbers=arguments["line_numbers"],
             )
-            fields = service.clean(read_lines(tree, given["path"], lines, file_bytes=_SHORT_BYTES))
+            fields = service.clean(read_lines(tree, arguments["path"], lines, file_bytes=_SHORT_BYTES))
         except WorkspaceError as error:
             return None if error.code in _ASK_AGAIN else FastAnswer(plain_refusal(error))
         return FastAnswer(plain_reply(fields, texts.read_file(fields)))
@@ -139,24 +139,24 @@ def _patching(service: WorkspaceService) -> FastTool:
 
     def begin(call: FastCall) -> FastAnswer | Work | None:
         nonlocal again
-        given = without_nulls(call.arguments)
-        if any(map(_may_be_json, given.values())):
+        fields = without_nulls(call.arguments)
+        if any(map(_may_be_json, fields.values())):
             return None
         try:
-            asked = PatchArguments.model_validate(given)
+            arguments = PatchArguments.model_validate(fields)
         except ValidationError:
             return None
         started = time.monotonic()
-        if started >= again and given.keys() == {"patch"}:
-            answer = tools.patch_now(call.caller, call.request, asked.patch)
+        if started >= again and fields.keys() == {"patch"}:
+            answer = tools.patch_now(call.caller, call.request, arguments.patch)
             if time.monotonic() - started > _LONG_SECONDS:
                 again = time.monotonic() + _REST_SECONDS
             if answer is not None:
                 return answer
-        return partial(work, call, asked)
+        return partial(work, call, arguments)
 
-    async def work(call: FastCall, asked: PatchArguments) -> WireReply:
-        return WireReply(await foreseen(call.caller, call.request, asked))
+    async def work(call: FastCall, arguments: PatchArguments) -> WireReply:
+        return WireReply(await foreseen(call.caller, call.request, arguments))
 
     return begin
 
@@ -166,20 +166,20 @@ def _executing(service: WorkspaceService) -> FastTool:
     foreseen = with_error_shape(CommandTools(service=service).execute)
 
     def begin(call: FastCall) -> Work | None:
-        given = without_nulls(call.arguments)
-        if any(_may_be_json(value) for name, value in given.items() if name != "cmd"):
+        fields = without_nulls(call.arguments)
+        if any(_may_be_json(value) for name, value in fields.items() if name != "cmd"):
             return None
         try:
-            asked = CommandArguments.model_validate(given)
+            arguments = CommandArguments.model_validate(fields)
         except ValidationError:
             return None
-        made = make_plain_action(service, asked) if asked.environment is None else None
-        if made is None:
+        action = make_plain_action(service, arguments) if arguments.environment is None else None
+        if action is None:
             return None
-        return partial(execute, asked, partial(start_command, service, call.caller, asked, plain_action=made))
+        return partial(execute, arguments, partial(start_command, service, call.caller, arguments, plain_action=action))
 
-    async def execute(asked: CommandArguments, start: Callable[[], Awaitable[Command]]) -> ToolReply:
-        reply = await foreseen(asked, start)
+    async def execute(arguments: CommandArguments, start: Callable[[], Awaitable[Command]]) -> ToolReply:
+        reply = await foreseen(arguments, start)
         return reply if isinstance(reply, RunReply) else WireReply(reply)
 
     return begin

@@ -68,13 +68,13 @@ def _make_tool(
 
     async def tool(**arguments: Any) -> wire.CallToolResult:  # noqa: ANN401 - checked by the parameters
         ours = {"tree": service.tree, "run": service.sandboxes.workers.run, "engine": service.search_engine}
-        taken = {name: value for name, value in ours.items() if name in signature.parameters}
+        dependencies = {name: value for name, value in ours.items() if name in signature.parameters}
         if isinstance(path := arguments.get("path"), str):
             arguments["path"] = service.tree.make_relative(path)
         if isinstance(paths := arguments.get("paths"), list):
             arguments["paths"] = [service.tree.make_relative(one) for one in paths]
         try:
-            return await answer(partial(function, **taken, **arguments))
+            return await answer(partial(function, **dependencies, **arguments))
         except WorkspaceError as error:
             return clean_refusal(service, error)
 

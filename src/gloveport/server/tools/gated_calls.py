@@ -65,11 +65,11 @@ class GatedCalls(Struct, frozen=True, kw_only=True):
     ) -> "_Outcome | wire.InputRequiredResult":
         """Ask, and return the outcome."""
         share = caller_of(ctx, self.permission.service.transport).share
-        given = {key: value for key, value in arguments.items() if value is not None}
-        call = (share, _digest(name, gate, given))
+        values = {key: value for key, value in arguments.items() if value is not None}
+        call = (share, _digest(name, gate, values))
         if call in self._declined or sum(one == share for one, _ in self._declined) >= _MOST_DECLINED_OF_ONE:
             return _Outcome()
-        answer = await self.permission.ask(ctx, name, gate, given)
+        answer = await self.permission.ask(ctx, name, gate, values)
         if isinstance(answer, wire.InputRequiredResult):
             return answer
         fields = answer.structured_content or {}
@@ -113,6 +113,6 @@ def _say(answer: wire.CallToolResult, outcome: _Outcome) -> wire.CallToolResult:
     error["details"] = {**cast("dict[str, JsonValue]", error["details"]), "retry_hint": outcome.words}
     for block in answer.content:
         if isinstance(block, wire.TextContent):
-            kept = [line for line in block.text.split("\n") if not line.startswith(("Hint: ", "Category: "))]
-            block.text = "\n".join([*kept, outcome.words])
+            lines = [line for line in block.text.split("\n") if not line.startswith(("Hint: ", "Category: "))]
+            block.text = "\n".join([*lines, outcome.words])
     return answer

@@ -25,7 +25,7 @@ TITLE: Final = "Gloveport"
 _TMP: Final = "allowed"
 """Each command has a /tmp of its own."""
 
-_SHOWN: Final = 120
+_LINE_CHARACTERS: Final = 120
 """Most characters to show of a running command."""
 
 _INSTRUCTIONS: Final = frozenset({"AGENTS.MD", "CLAUDE.MD"})
@@ -88,7 +88,11 @@ class InformationTools(Struct, frozen=True, kw_only=True):
         fields = {
             **await self._common(),
             "commands": [
-                {"command_id": one.id, "cmd": one_line(one.line, _SHOWN), "elapsed_ms": round(1000 * one.elapsed)}
+                {
+                    "command_id": one.id,
+                    "cmd": one_line(one.line, _LINE_CHARACTERS),
+                    "elapsed_ms": round(1000 * one.elapsed),
+                }
                 for one in running
             ],
         }

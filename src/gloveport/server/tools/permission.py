@@ -91,10 +91,10 @@ class PermissionTool(Struct, frozen=True, kw_only=True):
         caller = caller_of(ctx, self.service.transport)
         if ctx.request_state is not None:
             state = State.read(ctx.request_state)
-            known = self._pending.get(state.run_id)
-            if known is None or known.request.owner != caller.share:
+            pending = self._pending.get(state.run_id)
+            if pending is None or pending.request.owner != caller.share:
                 return refusal(WorkspaceError("NOT_FOUND", "nothing is asked for under this name any more"))
-            return await self._attend(ctx, known, state)
+            return await self._attend(ctx, pending, state)
         return await self.ask(ctx, tool_name, permission, arguments, reason=reason, scope=scope, seconds=ttl_seconds)
 
     async def ask(
@@ -158,10 +158,10 @@ class PermissionTool(Struct, frozen=True, kw_only=True):
 
     def _find_permit(self, request: PermissionRequest) -> Permit | None:
         """Find a permit that covers this request and its scope."""
-        held = [
+        permits = [
             one for one in self.service.permissions.permits_of(request.owner) if one.request.subject == request.subject
         ]
-        return next((one for one in held if one.scope in {request.scope, "session"}), None)
+        return next((one for one in permits if one.scope in {request.scope, "session"}), None)
 
     def _find_pending(self, request: PermissionRequest) -> _PendingRequest | None:
         for pending in [*self._pending.values()]:
@@ -225,15 +225,18 @@ class PermissionTool(Struct, frozen=True, kw_only=True):
         """
         arguments, tree = without_nulls(arguments), self.service.tree
         if tool == "exec_command":
-            asked = CommandArguments.model_validate(arguments)
-            if asked.session is not None:
+            command_arguments = CommandArguments.model_validate(arguments)
+            if command_arguments.session is not None:
                 raise WorkspaceError(
                     "INVALID_ARGUMENT",
                     "in a session nobody can permit a command: earlier ones may have given it another meaning",
                     hint="make the call without session, and ask for that",
                 )
-            command, _ = await make_command_action(self.service, share, asked)
-            return _PlannedCall(action=command, detail=partial(command_detail, command, asked.env or {}, asked.stdin))
+            command, _ = await make_command_action(self.service, share, command_arguments)
+            return _PlannedCall(
+                action=command,
+                detail=partial(command_detail, command, command_arguments.env or {}, command_arguments.stdin),
+            )
         if tool == "apply_patch":
             patch = PatchArguments.model_validate(arguments).patch
             write = await to_thread.run_sync(patch_action, tree, patch)

@@ -79,5 +79,5 @@ async def reporting(progress: Progress | None) -> AsyncIterator[None]:
 
 def progress_for(ctx: "Context[Any, Any]") -> Progress | None:
     """Make the progress reports of a call; None if the client wants none."""
-    asked = "progress_token" in (ctx.request_context.meta or ())
-    return Progress(send=ctx.report_progress) if asked else None
+    has_token = "progress_token" in (ctx.request_context.meta or ())
+    return Progress(send=ctx.report_progress) if has_token else None

@@ -64,7 +64,7 @@ class RunCalls(Struct, frozen=True, kw_only=True):
 
     def begin(
         self,
-        given: ExecuteArguments,
+        arguments: ExecuteArguments,
         caller: Caller,
         *,
         can_sample: bool = False,
@@ -73,41 +73,41 @@ class RunCalls(Struct, frozen=True, kw_only=True):
         """Begin a run; or return the answer that says why there is none.
 
         Args:
-            given: The arguments of the call.
+            arguments: The arguments of the call.
             caller: The caller.
             can_sample: Whether the client offers its model.
             take_ticket: Returns the file that was uploaded for a ticket.
         """
         try:
-            files = decode_files(given.files or {}, take_ticket)
+            files = decode_files(arguments.files or {}, take_ticket)
         except ValueError as error:
             return reply_error("execute_code was not carried out", f"- files: {error}", "hint: send text, or base64")
         request = Request(
-            language=given.language,
-            code=given.code,
+            language=arguments.language,
+            code=arguments.code,
             limits=Narrowing(
-                wall_seconds=given.timeout_seconds,
-                memory_bytes=None if given.memory_mib is None else ByteSize(given.memory_mib * MIB),
+                wall_seconds=arguments.timeout_seconds,
+                memory_bytes=None if arguments.memory_mib is None else ByteSize(arguments.memory_mib * MIB),
             ),
-            ansi=given.ansi,
-            apis=given.apis,
-            tools=given.tools,
-            session=given.session,
-            environment=given.environment,
+            ansi=arguments.ansi,
+            apis=arguments.apis,
+            tools=arguments.tools,
+            session=arguments.session,
+            environment=arguments.environment,
             files=files,
         )
         return self._begin(request, caller, can_sample=can_sample)
 
     async def begin_skill(
-        self, given: RunSkillArguments, caller: Caller, *, can_sample: bool = False
+        self, arguments: RunSkillArguments, caller: Caller, *, can_sample: bool = False
     ) -> Run | RunReply:
         """Begin a run of a skill, whose program is read and bound now; or return the answer why there is none."""
         requests = self.engine.skill_requests
         try:
-            arguments, owner = given.arguments or {}, caller.share
-            prepared = requests.prepare_unchanged(given.name, arguments, owner=owner)
+            values, owner = arguments.arguments or {}, caller.share
+            prepared = requests.prepare_unchanged(arguments.name, values, owner=owner)
             if prepared is None:  # not in memory: read it in a thread
-                prepared = await to_thread.run_sync(partial(requests.prepare, given.name, arguments, owner=owner))
+                prepared = await to_thread.run_sync(partial(requests.prepare, arguments.name, values, owner=owner))
             request, skill = prepared
         except GloveportError as error:
             return reply_refusal(error)

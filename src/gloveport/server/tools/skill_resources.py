@@ -84,23 +84,23 @@ class SkillExtension(Extension):
 
     def _page(self, after: str, owner: str) -> dict[str, Any]:
         names = [name for name, _ in self._library.places() if name > after]
-        entries = [_entry(kept) for name in names[:_PAGE] if (kept := _find(self._library, name, owner)) is not None]
+        entries = [_entry(entry) for name in names[:_PAGE] if (entry := _find(self._library, name, owner)) is not None]
         more = {"nextCursor": names[_PAGE - 1]} if len(names) > _PAGE else {}
         return {"skills": entries, **more, "ttlMs": _TTL_MS, "cacheScope": "private"}
 
     async def _get(self, ctx: ServerRequestContext[Any, Any], params: UriParams) -> HandlerResult:
         name, path = split_uri(params.uri)
-        kept = await to_thread.run_sync(_find, self._library, name, share_of(ctx, self._transport))
-        if kept is None or path not in ("", FILE):
+        entry = await to_thread.run_sync(_find, self._library, name, share_of(ctx, self._transport))
+        if entry is None or path not in ("", FILE):
             raise _unknown_resource(params.uri)
-        return {"skill": _entry(kept), "ttlMs": _TTL_MS, "cacheScope": "private"}
+        return {"skill": _entry(entry), "ttlMs": _TTL_MS, "cacheScope": "private"}
 
     async def _read_directory(self, ctx: ServerRequestContext[Any, Any], params: UriParams) -> HandlerResult:
         name, path = split_uri(params.uri)
-        kept = await to_thread.run_sync(_find, self._library, name, share_of(ctx, self._transport))
+        entry = await to_thread.run_sync(_find, self._library, name, share_of(ctx, self._transport))
         below = f"{path}/" if path else ""
         children: dict[str, str] = {}
-        for file in sorted(kept.skill.snapshot.files) if kept else ():
+        for file in sorted(entry.skill.snapshot.files) if entry else ():
             if file.startswith(below):
                 first, slash, _ = file[len(below) :].partition("/")
                 children[f"{below}{first}"] = _DIRECTORY if slash else _mime_of(first)
@@ -151,8 +151,8 @@ class SkillTexts(Struct, frozen=True, kw_only=True):
 
     async def file(self, ctx: Context[Any, Any], name: str, path: str) -> str | bytes:
         """A file of a skill."""
-        kept = await self._find(ctx, name)
-        data = None if kept is None else kept.skill.snapshot.files.get(path)
+        entry = await self._find(ctx, name)
+        data = None if entry is None else entry.skill.snapshot.files.get(path)
         if data is None:
             raise ResourceNotFoundError(f"there is no {SCHEME}{name[:80]}/{path[:200]}")
         try:
@@ -162,17 +162,17 @@ class SkillTexts(Struct, frozen=True, kw_only=True):
 
     async def prompt(self, ctx: Context[Any, Any], name: str) -> str:
         """Run a skill by its name."""
-        kept = await self._find(ctx, name)
-        if kept is None:
+        entry = await self._find(ctx, name)
+        if entry is None:
             raise MCPError(code=INVALID_PARAMS, message=f"there is no skill {name[:80]!a}")
         takes = "".join(
             f"\n- {one.name} ({one.type}, {json.dumps(one.default)} by itself) {one.description}"
-            for one in kept.skill.parameters
+            for one in entry.skill.parameters
         )
         return (
-            f"Run the skill `{kept.skill.name}` with the tool run_skill. It comes from: {one_line(kept.origin, 200)}; "
-            f"it is {'approved' if kept.rights else 'a candidate'}. Of itself it says: "
-            f"{json.dumps(one_line(kept.skill.head.description, 1024))}"
+            f"Run the skill `{entry.skill.name}` with the tool run_skill. It comes from: {one_line(entry.origin, 200)}"
+            f"; it is {'approved' if entry.rights else 'a candidate'}. Of itself it says: "
+            f"{json.dumps(one_line(entry.skill.head.description, 1024))}"
             + (f"\nIts arguments:{takes}" if takes else "\nIt takes no arguments.")
         )
 
@@ -200,22 +200,22 @@ def _uri_of(name: str, path: str) -> str:
 
 def _find(library: SkillLibrary, name: str, owner: str) -> KeptSkill | None:
     try:
-        kept = library.find(name)
+        entry = library.find(name)
     except (Denied, ConfigError):
         return None
-    return kept if kept.is_shown_to(owner) else None
+    return entry if entry.is_shown_to(owner) else None
 
 
-def _entry(kept: KeptSkill) -> dict[str, Any]:
-    name = kept.skill.name
+def _entry(entry: KeptSkill) -> dict[str, Any]:
+    name = entry.skill.name
     return {
         "uri": _uri_of(name, FILE),
-        "frontmatter": kept.skill.head.as_written(),
+        "frontmatter": entry.skill.head.as_written(),
         "resources": [
             {"uri": _uri_of(name, path), "digest": f"sha256:{digest}"}
-            for path, digest in kept.skill.snapshot.digests.items()
+            for path, digest in entry.skill.snapshot.digests.items()
         ],
-        "_meta": {"gloveport/state": kept.state, "gloveport/origin": kept.origin},
+        "_meta": {"gloveport/state": entry.state, "gloveport/origin": entry.origin},
     }
 
 

@@ -23,7 +23,7 @@ from gloveport.server.tools.elicitation import Reply
 from gloveport.server.tools.run_calls import RunSkillArguments
 from gloveport.skills.skill_library import KeptSkill
 
-Made = TypeVar("Made")
+Item = TypeVar("Item")
 
 
 class SkillTools(Struct, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ class SkillTools(Struct, frozen=True, kw_only=True):
 
         else:
             return error_reply("save_skill was not carried out", "hint: give from_run alone, or code and language")
-        return await self._answer(ctx, save, lambda kept: _saved_text(kept, "saved"))
+        return await self._answer(ctx, save, lambda entry: _saved_text(entry, "saved"))
 
     async def update_skill(self, ctx: Context[Any, Any], name: str, patch: str) -> wire.CallToolResult:
         """Patch a skill's program: blocks of lines `<<<<<<< SEARCH`, `=======`, `>>>>>>> REPLACE`, exact."""
@@ -67,7 +67,7 @@ class SkillTools(Struct, frozen=True, kw_only=True):
         def update(caller: Caller) -> KeptSkill:
             return skills.update(name, patch, caller=caller.name, owner=caller.share)
 
-        return await self._answer(ctx, update, lambda kept: _saved_text(kept, "updated"))
+        return await self._answer(ctx, update, lambda entry: _saved_text(entry, "updated"))
 
     async def delete_skill(self, ctx: Context[Any, Any], name: str) -> wire.CallToolResult:
         """Delete it."""
@@ -80,27 +80,27 @@ class SkillTools(Struct, frozen=True, kw_only=True):
 
     @takes(RunSkillArguments)
     async def run_skill(
-        self, ctx: Context[Any, Any], given: RunSkillArguments
+        self, ctx: Context[Any, Any], arguments: RunSkillArguments
     ) -> wire.CallToolResult | wire.InputRequiredResult:
         """Run a skill; search_tools finds them. Programs import it: `from skills import my_skill`."""
         if ctx.request_state is not None:
             return await self.tools.again(ctx)
         caller = caller_of(ctx, self.tools.transport)
-        run = await self.tools.calls.begin_skill(given, caller, can_sample=can_sample(ctx))
+        run = await self.tools.calls.begin_skill(arguments, caller, can_sample=can_sample(ctx))
         if isinstance(run, RunReply):
             return to_wire(run)
-        return await self.tools.attend(ctx, run, given.wait_seconds)
+        return await self.tools.attend(ctx, run, arguments.wait_seconds)
 
     async def _answer(
-        self, ctx: Context[Any, Any], work: Callable[[Caller], Made], text: Callable[[Made], str]
+        self, ctx: Context[Any, Any], work: Callable[[Caller], Item], text: Callable[[Item], str]
     ) -> wire.CallToolResult:
         caller = caller_of(ctx, self.tools.transport)
         try:
-            made = await to_thread.run_sync(work, caller)
+            item = await to_thread.run_sync(work, caller)
         except GloveportError as error:
             return to_wire(reply_refusal(error))
-        said = self.tools.engine.clean(text(made))
-        return wire.CallToolResult(content=[wire.TextContent(type="text", text=said)])
+        words = self.tools.engine.clean(text(item))
+        return wire.CallToolResult(content=[wire.TextContent(type="text", text=words)])
 
 
 def describe_skill_tools(tools: Tools) -> list[Tool]:
@@ -115,8 +115,8 @@ def describe_skill_tools(tools: Tools) -> list[Tool]:
     return [describe_tool(function, title, ACTS) for function, title in offered]
 
 
-def _saved_text(kept: KeptSkill, done: str) -> str:
-    skill = kept.skill
+def _saved_text(entry: KeptSkill, done: str) -> str:
+    skill = entry.skill
     lines = [f"{done}: {skill.name}, version {skill.version}, a candidate (skill://{skill.name}/SKILL.md)"]
     if skill.parameters:
         lines.append(f"takes: {', '.join(f'{one.name}: {one.type}' for one in skill.parameters)}")

@@ -66,40 +66,40 @@ class WriteTools(Struct, frozen=True, kw_only=True):
     service: WorkspaceService
 
     @takes(EditArguments)
-    async def edit_file(self, ctx: Context[Any, Any], asked: EditArguments) -> wire.CallToolResult:
+    async def edit_file(self, ctx: Context[Any, Any], arguments: EditArguments) -> wire.CallToolResult:
         """Replace a text in a file, exactly as it stands there, once; with `replace_all`, which needs the revision,
         wherever it stands.
         """
-        action = to_thread.run_sync(replacement_action, self.service.tree, asked)
-        work = partial(self.service.writer.edit_file, asked, asked, self._owner(ctx))
-        return await self._write(ctx, action, work, asked)
+        action = to_thread.run_sync(replacement_action, self.service.tree, arguments)
+        work = partial(self.service.writer.edit_file, arguments, arguments, self._owner(ctx))
+        return await self._write(ctx, action, work, arguments)
 
     @takes(PatchArguments)
-    async def apply_patch(self, ctx: Context[Any, Any], asked: PatchArguments) -> wire.CallToolResult:
+    async def apply_patch(self, ctx: Context[Any, Any], arguments: PatchArguments) -> wire.CallToolResult:
         """Change files by a patch, all or none: `*** Begin Patch`, then `*** Add File: p`, `*** Delete File: p`,
         `*** Update File: p` (`*** Move to: q`) with `@@` hunks of ` `, `-` and `+` lines, then `*** End Patch`.
         """
-        return await self.patch(caller_of(ctx, self.service.transport), ctx.request_id, asked)
+        return await self.patch(caller_of(ctx, self.service.transport), ctx.request_id, arguments)
 
     @takes(ChangesArguments)
-    async def apply_changes(self, ctx: Context[Any, Any], asked: ChangesArguments) -> wire.CallToolResult:
+    async def apply_changes(self, ctx: Context[Any, Any], arguments: ChangesArguments) -> wire.CallToolResult:
         """Change files by line numbers of what read_file returned, all or none. A file that exists needs its revision.
         Content is whole lines.
         """
-        action = to_thread.run_sync(changes_action, self.service.tree, asked.changes)
-        work = partial(self.service.writer.apply_changes, asked.changes, asked, self._owner(ctx))
-        return await self._write(ctx, action, work, asked)
+        action = to_thread.run_sync(changes_action, self.service.tree, arguments.changes)
+        work = partial(self.service.writer.apply_changes, arguments.changes, arguments, self._owner(ctx))
+        return await self._write(ctx, action, work, arguments)
 
     async def undo_patch(self, ctx: Context[Any, Any]) -> wire.CallToolResult:
         """Take back the last change by one of these tools, if its files are still as it left them."""
         action = to_thread.run_sync(undo_action, self.service.writer)
         return await self._write(ctx, action, self.service.writer.undo, WriteOptions(), texts.undo_result)
 
-    async def patch(self, caller: Caller, request: str, asked: PatchArguments) -> wire.CallToolResult:
+    async def patch(self, caller: Caller, request: str, arguments: PatchArguments) -> wire.CallToolResult:
         """Do what ``apply_patch`` does, with parsed arguments."""
-        action = to_thread.run_sync(patch_action, self.service.tree, asked.patch)
-        work = partial(self.service.writer.apply_patch, asked.patch, asked, caller.share)
-        return await self._write_for(caller, request, action, work, asked)
+        action = to_thread.run_sync(patch_action, self.service.tree, arguments.patch)
+        work = partial(self.service.writer.apply_patch, arguments.patch, arguments, caller.share)
+        return await self._write_for(caller, request, action, work, arguments)
 
     def patch_now(self, caller: Caller, request: str, patch: str) -> FastAnswer | None:
         """Apply a patch without waiting for anything but the disk; None where that is not possible.
@@ -138,19 +138,19 @@ class WriteTools(Struct, frozen=True, kw_only=True):
     async def _write(
         self,
         ctx: Context[Any, Any],
-        wanted: Awaitable[WriteFiles],
+        pending_action: Awaitable[WriteFiles],
         work: Callable[[], WriteResult],
         options: WriteOptions,
         words: Words = texts.write_result,
     ) -> wire.CallToolResult:
         caller = caller_of(ctx, self.service.transport)
-        return await self._write_for(caller, ctx.request_id, wanted, work, options, words)
+        return await self._write_for(caller, ctx.request_id, pending_action, work, options, words)
 
     async def _write_for(
         self,
         caller: Caller,
         request: str,
-        wanted: Awaitable[WriteFiles],
+        pending_action: Awaitable[WriteFiles],
         work: Callable[[], WriteResult],
         options: WriteOptions,
         words: Words = texts.write_result,
@@ -158,7 +158,7 @@ class WriteTools(Struct, frozen=True, kw_only=True):
         """Do a write; it is decided and audited first."""
         service = self.service
         try:
-            action = await wanted
+            action = await pending_action
             if options.dry_run:
                 outcome = await to_thread.run_sync(work)
             else:

@@ -38,13 +38,13 @@ async def accept_connections(listener: socket.socket, make_protocol: Callable[[]
             _log.warning("no connection can be accepted just now: %s", error.strerror)
             await anyio.sleep(_PAUSE_SECONDS)
             continue
-        wanted = []
+        coroutines = []
         for connection, uid in zip(connections, uids, strict=True):
             if uid in trusted:
-                wanted.append(loop.connect_accepted_socket(make_protocol, connection))
+                coroutines.append(loop.connect_accepted_socket(make_protocol, connection))
             else:
                 connection.close()
-        await asyncio.gather(*wanted, return_exceptions=True)
+        await asyncio.gather(*coroutines, return_exceptions=True)
 
 
 def accept_some(listener: socket.socket) -> list[socket.socket]:

@@ -121,8 +121,8 @@ class FileTransfer(Struct, eq=False, kw_only=True):
             if len(data) > self.most_bytes:
                 return PlainTextResponse(f"the file is too large: at most {self.most_bytes} bytes\n", 413)
         self._forget_old()
-        kept = sum(len(upload.data) for upload in self._uploads.values())
-        if len(self._uploads) >= _MOST_TICKETS or kept + len(data) > _UPLOAD_SHARES * self.most_bytes:
+        stored_bytes = sum(len(upload.data) for upload in self._uploads.values())
+        if len(self._uploads) >= _MOST_TICKETS or stored_bytes + len(data) > _UPLOAD_SHARES * self.most_bytes:
             refusal = "too many files wait to be used: use one, or wait\n"
             return PlainTextResponse(refusal, 503, {"Retry-After": str(_TICKET_SECONDS // 10)})
         ticket = f"upload:{secrets.token_urlsafe(_TOKEN_BYTES)}"

@@ -122,7 +122,7 @@ def _most_connections() -> int:
 
 
 async def serve_http(
-    server: MCPServer[Any], port: int, *, limits: Limits, ready: Callable[[str], None], kept: Sessions
+    server: MCPServer[Any], port: int, *, limits: Limits, ready: Callable[[str], None], program_sessions: Sessions
 ) -> list[Signals]:
     """Serve until a signal comes; return the signals.
 
@@ -131,7 +131,7 @@ async def serve_http(
         port: The port; 0 for any free one.
         limits: Bounds for programs and files, and so for a request.
         ready: Called with the address once connections are accepted.
-        kept: Sessions of programs, which end with their client's MCP session.
+        program_sessions: Sessions of programs, which end with their client's MCP session.
 
     Raises:
         ConfigError: The port is not available.
@@ -170,12 +170,12 @@ async def serve_http(
             logging.disable(logging.ERROR)  # each connection that is cut off from now on would be logged as an error
             web.should_exit = True
 
-        with on_end_signal(stop) as came:
+        with on_end_signal(stop) as signals:
             ready(f"http://{HOST}:{listener.getsockname()[1]}{_PATH}")
             async with single.router.lifespan_context(single), open_task_group() as tasks:
-                tasks.start_soon(end_sessions_of_gone_clients, kept, is_gone)
+                tasks.start_soon(end_sessions_of_gone_clients, program_sessions, is_gone)
                 await web.serve(sockets=[listener])
-    return came
+    return signals
 
 
 def _listen(port: int) -> socket.socket:

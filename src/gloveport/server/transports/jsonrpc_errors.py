@@ -26,11 +26,15 @@ def answer_to(line: bytes) -> bytes | None:
         return _error(None, PARSE_ERROR, "this line is no JSON")
     if not isinstance(message, dict):
         return _error(None, INVALID_REQUEST, "this line is no message of JSON-RPC 2.0")
-    asked = message.get("id")
-    if "result" in message or "error" in message or ("method" in message and asked is None):
+    request_id = message.get("id")
+    if "result" in message or "error" in message or ("method" in message and request_id is None):
         return None
-    known = asked if isinstance(asked, str | int) and not isinstance(asked, bool) and _is_plain(asked) else None
-    return _error(known, INVALID_REQUEST, "this line is no message of JSON-RPC 2.0, or holds what is no Unicode")
+    usable_id = (
+        request_id
+        if isinstance(request_id, str | int) and not isinstance(request_id, bool) and _is_plain(request_id)
+        else None
+    )
+    return _error(usable_id, INVALID_REQUEST, "this line is no message of JSON-RPC 2.0, or holds what is no Unicode")
 
 
 def too_long() -> bytes:
@@ -68,6 +72,6 @@ def _is_plain(name: str | int) -> bool:
     return name.isprintable() and len(name) <= 256 if isinstance(name, str) else abs(name) < 1 << 63
 
 
-def _error(asked: str | int | None, code: int, words: str) -> bytes:
+def _error(request_id: str | int | None, code: int, words: str) -> bytes:
     error = {"code": code, "message": words}
-    return pydantic_core.to_json({"jsonrpc": "2.0", "id": asked, "error": error}) + b"\n"
+    return pydantic_core.to_json({"jsonrpc": "2.0", "id": request_id, "error": error}) + b"\n"

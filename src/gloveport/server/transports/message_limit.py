@@ -54,15 +54,15 @@ async def peek_body(scope: Scope, receive: Receive, most_bytes: int) -> tuple[by
     length = Headers(scope=scope).get("content-length", "")
     if length.isdecimal() and int(length) > most_bytes:
         return b"", receive
-    came = [await receive()]
-    size = len(came[0].get("body", b""))
-    while came[-1].get("more_body") and size <= most_bytes:
-        came.append(await receive())
-        size += len(came[-1].get("body", b""))
-    again = iter(came)
+    messages = [await receive()]
+    size = len(messages[0].get("body", b""))
+    while messages[-1].get("more_body") and size <= most_bytes:
+        messages.append(await receive())
+        size += len(messages[-1].get("body", b""))
+    again = iter(messages)
 
     async def receive_again() -> Message:
         message = next(again, None)
         return await receive() if message is None else message
 
-    return b"".join(message.get("body", b"") for message in came), receive_again
+    return b"".join(message.get("body", b"") for message in messages), receive_again

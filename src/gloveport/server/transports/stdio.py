@@ -60,9 +60,9 @@ async def serve_stdio(startup: Startup, structured: Sequence[str] = ()) -> list[
             requests = _Requests(
                 file=ours, fast_path=fast_path, answers=answers, tasks=tasks, startup=startup, beginning=beginning
             )
-            with anyio.CancelScope() as scope, on_end_signal(partial(requests.stop, scope)) as came:
+            with anyio.CancelScope() as scope, on_end_signal(partial(requests.stop, scope)) as signals:
                 await requests.serve()
-    return came
+    return signals
 
 
 def _take_stream(number: int, mode: str, instead: int) -> FileIO:
