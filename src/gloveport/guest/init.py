@@ -149,13 +149,13 @@ def perform(calls):
 def in_force(version):
     """What the kernel says is enforced on this process; of Landlock the ABI, since the kernel does not say."""
     status = posix.open("/proc/self/status", posix.O_RDONLY | posix.O_CLOEXEC)
-    told = posix.read(status, 1 << 16)
+    text = posix.read(status, 1 << 16)
     posix.close(status)
     return {
         "landlock": version,
-        "seccomp": b"\nSeccomp:\t2\n" in told,
-        "no_new_privs": b"\nNoNewPrivs:\t1\n" in told,
-        "no_capabilities": all(line in told for line in CAPABILITY_LINES),
+        "seccomp": b"\nSeccomp:\t2\n" in text,
+        "no_new_privs": b"\nNoNewPrivs:\t1\n" in text,
+        "no_capabilities": all(line in text for line in CAPABILITY_LINES),
     }
 
 

@@ -72,8 +72,8 @@ def new_keeper(keepers):
 def count_orphans(keeper):
     """About how many orphans of a program a keeper has inherited; 0 where that is unknown."""
     try:
-        told = read_words(f"/proc/self/fdinfo/{keeper}")
-        pid = int(told[told.index(b"Pid:") + 1])
+        words = read_words(f"/proc/self/fdinfo/{keeper}")
+        pid = int(words[words.index(b"Pid:") + 1])
         return len(read_words(f"/proc/{pid}/task/{pid}/children"))
     except (OSError, ValueError):
         return 0

@@ -80,20 +80,20 @@ def calls(rules, ruleset, place):
     # struct landlock_ruleset_attr: file rights, TCP rights (ABI 4), scopes (ABI 6); an older kernel refuses more.
     attributes = _struct.pack("QQQ", handled, 0, SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL)
     attributes = attributes[: 24 if version >= 6 else 16 if version >= 4 else 8]
-    made = [(_libc.syscall, (CREATE_RULESET, attributes, len(attributes), 0))]
+    steps = [(_libc.syscall, (CREATE_RULESET, attributes, len(attributes), 0))]
     for path, kind in rules:
         allowed = KINDS[kind] & handled
         if not S_ISDIR(posix.stat(path).st_mode):
             allowed &= ON_A_FILE  # a directory's right on a plain file is EINVAL
         rule = _struct.pack("=Qi", allowed, place)  # struct landlock_path_beneath_attr is packed
-        made += [
+        steps += [
             (posix.open, (path, posix.O_PATH | posix.O_CLOEXEC)),
             (_libc.syscall, (ADD_RULE, ruleset, PATH_BENEATH, rule, 0)),
             (posix.close, (place,)),
         ]
-    made += [
+    steps += [
         (_libc.prctl, (PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)),
         (_libc.syscall, (RESTRICT_SELF, ruleset, NO_LOG if version >= 7 else 0)),
         (posix.close, (ruleset,)),
     ]
-    return version, made
+    return version, steps

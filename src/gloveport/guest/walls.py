@@ -33,7 +33,7 @@ AT_EMPTY_PATH, AT_RECURSIVE, OPEN_TREE_CLONE, MOVE_MOUNT_EMPTY_PATHS = 0x1000, 0
 THIS_LINK = 0x100  # AT_SYMLINK_NOFOLLOW: the link itself, where a path names one
 THIS_TREE = AT_EMPTY_PATH | AT_RECURSIVE  # the open file or directory, and the mounts below it
 MOUNT_ATTR_RDONLY, MOUNT_ATTR_NOSUID, MOUNT_ATTR_NODEV = 1, 2, 4
-KEPT = {"pinned": 0, "read-only": MOUNT_ATTR_RDONLY, "copied": MOUNT_ATTR_RDONLY}
+KIND_FLAGS = {"pinned": 0, "read-only": MOUNT_ATTR_RDONLY, "copied": MOUNT_ATTR_RDONLY}
 COPIES = "/run/gloveport/git"
 
 # PyDLL, not CDLL, which would release the interpreter's lock around the call: a child would return without it.
@@ -104,9 +104,9 @@ def mount_calls(profile, first):
 def protect_calls(places, first):
     """Mount each path over itself: so it can be neither replaced nor, if it is to be read-only, written.
 
-    ``places``: a path in a directory that programs may write, and a word of ``KEPT``; parents come before children. The
-    path is resolved through no link, since others who write there may redirect one at any time, and the file that was
-    opened is the one mounted. A path that is missing, or has a link in it, is an error.
+    ``places``: a path in a directory that programs may write, and a word of ``KIND_FLAGS``; parents come before
+    children. The path is resolved through no link, since others who write there may redirect one at any time, and the
+    file that was opened is the one mounted. A path that is missing, or has a link in it, is an error.
 
     Over a "copied" path a link is mounted, to a file of the sandbox's own with the text in the third word: git writes
     beside a link's target and renames over that, which it can't do with a mount.
@@ -121,7 +121,7 @@ def protect_calls(places, first):
             directory = f"{COPIES}/{next(numbers)}"
             copies += copy_calls(directory, text[0].encode("latin-1"), first)
             source, flags = os.fsencode(f"{directory}/link"), THIS_LINK
-        attributes = struct.pack("QQQQ", KEPT[kind] | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, 0, 0, 0)  # mount_attr
+        attributes = struct.pack("QQQQ", KIND_FLAGS[kind] | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, 0, 0, 0)  # mount_attr
         calls += [
             (_libc.syscall, (OPENAT2, root, os.fsencode(path.lstrip("/")), how, len(how))),
             (_libc.syscall, (OPEN_TREE, place, source, flags | OPEN_TREE_CLONE | os.O_CLOEXEC)),
@@ -130,8 +130,8 @@ def protect_calls(places, first):
             (os.close, (cloned,)),
             (os.close, (place,)),
         ]
-    made = [(os.mkdir, (COPIES, 0o700)), *copies] if copies else []
-    return [*made, *calls, (os.close, (root,))] if places else []
+    first_calls = [(os.mkdir, (COPIES, 0o700)), *copies] if copies else []
+    return [*first_calls, *calls, (os.close, (root,))] if places else []
 
 
 def copy_calls(directory, text, first):

@@ -207,9 +207,9 @@ class Zygote:
     def serve(self):
         """Fork whenever the host asks, reap whenever a child ends, until the host is gone."""
         while True:
-            asked = CHANNEL in dict(self.events.poll(REAP_MILLISECONDS))
+            has_request = CHANNEL in dict(self.events.poll(REAP_MILLISECONDS))
             self.reap()
-            if asked:
+            if has_request:
                 data, ancillary, flags, _ = self.host.recvmsg(1, SENT_BYTES, socket.MSG_CMSG_CLOEXEC)
                 if not data:
                     os._exit(0)
@@ -284,8 +284,8 @@ class Zygote:
                     continue
                 child, teller, keeper = self.children.pop(ended[0])
                 is_killed = ended[1] == signal.SIGKILL  # together with all its processes
-                left = 0 if is_killed else keepers.count_orphans(keeper)
-                try_to(teller.send, struct.pack("ii", ended[1], left))  # first: the host waits for it
+                orphans = 0 if is_killed else keepers.count_orphans(keeper)
+                try_to(teller.send, struct.pack("ii", ended[1], orphans))  # first: the host waits for it
                 teller.close()
                 self.events.unregister(child)
                 os.close(child)

@@ -25,16 +25,16 @@ def main():
     kind, most, first, last = sys.argv[1], *map(int, sys.argv[2:])
     data = sys.stdin.buffer.read()
     count, parts = {"pdf": pdf_pages, "notebook": notebook_cells}[kind](data)
-    made, size, at = [], 0, first - 1
+    pieces, size, at = [], 0, first - 1
     for number in range(first, min(last or count, count) + 1):
         part = f"{parts(number)}\n".encode(errors="replace")
-        if made and (size + len(part) > most or time.process_time() > SECONDS):
+        if pieces and (size + len(part) > most or time.process_time() > SECONDS):
             break
-        made.append(part[: most - size])
+        pieces.append(part[: most - size])
         size += len(part)
         at = number
     head = json.dumps({"pages": count, "last": at}).encode()
-    sys.stdout.buffer.write(b"\n".join([head, b"".join(made)]))
+    sys.stdout.buffer.write(b"\n".join([head, b"".join(pieces)]))
 
 
 def pdf_pages(data):
@@ -111,11 +111,11 @@ def output_lines(output):
     for name, value in forms.items():
         if name.startswith("image/"):
             yield f"[{name}, {len(plain(value))} characters]"
-    shown = next(
+    text = next(
         (forms[name] for name in ("text/markdown", "text/plain", "text/html", "text/latex") if name in forms), ""
     )
-    if shown:
-        yield shorten(plain(shown))
+    if text:
+        yield shorten(plain(text))
 
 
 def plain(text, between=""):

@@ -76,21 +76,21 @@ def look(place, bounds):
 def main():
     """See the module."""
     with open(sys.argv[1], encoding="utf-8") as file:
-        wanted = json.load(file)
+        wheels = json.load(file)
     directory, bounds = sys.argv[2], [int(number) for number in sys.argv[3:5]]
-    for one in wanted:
+    for one in wheels:
         if one["sha256"] is None:
             fetch_page(one, directory)
-    wanted = [one for one in wanted if one["sha256"] is not None]
+    wheels = [one for one in wheels if one["sha256"] is not None]
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-        done = {pool.submit(fetch, one, directory): one for one in wanted}
+        done = {pool.submit(fetch, one, directory): one for one in wheels}
         for number, one in enumerate(concurrent.futures.as_completed(done), 1):
             try:
                 size, count = look(one.result(), bounds)
             except (OSError, zipfile.BadZipFile, ValueError) as error:
                 sys.exit(f"{done[one]['file']}: {error}")
             bounds = [bounds[0] - size, bounds[1] - count]
-            print(f"fetched {number} of {len(wanted)}", flush=True)
+            print(f"fetched {number} of {len(wheels)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -86,9 +86,9 @@ def sleep_until_woken(connection, others):
     """Close descriptors, and wait for a byte on a socket; exit if it closes. Touches little memory."""
     for other in others:
         _libc.close(other)
-    while (got := _libc.recv(connection, _byte, 1, 0)) < 0 and ctypes.get_errno() == errno.EINTR:
+    while (size := _libc.recv(connection, _byte, 1, 0)) < 0 and ctypes.get_errno() == errno.EINTR:
         continue
-    if got != 1:
+    if size != 1:
         _libc._exit(0)  # noqa: SLF001 - its name in libc
 
 
@@ -127,7 +127,7 @@ class Interpreter:
         can_interrupt: Whether a SIGINT ends the running code.
         dying: Numbers of twins that were killed, and nobody has waited for.
         is_kept: Whether the supervisor has checkpointed the state after the last run.
-        told: The note that the supervisor has yet to get on a call that the host has the answer to; else None.
+        note: The note that the supervisor has yet to get on a call that the host has the answer to; else None.
         answered: When the host was given its last answer, in seconds of the monotonic clock.
         is_hurried: Whether the last call came soon after the answer to the one before.
     """
@@ -143,7 +143,7 @@ class Interpreter:
         self.can_interrupt = False
         self.dying = []
         self.is_kept = True
-        self.told = None
+        self.note = None
         self.answered, self.is_hurried = 0.0, False
         main = ModuleType("__main__")
         main.__dict__.update(names)
@@ -174,23 +174,23 @@ class Interpreter:
         if message["do"] == "run":
             self.is_kept = False
         if message.get("is_direct"):
-            self.told = {"call": answer["call"], "is_told": True, "checkpoint": answer["checkpoint"]}
+            self.note = {"call": answer["call"], "is_told": True, "checkpoint": answer["checkpoint"]}
             if self.direct.send(answer):
                 self.answered = _monotonic()
                 return
-            self.told = None
+            self.note = None
         self.link.send(answer)
 
     # -- Wait --------------------------------------------------------------------------------------------------------
 
     def wait(self):
         """The next message. Tasks left in the event loop run on meanwhile."""
-        if self.told is not None:
+        if self.note is not None:
             if not self.link.has_frame():
                 breath = SHORT_BREATH_SECONDS if self.is_hurried else BREATH_SECONDS
                 select.select([self.link, self.direct], [], [], breath)
-            self.link.send(self.told)
-            self.told = None
+            self.link.send(self.note)
+            self.note = None
         if self.loop is not None and not self.loop.is_closed() and not self.link.has_frame():
             self.program.attempt(self.run_loop_until_readable)
         while self.is_kept and self.direct is not None and not self.link.has_frame():

@@ -223,11 +223,11 @@ def from_notebook(source: str, name: str, namespace: dict) -> str:
     if "!" not in source and "%" not in source:
         return source
     magics = attempt(lambda: load_notebook().load("magics"))
-    made = attempt(lambda: magics.to_python(source, lambda text: parse(text, name)))
-    if made is None:
+    translation = attempt(lambda: magics.to_python(source, lambda text: parse(text, name)))
+    if translation is None:
         return source
     namespace[magics.NAME] = magics
-    return made
+    return translation
 
 
 def compile_returning(source: str, name: str, namespace: dict) -> CodeType:
@@ -348,9 +348,9 @@ def describe_value(value: object, limit: int, plain: Plain) -> dict:
     if fitting:
         return {"value": fitting[0]}
     if attempt(can_be_shown, value):
-        shown = attempt(lambda: load_notebook().load("show").describe(value))
-        if type(shown) is str and shown:
-            return {"value": clip(shown, limit), "value_type": name_of(type(value))}
+        description = attempt(lambda: load_notebook().load("show").describe(value))
+        if type(description) is str and description:
+            return {"value": clip(description, limit), "value_type": name_of(type(value))}
     text, whole = show(value, limit)
     return {"value": text, "value_type": name_of(type(value)), "value_truncated": not whole}
 
@@ -379,9 +379,9 @@ def finish_shown(report: dict) -> None:
     """Keep the open figures, and add the descriptions of kept files to the report."""
     if "matplotlib._pylab_helpers" in sys.modules:
         attempt(lambda: load_notebook().load("charts").keep_open_figures())
-    kept = sys.modules.get("gloveport_notebook.files")
-    if kept:
-        report["shown"] = attempt(kept.take_shown)
+    files = sys.modules.get("gloveport_notebook.files")
+    if files:
+        report["shown"] = attempt(files.take_shown)
 
 
 def fit_json(value: object, limit: int, plain: Plain) -> tuple[object]:
@@ -396,13 +396,13 @@ class JsonBudget:
     """Bytes that are left for a value, and the further types that count as JSON in it."""
 
     def __init__(self, size: int, plain: Plain) -> None:
-        self.left = size
+        self.remaining_bytes = size
         self.plain = plain
 
     def take(self, size: int) -> None:
         """Use ``size`` bytes. Raises ValueTooLargeError when there are not as many."""
-        self.left -= size
-        if self.left < 0:
+        self.remaining_bytes -= size
+        if self.remaining_bytes < 0:
             raise ValueTooLargeError
 
 
@@ -551,22 +551,22 @@ def own_frames(trace: TracebackType | None) -> TracebackType | None:
     Ours are those that led to the program, and those by which it calls tools.
     """
     ours, here = run.__code__.co_filename, os.path.dirname(run.__code__.co_filename) + "/"
-    kept = []
+    frames = []
     while trace:
         name = trace.tb_frame.f_code.co_filename
         if name == ours:
-            kept.clear()
+            frames.clear()
         elif not name.startswith(here):
-            kept.append(trace)
+            frames.append(trace)
         trace = trace.tb_next
     following = None
-    for one in reversed(kept):
+    for one in reversed(frames):
         if one.tb_next is not following:  # setting it takes time in proportion to the rest
             one.tb_next = following
         following = one
-    if len(kept) > FRAMES:
-        kept[FRAMES // 2].tb_next = kept[-FRAMES // 2]
-    return kept[0] if kept else None
+    if len(frames) > FRAMES:
+        frames[FRAMES // 2].tb_next = frames[-FRAMES // 2]
+    return frames[0] if frames else None
 
 
 def format_error(error: BaseException) -> str:
@@ -576,8 +576,8 @@ def format_error(error: BaseException) -> str:
     text = "".join(traceback.TracebackException(type(error), error, error.__traceback__).format())
     if sys.version_info < (3, 12) and ("is not defined" in text or "has no attribute" in text):
         for line in print_error(error).splitlines():
-            plain, meant, _ = line.partition(". Did you mean: ")
-            if meant:
+            plain, suggestion, _ = line.partition(". Did you mean: ")
+            if suggestion:
                 text = text.replace(plain + "\n", line + "\n")
     return text
 

@@ -50,8 +50,8 @@ def find_ids(url, packages):
 
 def describe(url, name):
     """What an advisory says, in short."""
-    told = ask(f"{url}/v1/vulns/{urllib.request.quote(name, safe='')}")
-    return {"id": name, "summary": told.get("summary") or "", "aliases": told.get("aliases") or []}
+    advisory = ask(f"{url}/v1/vulns/{urllib.request.quote(name, safe='')}")
+    return {"id": name, "summary": advisory.get("summary") or "", "aliases": advisory.get("aliases") or []}
 
 
 def main():
@@ -63,11 +63,11 @@ def main():
         ids = find_ids(url, packages)
         names = sorted({name for some in ids for name in some})
         with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-            told = dict(zip(names, pool.map(lambda name: describe(url, name), names), strict=True))
+            advisories = dict(zip(names, pool.map(lambda name: describe(url, name), names), strict=True))
     except (OSError, ValueError, KeyError, TypeError) as error:
         sys.exit(f"{error}")
     with open(place, "x", encoding="utf-8") as file:
-        json.dump([[told[name] for name in some] for some in ids], file)
+        json.dump([[advisories[name] for name in some] for some in ids], file)
 
 
 if __name__ == "__main__":

@@ -19,19 +19,19 @@ def main():
         import PIL  # noqa: F401 - to tell it from other faults
     except ImportError:
         sys.exit(3)
-    made = shrink(sys.stdin.buffer.read(), most, width, height)
-    if made is None:
+    picture = shrink(sys.stdin.buffer.read(), most, width, height)
+    if picture is None:
         sys.exit(4)
-    sys.stdout.buffer.write(made)
+    sys.stdout.buffer.write(picture)
 
 
 def resize_file(source, target, most, width, height):
     """Read a picture from one path, and write it to another if it can be made so small."""
     with open(source, "rb") as file:
-        made = shrink(file.read(), most, width, height)
-    if made is not None:
+        picture = shrink(file.read(), most, width, height)
+    if picture is not None:
         with open(target, "wb") as file:
-            file.write(made)
+            file.write(picture)
 
 
 def shrink(data, most, width, height):
@@ -44,11 +44,11 @@ def shrink(data, most, width, height):
     for part in PARTS:
         picture.thumbnail((width // part, height // part))
         for form, options in attempts(kind):
-            made = io.BytesIO()
+            output = io.BytesIO()
             opaque = form == "JPEG" and picture.mode not in {"RGB", "L"}
-            (picture.convert("RGB") if opaque else picture).save(made, form, **options)
-            if made.tell() <= most:
-                return made.getvalue()
+            (picture.convert("RGB") if opaque else picture).save(output, form, **options)
+            if output.tell() <= most:
+                return output.getvalue()
     return None
 
 

@@ -90,15 +90,15 @@ def search_whole(expression, name, data, context):
             blocks[-1][1] = max(last, blocks[-1][1])
         else:
             blocks.append([first, last, found.span()])
-    told = 0
+    next_row = 0
     for number, (first, last, span) in enumerate(blocks):
-        for row in range(max(told, first - context), first):
+        for row in range(max(next_row, first - context), first):
             write("context", name, row + 1, encode(rows[row]))
         matched, places = "".join(rows[first : last + 1]), [len(encode(text[starts[first] : end])) for end in span]
         write("match", name, first + 1, encode(matched), places)
         following = blocks[number + 1][0] if number + 1 < len(blocks) else len(rows)
-        told = min(last + 1 + context, following)
-        for row in range(last + 1, told):
+        next_row = min(last + 1 + context, following)
+        for row in range(last + 1, next_row):
             write("context", name, row + 1, encode(rows[row]))
 
 

@@ -23,22 +23,22 @@ def describe(value):
     """``{"type", "shape", "bytes", "preview"}`` of a value; unknown members are left out."""
     kind = type(value)
     module = kind.__module__ if type(kind.__module__) is str else ""
-    told = {"type": kind.__qualname__ if type(kind.__qualname__) is str else "object"}
+    description = {"type": kind.__qualname__ if type(kind.__qualname__) is str else "object"}
     if kind in PLAIN:
-        told["preview"] = preview(value)
+        description["preview"] = preview(value)
         if kind in (str, bytes):
-            told["shape"] = f"{len(value)}"
+            description["shape"] = f"{len(value)}"
     elif kind in SIZED:
-        told["shape"] = f"{len(value)}"
-        told["bytes"] = sys.getsizeof(value)
-        told["preview"] = preview_of_items(value)
+        description["shape"] = f"{len(value)}"
+        description["bytes"] = sys.getsizeof(value)
+        description["preview"] = preview_of_items(value)
     elif isinstance(value, types.FunctionType):
         code = value.__code__
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-        told["preview"] = f"({', '.join(names)})"[:PREVIEW_CHARACTERS]
+        description["preview"] = f"({', '.join(names)})"[:PREVIEW_CHARACTERS]
     elif module.partition(".")[0] in SHAPED:
-        told |= describe_shaped(value)
-    return told
+        description |= describe_shaped(value)
+    return description
 
 
 def preview(value):
@@ -73,23 +73,23 @@ def preview_of_items(value):
 
 def describe_shaped(value):
     """The shape and size of arrays and tables, by their own attributes."""
-    told = {}
+    description = {}
     try:
         shape = getattr(value, "shape", None)
         if type(shape) is tuple or shape.__class__.__name__ == "Size":
-            told["shape"] = " x ".join(str(int(length)) for length in shape)
+            description["shape"] = " x ".join(str(int(length)) for length in shape)
         size = getattr(value, "nbytes", None)
         if type(size) is int:
-            told["bytes"] = size
+            description["bytes"] = size
         dtype = getattr(value, "dtype", None)
         columns = getattr(value, "columns", None)
         if columns is not None:
-            told["preview"] = ", ".join(str(name) for name in list(columns[:12]))[:PREVIEW_CHARACTERS]
+            description["preview"] = ", ".join(str(name) for name in list(columns[:12]))[:PREVIEW_CHARACTERS]
         elif dtype is not None:
-            told["preview"] = str(dtype)[:PREVIEW_CHARACTERS]
+            description["preview"] = str(dtype)[:PREVIEW_CHARACTERS]
     except Exception:
         pass
-    return told
+    return description
 
 
 class Variables:
@@ -98,7 +98,7 @@ class Variables:
     def __init__(self, namespace):
         self.namespace = namespace
         self.hidden = set(namespace)
-        self.known = {}
+        self.states = {}
 
     def names(self):
         """The names that the program has made: no modules, and none that begins with an underscore."""
@@ -119,15 +119,15 @@ class Variables:
                 is_complete = False
                 break
             value = self.namespace.get(name)
-            told = describe(value)
-            known = id(value), told
-            if self.known.get(name) != known:
-                self.known[name] = known
-                changed.append({"name": name, **told})
+            description = describe(value)
+            state = id(value), description
+            if self.states.get(name) != state:
+                self.states[name] = state
+                changed.append({"name": name, **description})
         present = set(names)
-        removed = [name for name in self.known if name not in present]
+        removed = [name for name in self.states if name not in present]
         for name in removed:
-            del self.known[name]
+            del self.states[name]
         return {"changed": changed, "removed": removed, "is_complete": is_complete and len(names) <= MOST_NAMES}
 
     def list(self):

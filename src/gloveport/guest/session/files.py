@@ -61,13 +61,13 @@ class Snapshot:
 
 def is_current(snapshot):
     """Whether nothing below the root has changed since."""
-    seen = 0
+    count = 0
     for path, status in list_entries(snapshot.root):
-        known = snapshot.entries.get(path)
-        if known is None or sign(known[0]) != sign(status):
+        entry = snapshot.entries.get(path)
+        if entry is None or sign(entry[0]) != sign(status):
             return False
-        seen += 1
-    return seen == len(snapshot.entries)
+        count += 1
+    return count == len(snapshot.entries)
 
 
 def take(root, most_bytes):
@@ -122,9 +122,9 @@ def bring_back(snapshot):
     failed = 0
     now = dict(list_entries(snapshot.root))
     for path in sorted(now, reverse=True):  # a directory after its entries
-        known = snapshot.entries.get(path)
+        entry = snapshot.entries.get(path)
         is_kept = stat.S_IFMT(now[path].st_mode) in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR)
-        if is_kept and (known is None or stat.S_IFMT(known[0].st_mode) != stat.S_IFMT(now[path].st_mode)):
+        if is_kept and (entry is None or stat.S_IFMT(entry[0].st_mode) != stat.S_IFMT(now[path].st_mode)):
             try:
                 os.rmdir(path) if stat.S_ISDIR(now.pop(path).st_mode) else os.unlink(path)
             except OSError:

@@ -13,7 +13,7 @@ import signal
 import socket
 import time
 
-KEPT = 2
+MOST_CHECKPOINTS = 2
 """Checkpoints: of the present state, and of the one before."""
 
 ANSWER_SECONDS = 5.0
@@ -46,14 +46,14 @@ class ForkedPython:
         keeps_files: Whether checkpoints include files.
         parent: Of a branch: the branch whose interpreter has forked its own.
         direct: On which the host calls the interpreter that is awake; None where there is no such channel.
-        told: Number of the last direct call that is over.
+        last_direct_call: Number of the last direct call that is over.
     """
 
     name = "interpreter"
 
     def __init__(self, *, link_class, tools, files, deaths, settings, start_python, close_others, direct):
         self.direct = direct
-        self.told = 0
+        self.last_direct_call = 0
         self.link_class = link_class
         self.tools = tools
         self.files = files
@@ -123,7 +123,7 @@ class ForkedPython:
             answer = self.link.receive_now() if self.link.has_frame() else None
         return answer
 
-    def take_told(self, number):
+    def take_direct_note(self, number):
         """The interpreter's note on a direct call of the host; None while there is none.
 
         Raises:
@@ -131,7 +131,7 @@ class ForkedPython:
         """
         while (answer := self.link.receive_now()) is not None:
             if answer.get("call") == number:
-                self.told = number
+                self.last_direct_call = number
                 self.calls += (number,)
                 return answer
         return None
@@ -171,10 +171,10 @@ class ForkedPython:
         if self.checkpoints and self.checkpoints[-1].calls == self.calls:
             return
         files = self.keep_files()  # first: after the fork of the twin, the interpreter may take a call
-        made = self.fork_twin()
-        if made is not None:
-            self.checkpoints.append(Checkpoint(*made, self.calls, files))
-        while len(self.checkpoints) > KEPT:  # last: else the next call would wait for the end of that twin, too
+        twin = self.fork_twin()
+        if twin is not None:
+            self.checkpoints.append(Checkpoint(*twin, self.calls, files))
+        while len(self.checkpoints) > MOST_CHECKPOINTS:  # last: else the next call would wait for its end
             self.drop(self.checkpoints.pop(0))
 
     def fork_twin(self):
@@ -183,21 +183,21 @@ class ForkedPython:
         try:
             self.link.send({"checkpoint": True, "reap": self.reapable})
             self.reapable = []
-            made = self.take_made()
-            if not made or not isinstance(made.get("checkpoint"), int) or not self.link.descriptors:
+            answer = self.take_checkpoint_answer()
+            if not answer or not isinstance(answer.get("checkpoint"), int) or not self.link.descriptors:
                 return None
-            return self.tools.Process(made["checkpoint"]), self.take_link()
+            return self.tools.Process(answer["checkpoint"]), self.take_link()
         except (OSError, ValueError, EOFError, RecursionError):
             return None
 
-    def take_made(self):
+    def take_checkpoint_answer(self):
         """The interpreter's answer about the checkpoint; None where it does not come in time."""
         deadline = time.monotonic() + ANSWER_SECONDS
-        while (left := deadline - time.monotonic()) > 0:
-            if self.link.has_frame() or select.select([self.link], [], [], left)[0]:
-                made = self.link.receive_now()
-                if made is not None and "call" not in made:
-                    return made
+        while (seconds := deadline - time.monotonic()) > 0:
+            if self.link.has_frame() or select.select([self.link], [], [], seconds)[0]:
+                answer = self.link.receive_now()
+                if answer is not None and "call" not in answer:
+                    return answer
         return None
 
     def take_link(self):
@@ -236,11 +236,11 @@ class ForkedPython:
         self.keeps_files = False
         self.first_files, first = None, self.first_files
         self.latest_files, latest = None, self.latest_files
-        kept = [first, latest]
+        copies = [first, latest]
         for checkpoint in self.checkpoints:
-            kept.append(checkpoint.files)
+            copies.append(checkpoint.files)
             checkpoint.files = None
-        for files in kept:
+        for files in copies:
             self.release(files)
 
     def release(self, files):
@@ -306,10 +306,10 @@ class ForkedPython:
 
     def wake_twin(self, branch):
         """Start ``branch``, which has no interpreter yet, from the present state; tells whether that worked."""
-        made = None if self.process is None or self.process.has_ended() else self.fork_twin()
-        if made is None:
+        twin = None if self.process is None or self.process.has_ended() else self.fork_twin()
+        if twin is None:
             return False
-        branch.process, branch.link = made
+        branch.process, branch.link = twin
         branch.calls, branch.keeps_files, branch.parent = self.calls, False, self
         try:
             branch.link.connection.sendall(b"W")

@@ -29,7 +29,7 @@ import time
 PR_SET_CHILD_SUBREAPER = 36
 BREATH_SECONDS = 0.001  # on a busy processor, an immediate fork would keep the host from taking the answer
 ANSWER_SECONDS = 5.0
-KEPT = {"state": "kept", "why": "", "undone": []}
+KEPT_STATE = {"state": "kept", "why": "", "undone": []}
 DENO = "deno"
 INTERPRETERS = {"python": "python", "shell": "shell", "typescript": DENO, "javascript": DENO}
 
@@ -95,8 +95,8 @@ class Supervisor:
             if "call" in message:
                 self.take(message)
                 self.deaths.reap()
-            elif message.get("kill", math.inf) <= self.python.told:  # the host takes no other answer than ours then
-                self.host.send({"call": message["kill"], **KEPT})
+            elif message.get("kill", math.inf) <= self.python.last_direct_call:  # the host takes only ours then
+                self.host.send({"call": message["kill"], **KEPT_STATE})
 
     def wait(self):
         """Wait for the host's next message; meanwhile take Python's notes on direct calls."""
@@ -104,7 +104,7 @@ class Supervisor:
             message, self.next = self.next, None
             return message
         while True:
-            self.take_told()  # the socket won't become readable for what is buffered already
+            self.take_direct_notes()  # the socket won't become readable for what is buffered already
             if self.host.has_frame():
                 return self.host.take()
             sources = [self.host, self.python.link] if self.can_be_told() else [self.host]
@@ -115,38 +115,38 @@ class Supervisor:
         """Whether Python may send a note by itself."""
         return self.direct is not None and self.python.link not in (None, self.broken)
 
-    def take_told(self):
+    def take_direct_notes(self):
         """Take Python's notes on direct calls, and checkpoint the state that the calls have left."""
         link = self.python.link
         try:
             while self.can_be_told() and self.python.link is link:
-                answer = self.python.take_told(self.over + 1)
+                answer = self.python.take_direct_note(self.over + 1)
                 if answer is None:
                     return
                 self.over += 1
-                self.finish(self.python, {"call": answer["call"], "do": "attend"}, {**KEPT, **answer})
+                self.finish(self.python, {"call": answer["call"], "do": "attend"}, {**KEPT_STATE, **answer})
         except (OSError, EOFError, ValueError, RecursionError):  # it counts as dead: the next call will find out
             self.broken = link
 
-    def wait_told(self, number):
+    def wait_direct_notes(self, number):
         """Wait until Python has told of all calls before this one, or never will."""
         ends = time.monotonic() + ANSWER_SECONDS
-        self.take_told()
+        self.take_direct_notes()
         while self.can_be_told() and self.over < number - 1:
-            left = ends - time.monotonic()
-            ready = select.select([self.python.link, self.python.process.descriptor], [], [], max(0, left))[0]
-            self.take_told()
+            seconds = ends - time.monotonic()
+            ready = select.select([self.python.link, self.python.process.descriptor], [], [], max(0, seconds))[0]
+            self.take_direct_notes()
             if self.python.link not in ready:
                 break
 
     def take(self, message):
         """Do what a message asks for, and answer it."""
         branch, do = message["branch"], message["do"]
-        self.wait_told(message["call"])
+        self.wait_direct_notes(message["call"])
         self.over = max(self.over, message["call"])  # an "attend" may come long after its call's end
         if branch not in self.branches:
-            gone = {"state": "lost", "why": "there is no such branch", "undone": []}
-            self.host.send({"call": message["call"], **gone})
+            answer = {"state": "lost", "why": "there is no such branch", "undone": []}
+            self.host.send({"call": message["call"], **answer})
         elif do == "rewind":
             self.host.send(self.rewind(message))
             self.branches[branch].make_checkpoint()
@@ -192,16 +192,16 @@ class Supervisor:
     def attend_direct(self, message):
         """Attend to a direct call as to any other."""
         python = self.python
-        if python.told >= message["call"]:
+        if python.last_direct_call >= message["call"]:
             return
         if (unread := python.take_unread(message["call"])) is not None:  # it has died, or waits for a message of ours
             self.call({**unread, "branch": 0})
         else:
-            answer = {**KEPT, **self.attend(python, message)}
+            answer = {**KEPT_STATE, **self.attend(python, message)}
             if answer["state"] == "kept":
                 python.calls += (message["call"],)
             self.finish(python, message, answer)
-        python.told = max(python.told, message["call"])
+        python.last_direct_call = max(python.last_direct_call, message["call"])
 
     def attend(self, interpreter, message):
         """Wait for the answer to a call that was passed on; meanwhile serve the host's messages about it."""

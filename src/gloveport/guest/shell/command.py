@@ -247,10 +247,10 @@ def skill(host, words):
     """The description of a skill, or the result of running it."""
     match words:
         case []:
-            told = host.ask("skills", "skills")
-            yield from told["names"] or ["no skills"]
-            if told["total"] > len(told["names"]):
-                yield f"and {told['total'] - len(told['names'])} more"
+            answer = host.ask("skills", "skills")
+            yield from answer["names"] or ["no skills"]
+            if answer["total"] > len(answer["names"]):
+                yield f"and {answer['total'] - len(answer['names'])} more"
         case [name, "--help" | "-h"]:
             yield usage_of_skill(host.ask(name, "describe_skill", skill=name))
         case [name, *options] if not name.startswith("-"):
@@ -264,14 +264,14 @@ def skill(host, words):
             raise WrongUsageError(f"not understood: {' '.join(words)}\n{USAGE}")
 
 
-def usage_of_skill(told):
+def usage_of_skill(answer):
     """The usage of a skill."""
     rows = [
         (f"--{name}", "|".join(sorted(typed_by(one))), compact(one.get("default")), about(one))
-        for name, one in properties_of(told["input_schema"]).items()
+        for name, one in properties_of(answer["input_schema"]).items()
     ]
-    usage = f"usage: skill {told['name']} [--NAME VALUE]…\n\n{told['description']}"
-    state = f"[{told['state']}, {told['origin']}]"
+    usage = f"usage: skill {answer['name']} [--NAME VALUE]…\n\n{answer['description']}"
+    state = f"[{answer['state']}, {answer['origin']}]"
     return "\n\n".join([usage, *([table(rows, "  ")] if rows else []), state])
 
 
@@ -292,6 +292,6 @@ def ask(host, words):
     if not words or (words[-1].startswith("-") and words[-1] != "-"):
         raise WrongUsageError(f"there is no prompt\nhint: {hint}")
     *options, prompt = words
-    asked = {"system": "", "model": "", "max_tokens": 1000, **arguments_of(options, QUESTION, hint)}
+    request = {"system": "", "model": "", "max_tokens": 1000, **arguments_of(options, QUESTION, hint)}
     prompt = sys.stdin.read() if prompt == "-" else prompt
-    yield host.ask("llm", "sample", messages=[{"role": "user", "content": prompt}], **asked)["text"]
+    yield host.ask("llm", "sample", messages=[{"role": "user", "content": prompt}], **request)["text"]

@@ -86,11 +86,11 @@ class StagedFiles:
         try:
             for path, content in self.after.items():
                 if content != self.before[path]:
-                    put(path, content, self.modes[path])
+                    replace_file(path, content, self.modes[path])
                     done.append(path)
         except OSError:
             for path in done:
-                put(path, self.before[path], self.modes[path])
+                replace_file(path, self.before[path], self.modes[path])
             raise
 
 
@@ -107,22 +107,22 @@ def read_file(path):
         return file.read(), stat.S_IMODE(mode)
 
 
-def put(path, content, mode):
+def replace_file(path, content, mode):
     """Replace a file whole, or remove it. Raises OSError."""
     if content is None:
         os.unlink(path)
         return
     directory, name = os.path.split(path)
     os.makedirs(directory, exist_ok=True)
-    made = os.path.join(directory, f".{name[:200]}.{os.getpid()}")
+    temporary = os.path.join(directory, f".{name[:200]}.{os.getpid()}")
     try:
-        with open(made, "xb") as file:
+        with open(temporary, "xb") as file:
             file.write(content)
-        os.chmod(made, mode)
-        os.replace(made, path)
+        os.chmod(temporary, mode)
+        os.replace(temporary, path)
     except OSError:
-        if os.path.exists(made):
-            os.unlink(made)
+        if os.path.exists(temporary):
+            os.unlink(temporary)
         raise
 
 

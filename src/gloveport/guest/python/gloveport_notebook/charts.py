@@ -23,7 +23,7 @@ FONTS = (
 """Fonts of the host, if installed, for characters that matplotlib's own fonts lack: CJK, and emoji without colours,
 the only emoji that matplotlib can draw."""
 
-_kept = {}
+_saved_figures = {}
 """Figures saved to a file: number → the figure, its description then, and the file's path."""
 
 
@@ -75,14 +75,14 @@ def notice(figure, path):
     path = os.fsdecode(path)
     path = path if os.path.splitext(path)[1] else f"{path}.png"
     if files.note(path, words):
-        _kept[id(figure)] = figure, words, path
+        _saved_figures[id(figure)] = figure, words, path
 
 
 def keep_figure(figure):
     """Keep a figure; returns its description."""
-    kept = _kept.get(id(figure))
-    if kept and kept[0] is figure and kept[1] == describe(figure):
-        return f"[figure: {kept[2]}]"
+    entry = _saved_figures.get(id(figure))
+    if entry and entry[0] is figure and entry[1] == describe(figure):
+        return f"[figure: {entry[2]}]"
     words = []
 
     def tell():
@@ -92,7 +92,7 @@ def keep_figure(figure):
     path = files.keep("figure", "png", lambda path: draw(figure, path), tell)
     if path is None:
         return "[figure]"
-    _kept[id(figure)] = figure, words[0], path
+    _saved_figures[id(figure)] = figure, words[0], path
     return f"[figure: {path}]"
 
 
@@ -235,9 +235,9 @@ def add_fonts():
     manager = font_manager.fontManager
     families = [*rcParams["font.family"]]
     for path in present:
-        known = len(manager.ttflist)
+        count = len(manager.ttflist)
         manager.addfont(path)
-        families += [font.name for font in manager.ttflist[known:] if font.name not in families]
+        families += [font.name for font in manager.ttflist[count:] if font.name not in families]
     find = manager.findfont
 
     def findfont(prop, fontext="ttf", directory=None, *arguments, **options):

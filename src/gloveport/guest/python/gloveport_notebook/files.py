@@ -5,19 +5,19 @@ import os
 OUT = "/out"
 ABOUT_CHARACTERS = 600
 MOST_FILES = 50
-SHOWN = []
+DESCRIPTIONS = []
 """Descriptions of files in ``OUT``, for the report: ``{"path", "about"}``, paths relative to ``OUT``."""
 
 _counts = {}
-_made = []
+_paths = []
 
 
 def take_shown():
     """The descriptions of files since the last call of this."""
-    shown = SHOWN[:MOST_FILES]
-    SHOWN.clear()
-    _made.clear()
-    return shown
+    descriptions = DESCRIPTIONS[:MOST_FILES]
+    DESCRIPTIONS.clear()
+    _paths.clear()
+    return descriptions
 
 
 def note(path, about):
@@ -25,8 +25,8 @@ def note(path, about):
     real, out = os.path.realpath(path), os.path.realpath(OUT)
     if not real.startswith(out + os.sep):
         return False
-    told = {"path": real[len(out) + 1 :], "about": about[:ABOUT_CHARACTERS]}
-    SHOWN.append({name: text.encode("utf-8", "backslashreplace").decode() for name, text in told.items()})
+    description = {"path": real[len(out) + 1 :], "about": about[:ABOUT_CHARACTERS]}
+    DESCRIPTIONS.append({name: text.encode("utf-8", "backslashreplace").decode() for name, text in description.items()})
     return True
 
 
@@ -44,7 +44,7 @@ def keep(kind, suffix, write, about=""):
 
     Raises whatever ``write`` raises; then the file does not exist.
     """
-    if len(_made) >= MOST_FILES:
+    if len(_paths) >= MOST_FILES:
         return None
     path = new_path(kind, suffix)
     try:
@@ -53,6 +53,6 @@ def keep(kind, suffix, write, about=""):
         if os.path.lexists(path):
             os.unlink(path)
         raise
-    _made.append(path)
+    _paths.append(path)
     note(path, about() if callable(about) else about)
     return path

@@ -21,7 +21,7 @@ KINDS = {
 }
 
 
-class Shown:
+class DisplayObject:
     """Data of a media type, or a file of it."""
 
     kind = "text/plain"
@@ -33,7 +33,7 @@ class Shown:
     def __repr__(self):
         return f"<{type(self).__name__}>"
 
-    def _repr_mimebundle_(self, **_asked):
+    def _repr_mimebundle_(self, **_options):
         data = self.data
         if data is None and self.filename is not None:
             with open(self.filename, "rb") as file:
@@ -43,7 +43,7 @@ class Shown:
         return {self.kind: data}
 
 
-class Image(Shown):
+class Image(DisplayObject):
     """A picture: bytes, or the path of a file."""
 
     kind = "image/png"
@@ -53,7 +53,7 @@ class Image(Shown):
             data, filename = None, data
         super().__init__(data, filename or url)
 
-    def _repr_mimebundle_(self, **_asked):
+    def _repr_mimebundle_(self, **_options):
         data = super()._repr_mimebundle_()[self.kind]
         kind = "image/jpeg" if data[:2] == b"\xff\xd8" else "image/gif" if data[:3] == b"GIF" else self.kind
         return {kind: data}
@@ -74,7 +74,7 @@ class Raw:
     def __init__(self, bundle):
         self.bundle = bundle
 
-    def _repr_mimebundle_(self, **_asked):
+    def _repr_mimebundle_(self, **_options):
         return self.bundle
 
 
@@ -90,8 +90,8 @@ def make(name):
         module.get_ipython = do_nothing
         module.version_info, module.__version__ = VERSION, ".".join(map(str, VERSION))
         return module
-    made = {kind: type(kind, (Shown,), {"kind": mime}) for kind, mime in KINDS.items()}
-    names = {**made, "Image": Image, "display": display_in_notebook, "clear_output": do_nothing}
+    classes = {kind: type(kind, (DisplayObject,), {"kind": mime}) for kind, mime in KINDS.items()}
+    names = {**classes, "Image": Image, "display": display_in_notebook, "clear_output": do_nothing}
     for each in (f"display_{kind}" for kind in ("html", "markdown", "png", "svg", "pretty", "json", "latex")):
         names[each] = display_in_notebook
     vars(module).update(names)

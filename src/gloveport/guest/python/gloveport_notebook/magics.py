@@ -45,10 +45,10 @@ def to_python(source, parse):
             parse("\n".join(lines))
         except SyntaxError as error:
             number = (error.lineno or 0) - 1
-            made = replace(lines[number]) if 0 <= number < len(lines) else None
-            if made is None:
+            translation = replace(lines[number]) if 0 <= number < len(lines) else None
+            if translation is None:
                 raise
-            lines[number] = made
+            lines[number] = translation
         else:
             return "\n".join(lines)
     raise SyntaxError(f"more than {MOST_LINES} lines are no Python")

@@ -78,9 +78,9 @@ def keep_picture(picture):
 
 def keep_plotly(figure):
     """Save a figure of plotly's as a page that draws it, since a picture would need a browser."""
-    told = figure.to_dict()
-    layout = told.get("layout") or {}
-    data = (told.get("data") or ())[:12]
+    spec = figure.to_dict()
+    layout = spec.get("layout") or {}
+    data = (spec.get("data") or ())[:12]
     series = [f"{one.get('type', 'scatter')} {one.get('name') or ''}".rstrip() for one in data]
     title = layout.get("title") or {}
     title = title.get("text", "") if isinstance(title, dict) else title
@@ -117,13 +117,13 @@ def describe_vega(value):
     """A chart of altair's in words: its mark, and what its axes and the like show."""
     if not type(value).__module__.startswith("altair.") or not hasattr(value, "to_dict"):
         return None
-    told = value.to_dict()
-    mark, encoding = told.get("mark"), told.get("encoding") or {}
+    spec = value.to_dict()
+    mark, encoding = spec.get("mark"), spec.get("encoding") or {}
     parts = [str(mark.get("type") if isinstance(mark, dict) else mark)] if mark else []
     for channel, how in encoding.items():
         if isinstance(how, dict) and (how.get("field") or how.get("aggregate")):
             parts.append(f"{channel} {how.get('aggregate') or ''} {how.get('field') or ''}".replace("  ", " ").strip())
-    title = told.get("title")
+    title = spec.get("title")
     return "; ".join([f"altair chart {title!r}" if isinstance(title, str) else "altair chart", *parts])
 
 
@@ -138,16 +138,16 @@ def bundle_of(value):
     if isinstance(value, type):
         return bundle
     if callable(getattr(kind, "_repr_mimebundle_", None)):
-        made = value._repr_mimebundle_(include=None, exclude=None)
-        made = made[0] if type(made) is tuple and made else made
-        if isinstance(made, dict):
-            bundle.update((name, data) for name, data in made.items() if type(name) is str)
+        output = value._repr_mimebundle_(include=None, exclude=None)
+        output = output[0] if type(output) is tuple and output else output
+        if isinstance(output, dict):
+            bundle.update((name, data) for name, data in output.items() if type(name) is str)
     for mime, method in METHODS.items():
         if mime not in bundle and callable(getattr(kind, method, None)):
-            made = getattr(value, method)()
-            made = made[0] if type(made) is tuple and made else made
-            if made is not None:
-                bundle[mime] = made
+            output = getattr(value, method)()
+            output = output[0] if type(output) is tuple and output else output
+            if output is not None:
+                bundle[mime] = output
     return bundle
 
 

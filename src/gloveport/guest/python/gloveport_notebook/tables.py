@@ -62,10 +62,10 @@ def describe_rows(rows):
     """A list of dicts."""
     names = list(dict.fromkeys(name for row in rows[:10_000] for name in row if type(row) is dict))
     kinds = [f"{name} {kind_of(rows, name)}" for name in names[:MOST_TYPES]]
-    shown = rows if len(rows) <= ROWS else [*rows[: ROWS // 2], *rows[-ROWS // 2 :]]
+    sample = rows if len(rows) <= ROWS else [*rows[: ROWS // 2], *rows[-ROWS // 2 :]]
     lines = [
         [cell(name) for name in names[:COLUMNS]],
-        *([cell(row.get(name, "")) for name in names[:COLUMNS]] for row in shown),
+        *([cell(row.get(name, "")) for name in names[:COLUMNS]] for row in sample),
     ]
     if len(rows) > ROWS:
         lines.insert(1 + ROWS // 2, ["…"] * len(lines[0]))
@@ -107,13 +107,13 @@ def tell(text, rows, columns, kinds, write, is_whole=None):
 def keep_whole(write, about):
     """Write the whole table to a file; returns the line about the file."""
 
-    def put(path):
+    def write_csv(path):
         space = os.statvfs(files.OUT)
         with open(path, "w", newline="", encoding="utf-8", errors="backslashreplace") as file:
             write(BoundedFile(file, space.f_bavail * space.f_frsize - SPARE_BYTES))
 
     try:
-        path = files.keep("table", "csv", put, about)
+        path = files.keep("table", "csv", write_csv, about)
     except FullError:
         return f"it is too large for {files.OUT}: write what is needed of it there, or compress it"
     except Exception as error:
@@ -122,17 +122,17 @@ def keep_whole(write, about):
 
 
 class BoundedFile:
-    """A file that takes at most ``left`` characters."""
+    """A file that takes at most ``remaining_bytes``."""
 
-    def __init__(self, file, left):
+    def __init__(self, file, remaining_bytes):
         self.file = file
-        self.left = left
+        self.remaining_bytes = remaining_bytes
 
     def write(self, text):
         """Take the next piece."""
         text = text.decode() if isinstance(text, bytes) else text
-        self.left -= len(text.encode("utf-8", "backslashreplace"))
-        if self.left < 0:
+        self.remaining_bytes -= len(text.encode("utf-8", "backslashreplace"))
+        if self.remaining_bytes < 0:
             raise FullError
         return self.file.write(text)
 

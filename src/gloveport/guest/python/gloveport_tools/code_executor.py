@@ -62,7 +62,7 @@ def found_tools(answer):
 
 def describe_tool(tool):
     """A tool as discovery describes it: its name, description, parameters and result."""
-    told = {
+    description = {
         "name": f"mcp__{tool['server']}__{tool['name']}",
         "call": f"tools.{tool['exposed_server']}.{tool['exposed']}",
         "description": tool["description"],
@@ -70,4 +70,4 @@ def describe_tool(tool):
         "parameters": tool.get("input_schema"),
         "outputSchema": tool.get("output_schema"),
     }
-    return {key: value for key, value in told.items() if value is not None}
+    return {key: value for key, value in description.items() if value is not None}

@@ -47,14 +47,14 @@ def conversation(messages, system_prompt, max_tokens, model):
     """The request for a conversation. Content in blocks of text counts as their text."""
     if not isinstance(messages, (list, tuple)) or not all(isinstance(message, dict) for message in messages):
         raise TypeError('messages must be a list\nhint: write [{"role": "user", "content": "…"}], or use llm.ask')
-    asked = {
+    request = {
         "messages": [{**message, "content": content_of(message)} for message in messages],
         "system": system_prompt or "",
         "max_tokens": max_tokens,
         "model": model or "",
     }
-    require_json(asked, "")
-    return asked
+    require_json(request, "")
+    return request
 
 
 def content_of(message):

@@ -95,35 +95,35 @@ class Block:
     @property
     def text(self):
         """The text of a text block or of a resource that is text; else None."""
-        return self.held.get("text")
+        return self.content.get("text")
 
     @property
     def data(self):
         """The bytes of an image, audio or resource; of a text in UTF-8. Raises ValueError for a link: it has none."""
-        held = self.held
-        if "text" in held:
-            return held["text"].encode()
-        if "data" not in held and "blob" not in held:
+        content = self.content
+        if "text" in content:
+            return content["text"].encode()
+        if "data" not in content and "blob" not in content:
             raise ValueError(f"{self!r} has no content of its own; ask a tool of its server for {self.uri}")
-        return binascii.a2b_base64(held["data"] if "data" in held else held["blob"])
+        return binascii.a2b_base64(content["data"] if "data" in content else content["blob"])
 
     @property
     def mime_type(self):
         """Its media type, such as ``image/png``; None where it is not said."""
-        return self.held.get("mimeType")
+        return self.content.get("mimeType")
 
     @property
     def uri(self):
         """The URI of a resource or a link; else None."""
-        return self.held.get("uri")
+        return self.content.get("uri")
 
     @property
     def name(self):
         """The name of a link; else None."""
-        return self.held.get("name")
+        return self.content.get("name")
 
     @property
-    def held(self):
+    def content(self):
         """Where the content is: in the block, or in the resource that is embedded in it."""
         return self.wire.get("resource", self.wire) if self.type == "resource" else self.wire
 
@@ -134,13 +134,13 @@ class Block:
         return path
 
     def __repr__(self):
-        held = self.held
-        if "text" in held:
-            size = f"{len(held['text'])} characters"
+        content = self.content
+        if "text" in content:
+            size = f"{len(content['text'])} characters"
         else:
-            size = f"{len(held.get('data') or held.get('blob') or '') * 3 // 4} bytes"
-        told = (self.type, self.mime_type, self.uri, None if self.type == "resource_link" else size)
-        return f"<{', '.join(word for word in told if word)}>"
+            size = f"{len(content.get('data') or content.get('blob') or '') * 3 // 4} bytes"
+        words = (self.type, self.mime_type, self.uri, None if self.type == "resource_link" else size)
+        return f"<{', '.join(word for word in words if word)}>"
 
 
 class AwaitableText(str):

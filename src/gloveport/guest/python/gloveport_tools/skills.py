@@ -80,9 +80,9 @@ class Skill:
 
 def names_of(host):
     """The names of all skills as a text."""
-    told = host.ask("skills", "skills")
-    more = f"\nand {told['total'] - len(told['names'])} more" if told["total"] > len(told["names"]) else ""
-    return "\n".join(told["names"]) + more if told["names"] else "There are no skills."
+    answer = host.ask("skills", "skills")
+    more = f"\nand {answer['total'] - len(answer['names'])} more" if answer["total"] > len(answer["names"]) else ""
+    return "\n".join(answer["names"]) + more if answer["names"] else "There are no skills."
 
 
 def declaration_of(skill):

@@ -17,8 +17,8 @@ TYPES = {"string": str, "boolean": bool, "integer": int, "number": float, "array
 
 def documentation_of(called):
     """The ``__doc__`` of a tool or skill: its description and its typed declaration."""
-    told = called.describe()
-    return f"{told['description']}\n\n{told['python']}".strip()
+    answer = called.describe()
+    return f"{answer['description']}\n\n{answer['python']}".strip()
 
 
 def parameters_of(called):
@@ -116,15 +116,15 @@ class Tool:
 
 def merge_arguments(label, arguments, named):
     """The parameters of a call by name. Raises TypeError for other arguments."""
-    if len(arguments) > 1 or not all(isinstance(given, dict) for given in arguments):
+    if len(arguments) > 1 or not all(isinstance(positional, dict) for positional in arguments):
         raise TypeError(
             f"{label} takes its parameters by name\nhint: write (name=value), and those whose names are no "
             'identifiers in a dict before them: ({"the-name": value}, name=value)'
         )
-    given = arguments[0] if arguments else {}
-    for name in named.keys() & given.keys():
+    positional = arguments[0] if arguments else {}
+    for name in named.keys() & positional.keys():
         raise TypeError(f"{label} got multiple values for argument {name!r}")
-    merged = {**given, **named}
+    merged = {**positional, **named}
     require_json(merged, "")
     return merged
 
