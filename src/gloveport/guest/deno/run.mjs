@@ -212,7 +212,7 @@ function mapIdentity(text, edits) {
   let [lastGenerated, lastLine, lastColumn] = [0, 0, 0];
   for (const { 0: token, index } of text.matchAll(TOKEN)) {
     for (; next < edits.length && edits[next].at <= index; next++) {
-      for (let left = countLines(edits[next].text); left > 0; left--) lines.push("");
+      for (let rest = countLines(edits[next].text); rest > 0; rest--) lines.push("");
       [generatedStart, lastGenerated] = [edits[next].at, 0];
     }
     if (NEWLINE.test(token)) {
@@ -393,9 +393,9 @@ function withSourceLine(traceback, name, source) {
   const position = frame >= 0 && /:(\d+):(\d+)\)?$/.exec(lines[frame]);
   const line = position && source.split(NEWLINE)[position[1] - 1];
   if (!line || line.length > 1000) return traceback;
-  const shown = `${line}\n${line.slice(0, position[2] - 1).replace(/\S/g, " ")}^`;
-  if (/^\s+at /.test(lines[frame])) lines.splice(frame, 0, shown);
-  else lines.splice(frame + 1, 0, shown); // an early error of V8: its only position is on its first line
+  const quotation = `${line}\n${line.slice(0, position[2] - 1).replace(/\S/g, " ")}^`;
+  if (/^\s+at /.test(lines[frame])) lines.splice(frame, 0, quotation);
+  else lines.splice(frame + 1, 0, quotation); // an early error of V8: its only position is on its first line
   return lines.join("\n");
 }
 
@@ -438,7 +438,7 @@ function readJob(read) {
 /** Treat errors that no handler of the program takes as its end. `fail` gets the error. */
 function catchUncaught(fail) {
   let asking = false;
-  const asked = (event, copy, reason) => {
+  const offer = (event, copy, reason) => {
     if (asking || handledByProcess(event.type)) return;
     event.preventDefault();
     event.stopImmediatePropagation(); // this listener is the first: the program's own get a copy, and decide
@@ -449,11 +449,11 @@ function catchUncaught(fail) {
   };
   addEventListener("error", (event) => {
     const { error, message, filename, lineno, colno } = event;
-    asked(event, new ErrorEvent("error", { error, message, filename, lineno, colno, cancelable: true }), error);
+    offer(event, new ErrorEvent("error", { error, message, filename, lineno, colno, cancelable: true }), error);
   });
   addEventListener("unhandledrejection", (event) => {
     const { promise, reason } = event;
-    asked(event, new PromiseRejectionEvent("unhandledrejection", { promise, reason, cancelable: true }), reason);
+    offer(event, new PromiseRejectionEvent("unhandledrejection", { promise, reason, cancelable: true }), reason);
   });
 }
 

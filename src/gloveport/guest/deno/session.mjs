@@ -185,7 +185,7 @@ function apply(text, edits) {
 
 // -- Run --------------------------------------------------------------------------------------------------------------
 
-let taken; // the value that V8's inspector has handed over
+let latestValue; // the value that V8's inspector has handed over
 let taker; // the inspector's name for the function that takes it
 let interrupt = null; // ends the running call
 let packages = ""; // the directory of npm packages
@@ -195,8 +195,8 @@ async function take({ objectId, unserializableValue, value }) {
   const argument = objectId ? { objectId } : unserializableValue ? { unserializableValue } : { value };
   const functionDeclaration = "function (value) { this(value); }";
   await ask("Runtime.callFunctionOn", { objectId: taker, functionDeclaration, arguments: [argument] });
-  const result = taken;
-  taken = undefined;
+  const result = latestValue;
+  latestValue = undefined;
   return { result }; // in something: it may be a promise
 }
 
@@ -226,9 +226,9 @@ async function evaluate(text, { name, until }) {
 
 /** Where V8 has found an error: in the text that it was given, our code follows the caller's. */
 function positionOf({ lineNumber, columnNumber }, text, name) {
-  const shown = text.split("\n");
-  if (lineNumber < shown.length) return `${name}:${lineOf(name, lineNumber + 1)}:${columnNumber + 1}`;
-  return `${name}:${lineOf(name, shown.length)}:${shown.at(-1).length + 1}`;
+  const textLines = text.split("\n");
+  if (lineNumber < textLines.length) return `${name}:${lineOf(name, lineNumber + 1)}:${columnNumber + 1}`;
+  return `${name}:${lineOf(name, textLines.length)}:${textLines.at(-1).length + 1}`;
 }
 
 class Interrupted extends Error {
@@ -254,7 +254,7 @@ async function answer(message) {
   const { call, do: what, value_bytes: limit } = message;
   const report = { value: null, value_type: null, value_truncated: false, error: null, exit_code: 0 };
   if (what === "variables") {
-    const changed = (await list()).map(({ identity: _, ...told }) => told);
+    const changed = (await list()).map(({ identity: _, ...variable }) => variable);
     return { call, report: null, variables: { changed, removed: [], is_complete: true } };
   }
   let source = "";
@@ -293,7 +293,7 @@ async function show(message) {
 // -- Variables --------------------------------------------------------------------------------------------------------
 
 let hidden; // names of globals that are not the program's
-let known = new Map(); // name → its last description
+let descriptions = new Map(); // name → its last description
 const identities = new WeakMap(); // object → a number of its own
 let last = 0;
 
@@ -318,18 +318,18 @@ async function list() {
 
 /** The variables that have changed since the last time. */
 async function changes() {
-  const [before, changed] = [known, []];
-  known = new Map();
+  const [before, changed] = [descriptions, []];
+  descriptions = new Map();
   try {
-    for (const { identity, ...told } of await list()) {
-      const text = stringify([told, identity]);
-      known.set(told.name, text);
-      if (before.get(told.name) !== text) changed.push(told);
+    for (const { identity, ...variable } of await list()) {
+      const text = stringify([variable, identity]);
+      descriptions.set(variable.name, text);
+      if (before.get(variable.name) !== text) changed.push(variable);
     }
   } catch {
     return { changed: [], removed: [], is_complete: false };
   }
-  return { changed, removed: [...before.keys()].filter((name) => !known.has(name)), is_complete: true };
+  return { changed, removed: [...before.keys()].filter((name) => !descriptions.has(name)), is_complete: true };
 }
 
 /** `{ type, shape, preview, identity }` of a value. No code of the program's runs for it. */
@@ -339,13 +339,13 @@ function describe(value) {
   if (kind === "string") return { type: kind, shape: `${value.length}`, preview: clip(stringify(value.slice(0, PREVIEW).toWellFormed())) };
   if (kind !== "object" && kind !== "function") return { type: kind, preview: clip(is(value, -0) ? "-0" : String(value)) };
   if (!identities.has(value)) identities.set(value, ++last);
-  const told = { type: kind === "function" ? kind : "Proxy", identity: identities.get(value) };
-  if (kind === "function" || types.isProxy(value)) return told;
-  told.type = typeName(value);
-  if (isArray(value) || types.isTypedArray(value)) told.shape = `${value.length}`;
-  else if (types.isMap(value) || types.isSet(value)) told.shape = `${value.size}`;
-  else if (told.type === "Object") told.preview = clip(`{ ${keys(value).slice(0, 20).join(", ")} }`.toWellFormed());
-  return told;
+  const description = { type: kind === "function" ? kind : "Proxy", identity: identities.get(value) };
+  if (kind === "function" || types.isProxy(value)) return description;
+  description.type = typeName(value);
+  if (isArray(value) || types.isTypedArray(value)) description.shape = `${value.length}`;
+  else if (types.isMap(value) || types.isSet(value)) description.shape = `${value.size}`;
+  else if (description.type === "Object") description.preview = clip(`{ ${keys(value).slice(0, 20).join(", ")} }`.toWellFormed());
+  return description;
 }
 
 function clip(text) {
@@ -360,7 +360,7 @@ function lineOf(name, line) {
 
 /** A stack with the names of calls, which Deno leaves out, and without frames that are not the program's. */
 function prepareStackTrace(error, sites) {
-  const shown = [toText(error)];
+  const parts = [toText(error)];
   for (const site of sites) {
     const name = site.getScriptNameOrSourceURL();
     if (!name || /^(ext|node|checkin):/.test(name) || name.startsWith(OWN)) continue;
@@ -369,9 +369,9 @@ function prepareStackTrace(error, sites) {
       const position = `${name}:${lineOf(name, site.getLineNumber())}:`;
       text = text.replace(/[^(\s]*:\d+:(?=\d+\)?$)/, () => position);
     }
-    shown.push(`    at ${text}`);
+    parts.push(`    at ${text}`);
   }
-  return shown.join("\n");
+  return parts.join("\n");
 }
 
 // -- Serve ------------------------------------------------------------------------------------------------------------
@@ -387,7 +387,7 @@ async function serve([hub, packagesPath, calls, answers]) {
   packages = packagesPath;
   const [requests, replies] = [Deno.openSync(calls, { read: true }), Deno.openSync(answers, { write: true })];
   for (const path of [calls, answers]) Deno.removeSync(path);
-  globalThis.taker = (value) => taken = value;
+  globalThis.taker = (value) => latestValue = value;
   taker = (await ask("Runtime.evaluate", { expression: "taker" })).result.objectId;
   delete globalThis.taker;
   if (hub) (await import("./tools.mjs")).install(hub);

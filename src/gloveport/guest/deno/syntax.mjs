@@ -26,7 +26,7 @@ class DecoratorParser extends Parser {
 
   /** Read past decorators; tells whether there were any. */
   skipDecorators() {
-    const begun = this.start;
+    const start = this.start;
     while (this.eat(at)) {
       if (this.type === tokTypes.parenL) {
         this.parseParenAndDistinguishExpression(false);
@@ -36,7 +36,7 @@ class DecoratorParser extends Parser {
       while (this.eat(tokTypes.dot)) this.type === tokTypes.privateId ? this.parsePrivateIdent() : this.parseIdent(true);
       if (this.eat(tokTypes.parenL)) this.parseExprList(tokTypes.parenR, true, false);
     }
-    return this.start !== begun;
+    return this.start !== start;
   }
 
   parseStatement(context, topLevel, exported) {

@@ -55,8 +55,8 @@ const ADVICE = new Map([
 
 // -- Arguments --------------------------------------------------------------------------------------------------------
 
-/** A copy of `given` in plain JSON types. Throws a Failure that names the path, from `name` on, to what is no JSON. */
-function plain(given, name) {
+/** A copy of `original` in plain JSON types. Throws a Failure that names the path, from `name` on, to what is no JSON. */
+function plain(original, name) {
   const [path, around] = [[], []];
   const refuse = (why) => {
     throw new Failure(`${name}${path.map(memberOf).join("")} ${why}`);
@@ -85,7 +85,7 @@ function plain(given, name) {
     around.pop();
     return copied;
   };
-  return copy(given);
+  return copy(original);
 }
 
 /** In words, with what to do about it. */
@@ -174,16 +174,16 @@ class ToolResult {
 /** The program's globals, by name. `dial` opens a socket to the host. */
 function surface(dial) {
   const request = requester(dial);
-  const call = (about, server, tool, given) => {
-    const asked = given === undefined ? {} : plain(given, `${about}: arguments`);
-    if (classOf(asked) !== "[object Object]") {
+  const call = (about, server, tool, value) => {
+    const parameters = value === undefined ? {} : plain(value, `${about}: arguments`);
+    if (classOf(parameters) !== "[object Object]") {
       throw new Failure(`${about}: takes one object of arguments, such as { title: "x" }`);
     }
-    return request(about, { op: "call", server, tool, arguments: asked });
+    return request(about, { op: "call", server, tool, arguments: parameters });
   };
   const discovery = discoveryOf(request);
-  const callMCPTool = entry("callMCPTool", async (name, given) => {
-    const { kind, value, blocks } = await call(`${name}`, "", `${name}`, given);
+  const callMCPTool = entry("callMCPTool", async (name, input) => {
+    const { kind, value, blocks } = await call(`${name}`, "", `${name}`, input);
     if (blocks[0]?.type === "text") return blocks[0].text;
     return { content: blocks, ...(kind === "structured" && { structuredContent: value }) };
   });
@@ -205,8 +205,8 @@ function surface(dial) {
 
 /** An object, shown as `text`, whose members `member` makes from their names: no name costs a round trip. */
 function named(text, member) {
-  const shown = { value: () => text };
-  const target = freeze(create(NAMES, { [INSPECT]: shown, [Symbol.toPrimitive]: shown }));
+  const descriptor = { value: () => text };
+  const target = freeze(create(NAMES, { [INSPECT]: descriptor, [Symbol.toPrimitive]: descriptor }));
   return new Proxy(target, {
     get: (_, name) =>
       typeof name === "symbol" ? reflectGet(target, name) : NOT_TOOLS.has(name) ? undefined : member(name),
@@ -218,12 +218,12 @@ function toolsOf(call) {
     const list = `await listTools(${stringify(server)})`;
     return named(`[tools${memberOf(server)}: \`${list}\` names its tools]`, (tool) => {
       const about = `${server}/${tool}`;
-      const one = entry(tool, async (...given) => {
-        const result = await call(about, server, tool, only(about, given));
+      const one = entry(tool, async (...values) => {
+        const result = await call(about, server, tool, only(about, values));
         return result.kind === "blocks" ? new ToolResult(result) : result.value;
       });
-      const blocks = entry("blocks", async (...given) =>
-        new ToolResult(await call(about, server, tool, only(about, given)))
+      const blocks = entry("blocks", async (...values) =>
+        new ToolResult(await call(about, server, tool, only(about, values)))
       );
       return defineProperties(one, {
         blocks: { value: blocks },
@@ -245,36 +245,36 @@ function skillsOf(request) {
     if (name === "default") return skills; // import skills from "skills"
     if (name === "SkillError") return SkillError;
     const about = `skills${memberOf(name)}`;
-    const one = entry(name, async (...given) => {
-      const value = only(about, given);
-      const asked = value === undefined ? {} : plain(value, `${about}: arguments`);
-      if (classOf(asked) !== "[object Object]") {
+    const one = entry(name, async (...values) => {
+      const value = only(about, values);
+      const parameters = value === undefined ? {} : plain(value, `${about}: arguments`);
+      if (classOf(parameters) !== "[object Object]") {
         throw new Failure(`${about}: takes one object of arguments, such as { month: 11 }`);
       }
-      return (await ask(name, { op: "run_skill", skill: name, arguments: asked })).value;
+      return (await ask(name, { op: "run_skill", skill: name, arguments: parameters })).value;
     });
     return defineProperties(one, { [INSPECT]: { value: () => `[skill ${name}]` } });
   });
   const listSkills = entry("listSkills", async (name) => {
     if (name === undefined) return (await ask("listSkills", { op: "skills" })).names;
-    const told = await ask(`${name}`, { op: "describe_skill", skill: `${name}` });
-    const { description, state, origin, input_schema: parameters, typescript: signature } = told;
-    return { name: told.name, description, state, origin, parameters, signature };
+    const answer = await ask(`${name}`, { op: "describe_skill", skill: `${name}` });
+    const { description, state, origin, input_schema: parameters, typescript: signature } = answer;
+    return { name: answer.name, description, state, origin, parameters, signature };
   });
   return { skills, listSkills };
 }
 
 /** The only argument. */
-function only(about, given) {
-  if (given.length > 1) throw new Failure(`${about}: takes one object of arguments, and there are ${given.length}`);
-  return given[0];
+function only(about, values) {
+  if (values.length > 1) throw new Failure(`${about}: takes one object of arguments, and there are ${values.length}`);
+  return values[0];
 }
 
 /** What finds tools. A tool is `{ name, call, description, signature?, parameters?, outputSchema? }`. */
 function discoveryOf(request) {
   const search = async (about, query, detail, limit) => {
-    const asked = plain({ query, detail, limit }, `${about}: arguments`);
-    const { tools, total, missing } = await request(about, { op: "search", ...asked });
+    const fields = plain({ query, detail, limit }, `${about}: arguments`);
+    const { tools, total, missing } = await request(about, { op: "search", ...fields });
     if (limit === MOST_FOUND && total > limit) warn(`${about}: these are ${limit} of ${total} tools; name other words`);
     if (missing.length) {
       warn(`${about}: not searched: ${missing.map(({ server, reason }) => `${server} (${reason})`).join(", ")}`);
@@ -283,8 +283,8 @@ function discoveryOf(request) {
   };
   return {
     listTools: entry("listTools", async (server) => {
-      const asked = plain({ server }, "listTools: arguments");
-      return (await request("listTools", { op: "tree", ...asked })).servers;
+      const fields = plain({ server }, "listTools: arguments");
+      return (await request("listTools", { op: "tree", ...fields })).servers;
     }),
     searchTools: entry("searchTools", (query, options = 10) => {
       if (typeof options === "number") return search("searchTools", query, "full", options);
@@ -307,24 +307,24 @@ function discoveryOf(request) {
 
 function schemaOf({ server, name, exposed_server, exposed, description, ...rest }) {
   const { typescript: signature, input_schema: parameters, output_schema: outputSchema } = rest;
-  const told = { name: `mcp__${server}__${name}`, call: `tools.${exposed_server}.${exposed}`, description };
-  if (signature) told.signature = signature;
-  if (parameters) told.parameters = parameters;
-  if (outputSchema) told.outputSchema = outputSchema;
-  return told;
+  const schema = { name: `mcp__${server}__${name}`, call: `tools.${exposed_server}.${exposed}`, description };
+  if (signature) schema.signature = signature;
+  if (parameters) schema.parameters = parameters;
+  if (outputSchema) schema.outputSchema = outputSchema;
+  return schema;
 }
 
 function modelOf(request) {
   const sample = (name, messages, { systemPrompt = "", maxTokens = MAX_TOKENS, model = "", stream = false } = {}) => {
     const answer = entry(name, async () => {
-      const asked = plain({ messages, system: systemPrompt, max_tokens: maxTokens, model }, `llm.${name}: arguments`);
-      return (await request(`llm.${name}`, { op: "sample", ...asked })).text;
+      const fields = plain({ messages, system: systemPrompt, max_tokens: maxTokens, model }, `llm.${name}: arguments`);
+      return (await request(`llm.${name}`, { op: "sample", ...fields })).text;
     });
     return stream ? pieces(answer) : answer();
   };
   return freeze({
     ask: (prompt, options) => sample("ask", [{ role: "user", content: prompt }], options),
-    think: (asked, options) => isArray(asked) ? sample("think", asked, options) : sample("think", asked.messages, asked),
+    think: (chat, options) => isArray(chat) ? sample("think", chat, options) : sample("think", chat.messages, chat),
   });
 }
 
