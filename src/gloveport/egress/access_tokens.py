@@ -24,7 +24,7 @@ PostTo: TypeAlias = Callable[[Route, Outbound, bytes], Awaitable[tuple[int, Head
 _log = logging.getLogger(__name__)
 
 
-class _Rotated(Struct, eq=False):
+class _RotatingToken(Struct, eq=False):
     """The refresh token from the owner's secret source, and the one that the server has replaced it by.
 
     All grants with this token share it: an old and a new configuration may be in use together. There is one exchange at
@@ -50,7 +50,9 @@ class AccessTokens:
         self._vault = vault
         self._post = post
         self._tokens: dict[tuple[str, Grant], _TokenEntry] = {}
-        self._all_rotated: dict[tuple[str, str], _Rotated] = {}  # by server too, so that none gets another's token
+        self._rotating_tokens: dict[
+            tuple[str, str], _RotatingToken
+        ] = {}  # by server too, so that none gets another's token
 
     async def get(self, name: str, api: Api, grant: Grant) -> str:
         """Return a valid access token.
@@ -94,14 +96,14 @@ class AccessTokens:
     async def _ask(self, name: str, api: Api, grant: Grant) -> Token | Refusal:
         if isinstance(grant, ClientCredentials):
             return await self._request(name, api, grant)
-        rotated = self._all_rotated.setdefault((grant.token_url, grant.refresh_token), _Rotated())
-        async with rotated.lock:
+        token = self._rotating_tokens.setdefault((grant.token_url, grant.refresh_token), _RotatingToken())
+        async with token.lock:
             source_token = await self._vault.get(f"{name}.refresh", grant.refresh_token)
-            if source_token != rotated.original:  # the owner has replaced it
-                rotated.original = rotated.current = source_token
-            answer = await self._request(name, api, grant, rotated.current)
+            if source_token != token.original:  # the owner has replaced it
+                token.original = token.current = source_token
+            answer = await self._request(name, api, grant, token.current)
             if isinstance(answer, Token) and answer.refresh:
-                await self._keep(name, grant, rotated, answer.refresh)
+                await self._keep(name, grant, token, answer.refresh)
         return answer
 
     async def _request(self, name: str, api: Api, grant: Grant, refresh_token: str = "") -> Token | Refusal:
@@ -120,9 +122,9 @@ class AccessTokens:
                 self._vault.forget(ref)  # read the secret again next time: the owner may replace it
         return answer
 
-    async def _keep(self, name: str, grant: RefreshToken, rotated: _Rotated, new: str) -> None:
+    async def _keep(self, name: str, grant: RefreshToken, token: _RotatingToken, new: str) -> None:
         """Store the new refresh token: the one that was sent may be void by now."""
-        rotated.current = new
+        token.current = new
         try:
             with require_scrubbable(name):
                 await self._vault.replace(f"{name}.refresh", grant.refresh_token, new)

@@ -51,7 +51,7 @@ _TYPES: Final[tuple[tuple[type, ParameterType], ...]] = (
 )
 
 
-class Marked(NamedTuple):
+class ParameterLiteral(NamedTuple):
     """A parameter, and where its literal stands in the program."""
 
     parameter: SkillParameter
@@ -59,13 +59,13 @@ class Marked(NamedTuple):
     end: int
 
 
-def find_parameters(language: Language, code: str) -> Sequence[Marked]:
+def find_parameters(language: Language, code: str) -> Sequence[ParameterLiteral]:
     """The parameters of a program, in order.
 
     Raises:
         Denied: A marked line has no literal, or two have one name.
     """
-    found: list[Marked] = []
+    found: list[ParameterLiteral] = []
     at = code.find(_MARKS[language])
     while at >= 0:
         start, end = code.rfind("\n", 0, at) + 1, code.find("\n", at)
@@ -81,7 +81,7 @@ def find_parameters(language: Language, code: str) -> Sequence[Marked]:
 
 
 def bind_arguments(
-    language: Language, code: str, parameters: Sequence[Marked], arguments: Mapping[str, JsonValue]
+    language: Language, code: str, parameters: Sequence[ParameterLiteral], arguments: Mapping[str, JsonValue]
 ) -> str:
     """The program with these values in place of the literals that ``find_parameters`` has found.
 
@@ -135,7 +135,7 @@ def schema_of(parameters: Sequence[SkillParameter]) -> dict[str, JsonValue]:
     }
 
 
-def _read_line(language: Language, line: str, offset: int) -> Marked | None:
+def _read_line(language: Language, line: str, offset: int) -> ParameterLiteral | None:
     mark = _MARKS[language]
     before, found, about = line.rstrip("\r").rpartition(mark)
     head = _HEADS[language].match(before) if found and about[:1] in ("", ":", " ", "\t") else None
@@ -156,7 +156,7 @@ def _read_line(language: Language, line: str, offset: int) -> Marked | None:
     parameter = SkillParameter(
         name=head[1].lower(), type=_type_of(value), default=value, description=one_line(about.lstrip(" \t:"), 200)
     )
-    return Marked(parameter, offset + start, offset + start + len(text))
+    return ParameterLiteral(parameter, offset + start, offset + start + len(text))
 
 
 def _read_literal(language: Language, text: str) -> JsonValue:

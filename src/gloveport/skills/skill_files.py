@@ -23,7 +23,7 @@ from gloveport.model.pydantic_models import validate
 from gloveport.model.skill import SkillGrant, SkillParameter
 from gloveport.model.value import Value
 from gloveport.skills.frontmatter import FILE, MOST_BYTES, Frontmatter, bad_skill, read_skill_md, write_skill_md
-from gloveport.skills.parameters import Marked, find_parameters, schema_of
+from gloveport.skills.parameters import ParameterLiteral, find_parameters, schema_of
 from gloveport.skills.snapshot import Snapshot
 
 ENTRY, LANGUAGE, GRANT, SCHEMA, VERSION, MADE_BY, EXAMPLES = (
@@ -78,7 +78,7 @@ class Skill(Struct, frozen=True, kw_only=True):
     body: str
     language: Language | None
     code: str
-    marked: Sequence[Marked]
+    marked: Sequence[ParameterLiteral]
     grant: SkillGrant
     examples: tuple[Example, ...]
 

@@ -51,7 +51,7 @@ _OPAQUE = re.compile(
 """Content types in which no placeholder is filled."""
 
 
-class Injected(Struct, frozen=True, kw_only=True):
+class CredentialedRequest(Struct, frozen=True, kw_only=True):
     """A request with credentials.
 
     Attributes:
@@ -124,7 +124,7 @@ class Injector:
         out: Outbound,
         body: bytes | None,
         placeholders: Mapping[str, str],
-    ) -> Injected:
+    ) -> CredentialedRequest:
         """Put the credentials of an API into a request to it.
 
         Args:
@@ -154,7 +154,7 @@ class Injector:
                 out, place = await self._inject(name, api, auth, route, draft)
                 draft = DraftRequest(out=out, body=draft.body)
                 filled.append(place)
-        return Injected(out=draft.out, body=draft.body, places=tuple(dict.fromkeys((*filled, *strays))))
+        return CredentialedRequest(out=draft.out, body=draft.body, places=tuple(dict.fromkeys((*filled, *strays))))
 
     def forget(self, api_name: str, api: Api) -> None:
         """Have the secrets of an API fetched again when they are needed next: the API has answered 401."""

@@ -32,7 +32,7 @@ _LARGE_BYTES = 1 << 18
 
 _LAST_WORDS_SECONDS = 0.5
 
-Streams: TypeAlias = "tuple[_Received, _Sent]"
+Streams: TypeAlias = "tuple[_MessageReader, _MessageWriter]"
 
 
 @contextlib.asynccontextmanager
@@ -61,14 +61,14 @@ async def connect(
     process = start_process(name, server, environ, secrets)
     # No await before the ``try``: a cancel there would leave the process running.
     try:
-        sent = _Sent(_pipe(process.stdin))
+        writer = _MessageWriter(_pipe(process.stdin))
         async with (
             _open_reader(process, name, standard_error, int(server.answer_bytes), has_spoken) as received,
             anyio.create_task_group() as tasks,
         ):
             tasks.start_soon(standard_error.read, _pipe(process.stderr))
             tasks.start_soon(_await_end, received, process)
-            yield received, sent
+            yield received, writer
             tasks.cancel_scope.cancel()
     except* UpstreamError:
         await end_process(process)  # without grace: the server has broken the protocol, or has ended already
@@ -88,15 +88,15 @@ def _pipe(pipe: IO[bytes] | None) -> int:
 @contextlib.asynccontextmanager
 async def _open_reader(
     process: "subprocess.Popen[bytes]", name: str, standard_error: StandardError, most: int, has_spoken: anyio.Event
-) -> "AsyncIterator[_Received]":
+) -> "AsyncIterator[_MessageReader]":
     reader = asyncio.StreamReader(limit=_CHUNK_BYTES)  # its buffer holds a few times as much
     loop = asyncio.get_running_loop()
     pipe, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), process.stdout)
     with contextlib.closing(pipe):
-        yield _Received(name=name, standard_error=standard_error, most=most, reader=reader, has_spoken=has_spoken)
+        yield _MessageReader(name=name, standard_error=standard_error, most=most, reader=reader, has_spoken=has_spoken)
 
 
-async def _await_end(received: "_Received", process: "subprocess.Popen[bytes]") -> None:
+async def _await_end(received: "_MessageReader", process: "subprocess.Popen[bytes]") -> None:
     """Wait until the server's output ends; that is a fault, for only we may end the connection.
 
     Raises:
@@ -115,7 +115,7 @@ async def _await_end(received: "_Received", process: "subprocess.Popen[bytes]") 
     )
 
 
-class _Received(Struct, eq=False, kw_only=True):
+class _MessageReader(Struct, eq=False, kw_only=True):
     """The messages of the server. ``receive`` itself reads the pipe: a task between the two would slow each call.
 
     Attributes:
@@ -190,7 +190,7 @@ def _too_large(name: str, most: str) -> UpstreamError:
     )
 
 
-class _Sent(Struct, eq=False):
+class _MessageWriter(Struct, eq=False):
     """Messages to the server, one a line. A server that has stopped reading is no error here: its end is noticed."""
 
     descriptor: int

@@ -64,15 +64,15 @@ def hear_signals(act: Callable[[signal.Signals], None]) -> Iterator[None]:
 @contextlib.contextmanager
 def watch_loop() -> Iterator[None]:
     """Log where the running event loop is stuck. Not for the start of the server, when nobody waits for an answer."""
-    watched = _Watched(loop=asyncio.get_running_loop())
-    watched.pet()
+    timer = _LoopTimer(loop=asyncio.get_running_loop())
+    timer.pet()
     try:
         yield
     finally:
-        watched.end()
+        timer.end()
 
 
-class _Watched(Struct, kw_only=True):
+class _LoopTimer(Struct, kw_only=True):
     """A timer that writes the loop's stack, unless the loop keeps resetting it."""
 
     loop: asyncio.AbstractEventLoop
