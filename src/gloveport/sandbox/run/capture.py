@@ -148,31 +148,31 @@ class Archive(Struct, frozen=True):
     Without room, the oldest of the owner with the most goes, so that nobody drives out what others have.
     """
 
-    _kept: "dict[str, tuple[str, Capture]]" = field(default_factory=dict)
+    _captures: "dict[str, tuple[str, Capture]]" = field(default_factory=dict)
     """Owners and outputs by their handles, the oldest first."""
 
     def add(self, handle: str, capture: Capture, owner: str) -> None:
         """Keep a capture, and forget others if there are too many, or they are too large."""
-        self._kept[handle] = owner, capture
-        while len(self._kept) > _ARCHIVED:
-            self._forget_one([(handle, owner, 1) for handle, (owner, _) in self._kept.items()])
+        self._captures[handle] = owner, capture
+        while len(self._captures) > _ARCHIVED:
+            self._forget_one([(handle, owner, 1) for handle, (owner, _) in self._captures.items()])
         while sum(size for _, _, size in self._sizes()) > _ARCHIVED_BYTES:
             self._forget_one(self._sizes())
 
     def page(self, handle: str, owner: str, offset: int, most: int = PAGE_BYTES) -> tuple[str, int | None] | None:
         """A page of this owner's kept output as ``Capture.page`` gives it; None when it is not, or no longer, kept."""
-        kept_for, capture = self._kept.get(handle, ("", None))
+        kept_for, capture = self._captures.get(handle, ("", None))
         return capture.page(offset, most) if capture is not None and kept_for == owner else None
 
     def _sizes(self) -> "list[tuple[str, str, int]]":
         """Handle, owner and bytes of each."""
-        kept = self._kept.items()
-        return [(handle, owner, min(capture.total, capture.stored_bytes)) for handle, (owner, capture) in kept]
+        items = self._captures.items()
+        return [(handle, owner, min(capture.total, capture.stored_bytes)) for handle, (owner, capture) in items]
 
     def _forget_one(self, entries: "Sequence[tuple[str, str, int]]") -> None:
-        self._kept.pop(choose_forgotten(entries))[1].close()
+        self._captures.pop(choose_forgotten(entries))[1].close()
 
     def close(self) -> None:
         """Forget all."""
-        while self._kept:
-            self._kept.popitem()[1][1].close()
+        while self._captures:
+            self._captures.popitem()[1][1].close()

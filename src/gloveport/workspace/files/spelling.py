@@ -31,8 +31,8 @@ _CONTROL: Final = late_pattern(r"[\x01-\x1f\x7f-\x9f]")
 
 def spell_path(name: bytes) -> str:
     """The one spelling of a name, or of a path, of any bytes. ``raw`` takes it back."""
-    spelt = (_LIKE_AN_ESCAPE.sub(rb"\\x5c", name) if b"\\" in name else name).decode(errors="backslashreplace")
-    return spelt if spelt.isprintable() else _CONTROL.sub(_escape, spelt)
+    text = (_LIKE_AN_ESCAPE.sub(rb"\\x5c", name) if b"\\" in name else name).decode(errors="backslashreplace")
+    return text if text.isprintable() else _CONTROL.sub(_escape, text)
 
 
 def _escape(found: "re.Match[str]") -> str:
