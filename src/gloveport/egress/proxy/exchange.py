@@ -76,7 +76,9 @@ async def serve_request(
     reason = None
     try:
         session.require_budget()
+        began = time.monotonic()
         handler.reject_secret_in_url()
+        await session.pace.rest(began)
         async with session.guard.admit(handler.action) as ending:
             await handler.exchange(ending)
         code = None
@@ -179,7 +181,9 @@ class _RequestHandler(Struct, kw_only=True, dict=True):
         if not api.auth and gateway.vault.needles:
             self._finder = self.session.own_text.finder()
         body, length = await self._read_body()
+        began = time.monotonic()
         out = gateway.injector.strip(api, self._make_head())
+        await self.session.pace.rest(began)
         if body is not None and not isinstance(body, bytes):
             out = gateway.injector.declare_unseen(api, out)
         whole = body if isinstance(body, bytes) else None
@@ -301,7 +305,9 @@ class _RequestHandler(Struct, kw_only=True, dict=True):
             async for piece in self.connection.content():
                 self._sent_bytes += len(piece)
                 if self._finder is not None:
+                    began = time.monotonic()
                     self._finder.feed(piece)
+                    await self.session.pace.rest(began)
                 yield piece
         except Malformed as error:  # the program's fault; unconverted, it would be reported as the server's
             raise refuse_malformed(str(error)) from None

@@ -24,14 +24,15 @@ async def scrub_stream(pieces: AsyncIterator[bytes], undo: Decoder | None, scrub
     """
     pace = Pace()
     async for piece in pieces:
+        began = time.monotonic()
         for plain in (piece,) if undo is None else undo.feed(piece):
-            began = time.monotonic()
             scrubbed = scrubber.feed(plain)
             await pace.rest(began)
             if scrubbed:
                 yield scrubbed
             elif undo is not None:
                 await checkpoint()
+            began = time.monotonic()
     if undo is not None:
         undo.finish()
     if rest := scrubber.finish():
