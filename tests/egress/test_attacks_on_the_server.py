@@ -137,6 +137,8 @@ async def test_no_flood_keeps_the_server_from_others(world_of, api_at, flood, pa
         "heads": HEADS,
     }
     async with world_of(api=apis) as world:
+        loads = 'asked(plain(), request("evil.test", "http://evil.test/"))'  # what takes a second once
+        await world.run("python", PRELUDE + loads)
         for name, program in programs.items():
             pauses.clear()
             with anyio.fail_after(20):
