@@ -43,9 +43,9 @@ class SharedInspection(Struct, kw_only=True):
 
     async def checks(self) -> list[Check]:
         """The outcome of an inspection that begins from now on."""
-        asked = time.monotonic()
+        request_time = time.monotonic()
         async with self._turn:
-            if self._began <= asked:
+            if self._began <= request_time:
                 began = time.monotonic()
                 self._checks = await self.inspect()
                 self._began = began
