@@ -51,7 +51,7 @@ SUBPACKAGES = {
     "workspace/files": [
         {"birth_time", "descriptors", "globs", "spelling"},
         {"tree"},
-        {"gitignore", "large_files", "line_reader"},
+        {"gitignore", "large_files", "line_reader", "file_threads"},
         {"documents", "walk"},
         {"file_contents", "file_listing"},
     ],

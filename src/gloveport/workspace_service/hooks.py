@@ -3,14 +3,14 @@
 import contextlib
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
-
-from anyio import to_thread
 
 from gloveport.model import Program
 from gloveport.model.json_value import JsonValue
 from gloveport.policy.wildcards import matches
 from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.file_threads import write_in_thread
 from gloveport.workspace.files.line_reader import LineRange, read_lines
 from gloveport.workspace.files.spelling import raw
 from gloveport.workspace.patch.writer import WriteResult
@@ -34,7 +34,7 @@ async def run_hooks(service: WorkspaceService, outcome: WriteResult) -> Fields:
     if not ran:
         return answer
     answer["warnings"] = warnings
-    return await to_thread.run_sync(_update_revisions, service, answer, outcome.number)
+    return await write_in_thread(partial(_update_revisions, service, answer, outcome.number))
 
 
 async def _run(service: WorkspaceService, command: str, paths: Sequence[str], seconds: float) -> list[str]:

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 import mcp_types as wire
-from anyio import to_thread
 
 from gloveport.fairness import compute
 from gloveport.server.rendering import workspace_text as texts
@@ -15,6 +14,7 @@ from gloveport.server.rendering.workspace_replies import Words, clean_refusal, r
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.file_contents import read_file
 from gloveport.workspace.files.file_listing import list_dir, list_files
+from gloveport.workspace.files.file_threads import read_in_thread
 from gloveport.workspace.git.blame import git_blame
 from gloveport.workspace.git.diff import git_diff
 from gloveport.workspace.git.log import git_log
@@ -85,7 +85,7 @@ def _make_tool(
 
 async def _read(service: WorkspaceService, words: Words, work: Callable[[], Fields]) -> wire.CallToolResult:
     """Do work on files and render its answer, both in a thread: the work may wait for a disk."""
-    return await to_thread.run_sync(lambda: _reply(service, work(), words))
+    return await read_in_thread(lambda: _reply(service, work(), words))
 
 
 async def _run(service: WorkspaceService, words: Words, work: Callable[[], Awaitable[Fields]]) -> wire.CallToolResult:

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import mcp_types as wire
-from anyio import to_thread
 from mcp.server.mcpserver import Context
 from msgspec import Struct, field
 from pydantic import Field, JsonValue, ValidationError
@@ -29,6 +28,7 @@ from gloveport.server.request_caller import caller_of
 from gloveport.server.tools.elicitation import Attendance, State
 from gloveport.server.tools.write_tools import ChangesArguments, EditArguments, PatchArguments
 from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.file_threads import write_in_thread
 from gloveport.workspace_service.approval_text import command_detail, question_text, write_detail
 from gloveport.workspace_service.command_requests import CommandArguments, make_command_action
 from gloveport.workspace_service.permissions import GrantScope, PermissionRequest, Permit
@@ -239,17 +239,17 @@ class PermissionTool(Struct, frozen=True, kw_only=True):
             )
         if tool == "apply_patch":
             patch = PatchArguments.model_validate(arguments).patch
-            write = await to_thread.run_sync(patch_action, tree, patch)
-            await to_thread.run_sync(demand_unprotected, tree, write)
+            write = await write_in_thread(partial(patch_action, tree, patch))
+            await write_in_thread(partial(demand_unprotected, tree, write))
             return _PlannedCall(action=write, detail=partial(write_detail, write, patch))
         if tool == "edit_file":
             edit = EditArguments.model_validate(arguments)
-            write = await to_thread.run_sync(replacement_action, tree, edit)
-            await to_thread.run_sync(demand_unprotected, tree, write)
+            write = await write_in_thread(partial(replacement_action, tree, edit))
+            await write_in_thread(partial(demand_unprotected, tree, write))
             return _PlannedCall(action=write, detail=lambda: write_detail(write, replacement_text(edit)))
         changes = ChangesArguments.model_validate(arguments).changes
-        write = await to_thread.run_sync(changes_action, tree, changes)
-        await to_thread.run_sync(demand_unprotected, tree, write)
+        write = await write_in_thread(partial(changes_action, tree, changes))
+        await write_in_thread(partial(demand_unprotected, tree, write))
         return _PlannedCall(action=write, detail=lambda: write_detail(write, changes_text(changes)))
 
 

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Annotated, Any, Final
 
 import mcp_types as wire
-from anyio import to_thread
 from mcp.server.mcpserver import Context
 from msgspec import Struct
 from pydantic import Field, JsonValue
@@ -23,6 +22,7 @@ from gloveport.server.rendering.workspace_replies import Words, clean_refusal, p
 from gloveport.server.request_caller import caller_of
 from gloveport.server.tools.argument_check import takes
 from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.file_threads import write_in_thread
 from gloveport.workspace.files.gitignore import find_ignored_at_once
 from gloveport.workspace.patch.changes import MAX_CHANGES, Change, Replacement
 from gloveport.workspace.patch.writer import WriteOptions, WriteResult
@@ -70,7 +70,7 @@ class WriteTools(Struct, frozen=True, kw_only=True):
         """Replace a text in a file, exactly as it stands there, once; with `replace_all`, which needs the revision,
         wherever it stands.
         """
-        action = to_thread.run_sync(replacement_action, self.service.tree, arguments)
+        action = write_in_thread(partial(replacement_action, self.service.tree, arguments))
         work = partial(self.service.writer.edit_file, arguments, arguments, self._owner(ctx))
         return await self._write(ctx, action, work, arguments)
 
@@ -86,18 +86,18 @@ class WriteTools(Struct, frozen=True, kw_only=True):
         """Change files by line numbers of what read_file returned, all or none. A file that exists needs its revision.
         Content is whole lines.
         """
-        action = to_thread.run_sync(changes_action, self.service.tree, arguments.changes)
+        action = write_in_thread(partial(changes_action, self.service.tree, arguments.changes))
         work = partial(self.service.writer.apply_changes, arguments.changes, arguments, self._owner(ctx))
         return await self._write(ctx, action, work, arguments)
 
     async def undo_patch(self, ctx: Context[Any, Any]) -> wire.CallToolResult:
         """Take back the last change by one of these tools, if its files are still as it left them."""
-        action = to_thread.run_sync(undo_action, self.service.writer)
+        action = write_in_thread(partial(undo_action, self.service.writer))
         return await self._write(ctx, action, self.service.writer.undo, WriteOptions(), texts.undo_result)
 
     async def patch(self, caller: Caller, request: str, arguments: PatchArguments) -> wire.CallToolResult:
         """Do what ``apply_patch`` does, with parsed arguments."""
-        action = to_thread.run_sync(patch_action, self.service.tree, arguments.patch)
+        action = write_in_thread(partial(patch_action, self.service.tree, arguments.patch))
         work = partial(self.service.writer.apply_patch, arguments.patch, arguments, caller.share)
         return await self._write_for(caller, request, action, work, arguments)
 
@@ -160,7 +160,7 @@ class WriteTools(Struct, frozen=True, kw_only=True):
         try:
             action = await pending_action
             if options.dry_run:
-                outcome = await to_thread.run_sync(work)
+                outcome = await write_in_thread(work)
             else:
                 outcome = await self._apply(caller, request, action, work)
         except (WorkspaceError, Denied) as error:
@@ -174,12 +174,12 @@ class WriteTools(Struct, frozen=True, kw_only=True):
         service = self.service
         try:
             async with service.admit(caller, action, request) as ending:
-                outcome = await to_thread.run_sync(work)
+                outcome = await write_in_thread(work)
                 ending.fields["written"] = _written_paths(outcome)
                 return outcome
         except WorkspaceError as error:
             if error.code == "PERMISSION_REQUIRED":  # a permission is no help if a path is protected
-                await to_thread.run_sync(demand_unprotected, service.tree, action)
+                await write_in_thread(partial(demand_unprotected, service.tree, action))
             raise
 
 

@@ -7,19 +7,21 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Annotated, Final, Literal, NotRequired, TypeAlias, TypedDict
 
-from anyio import to_thread
 from msgspec.structs import replace
 
 from gloveport.model.constraints import Constraints
 from gloveport.model.json_value import JsonValue
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.documents import DocumentRead, find_document, read_document
+from gloveport.workspace.files.file_threads import read_in_thread, read_large_in_thread
 from gloveport.workspace.files.line_reader import LineRange, TextRead, find_end, read_lines
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.program import RunProgram
 from gloveport.workspace.tool_types import Bytes, Line, NextAction, Text, next_action
 
 MOST_FILES: Final = 20
+SMALL_FILE_BYTES: Final = 1 << 20
+"""A file of up to this size does not wait for larger ones."""
 
 _WITH_LINES: Final = re.compile(r"(.+):([1-9][0-9]{0,8})-([1-9][0-9]{0,8})", re.DOTALL)
 
@@ -83,7 +85,12 @@ async def read_file(  # noqa: PLR0913 - they are the tool's
             return document
         if pages is not None:
             raise WorkspaceError("INVALID_ARGUMENT", f"pages: {path} has none; start_line and end_line choose lines")
-        return await to_thread.run_sync(partial(read_lines, tree, path, lines))
+        try:
+            return await read_in_thread(partial(read_lines, tree, path, lines, file_bytes=SMALL_FILE_BYTES))
+        except WorkspaceError as error:
+            if error.code != "OUTPUT_TOO_LARGE":
+                raise
+        return await read_large_in_thread(partial(read_lines, tree, path, lines))
 
     if paths is None:
         if path is None:
