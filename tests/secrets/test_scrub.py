@@ -96,6 +96,9 @@ ECHOES = {
     "base64 after one": lambda v: base64.b64encode(b"?" + v.encode() + b"!!").decode(),
     "base64, safe in URLs": lambda v: base64.urlsafe_b64encode(b"ab" + v.encode()).decode(),
     "base64 of MIME": lambda v: base64.encodebytes(b"x" * 40 + v.encode() + b"y" * 9).decode(),
+    "markup of PHP": lambda v: html.escape(v).replace("&#x27;", "&#039;"),
+    "markup of Handlebars": lambda v: html.escape(v).replace("=", "&#x3D;").replace("`", "&#x60;"),
+    "markup of ASP.NET": lambda v: re.sub(r"[^ -~]|[+]", lambda one: f"&#x{ord(one[0]):X};", html.escape(v)),
     "base64 in JSON, folded": lambda v: json.dumps(
         re.sub("(.{60})", "\\1\n", base64.b64encode(b"z" * 33 + v.encode()).decode())
     ),

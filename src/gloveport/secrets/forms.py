@@ -21,6 +21,7 @@ _BOUNDARY = "-----"  # RFC 7468
 PLAIN_IN_JSON = late_pattern(r"[A-Za-z0-9 _.:;,*!?#%()@$^~|{}\[\]-]*")
 PLAIN_IN_URLS = late_pattern(rb"[A-Za-z0-9_.-]*")
 BEYOND_ASCII = late_pattern(r"[^\x00-~]")
+NOT_PRINTABLE = late_pattern(r"[^ -~]")
 
 JSON_SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 # Characters that are needlessly written as \\uXXXX: none; by Go, Flask, Gson, .NET.
@@ -43,6 +44,9 @@ MARKUP = tuple(
         {'"': "&quot;", "'": "&#x27;"},
         {'"': "&quot;", "'": "&#39;"},
         {'"': "&quot;", "'": "&apos;"},
+        {'"': "&quot;", "'": "&#039;"},  # PHP
+        {'"': "&quot;", "'": "&#x27;", "+": "&#x2B;"},  # ASP.NET
+        {'"': "&quot;", "'": "&#x27;", "`": "&#x60;", "=": "&#x3D;"},  # Handlebars
         {'"': "&#34;", "'": "&#39;"},
         {'"': "&#34;", "'": "&#39;", "+": "&#43;"},
         {'"': "&quot;", "'": "&#x27;", "/": "&#x2F;"},
@@ -211,6 +215,7 @@ def _in_markup(text: str) -> Iterator[str]:
         written = text.translate(table)
         yield written
         yield written.encode("ascii", "xmlcharrefreplace").decode()
+        yield NOT_PRINTABLE.sub(lambda found: f"&#x{ord(found[0]):X};", written)
 
 
 def _in_urls(raw: bytes) -> Iterator[bytes]:
