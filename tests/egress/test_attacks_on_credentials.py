@@ -102,7 +102,7 @@ async def test_a_secret_that_is_no_good_is_never_sent_and_never_told(run, world,
 
 async def test_what_shall_not_leave_does_not_leave_under_any_coding(world_of, alpha, authority):
     """N8, W19: in URL, header, body, under codings, in chunks of a byte; under an unknown coding nothing."""
-    plain = ("Jane Doe", "jane@doe.test")
+    plain = ("Jane Doe", "jane@doe.test", "Falcon-9")
     async with hostile(authority.server("free.test", protocols=("http/1.1",))) as server:
         api = {
             "hosts": [f"free.test:{server.place.port}"],
@@ -125,7 +125,8 @@ place, port = "free.test:{server.place.port}", {server.place.port}
 
 def at(coding, body):
     return lambda: asked(direct("free.test", port), request(place, "/x?n=Jane%20Doe&m=jane@doe.test", "POST",
-        ["Content-Encoding: " + coding.decode()] * bool(coding) + ["X-Name: Jane Doe", "Referer: /Jane+Doe"], body))
+        ["Content-Encoding: " + coding.decode()] * bool(coding)
+        + ["X-Name: Jane Doe", "Referer: /Jane+Doe", "X-Falcon-9: 1"], body))
 
 def chunked(body):
     pieces = b"".join(b"1\\r\\n" + bytes([byte]) + b"\\r\\n" for byte in body) + b"0\\r\\n\\r\\n"
@@ -146,6 +147,7 @@ together({{name: at(*body) for name, body in bodies.items()}} | {{"chunked": chu
         b"Jane+Doe",
         b"Jane%20Doe",
         b"JANE DOE",
+        b"falcon-9",
         b"jane@doe",
         b"jane%40doe",
         b"Wnar",

@@ -116,6 +116,8 @@ async def test_a_credential_takes_the_place_of_the_programs_own(sent, vault, aut
         ("/a?", f"/a?key={ENCODED}"),
         ("/a?key=guest", f"/a?key={ENCODED}"),
         ("/a?key=1&b=%7e&%6bey=2&b=~&k%65y&c", f"/a?b=%7e&b=~&c&key={ENCODED}"),
+        ("/a?key=1;b=~;k%65y=2&c;key", f"/a?b=~&c&key={ENCODED}"),
+        ("/a?b;c=;d;&key;", f"/a?b;c=;d;;&key={ENCODED}"),
         ("/a%3fkey=1?x=key=&&keys=2", f"/a%3fkey=1?x=key=&&keys=2&key={ENCODED}"),
     ],
 )

@@ -251,8 +251,12 @@ def _payload_hash(draft: DraftRequest) -> str:
 
 
 def _without_parameters(target: str, names: frozenset[str]) -> str:
+    """Strip parameters. Some servers separate them by ``;``, too, and take the first of one name."""
     path, mark, query = target.partition("?")
-    rest = "&".join(parameter for parameter in query.split("&") if parameter_name(parameter) not in names)
+    parts = re.split("([&;])", query)
+    parameters = zip(["", *parts[1::2]], parts[::2], strict=True)  # each with what separates it from the one before
+    kept = [(separator, text) for separator, text in parameters if parameter_name(text) not in names]
+    rest = "".join(separator + text for separator, text in [("", kept[0][1]), *kept[1:]]) if kept else ""
     return f"{path}{mark}{rest}" if rest else path
 
 

@@ -43,7 +43,9 @@ def redact_head(needles: Needles, out: Outbound) -> Outbound:
     """Redact the head of a request, and drop the headers that would not fit the redacted body."""
     if not needles:
         return out
-    headers = tuple((name, scrub(needles, value)) for name, value in out.headers if name != b"content-encoding")
+    headers = tuple(
+        (scrub(needles, name), scrub(needles, value)) for name, value in out.headers if name != b"content-encoding"
+    )
     return out._replace(target=scrub(needles, out.target.encode()).decode(), headers=headers)
 
 
