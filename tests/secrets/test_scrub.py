@@ -99,6 +99,20 @@ ECHOES = {
     "markup of PHP": lambda v: html.escape(v).replace("&#x27;", "&#039;"),
     "markup of Handlebars": lambda v: html.escape(v).replace("=", "&#x3D;").replace("`", "&#x60;"),
     "markup of ASP.NET": lambda v: re.sub(r"[^ -~]|[+]", lambda one: f"&#x{ord(one[0]):X};", html.escape(v)),
+    "script of Django": lambda v: re.sub(r"""[\x00-\x1f\\'"><&=;`-]""", lambda one: f"\\u{ord(one[0]):04X}", v),
+    "script of Laminas": lambda v: re.sub(
+        r"[^a-zA-Z0-9,._]", lambda one: f"\\x{ord(one[0]):02X}" if one[0].isascii() else units(one[0], "\\u{:04X}"), v
+    ),
+    "script of Twig": lambda v: re.sub(
+        r"[^a-zA-Z0-9,._]",
+        lambda one: {"/": "\\/", "\\": "\\\\", "\t": "\\t"}.get(one[0], units(one[0], "\\u{:04X}")),
+        v,
+    ),
+    "attribute of Twig": lambda v: re.sub(
+        r"[^a-zA-Z0-9,._-]",
+        lambda one: {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}.get(one[0], f"&#x{ord(one[0]):02X};"),
+        v,
+    ),
     "base64 in JSON, folded": lambda v: json.dumps(
         re.sub("(.{60})", "\\1\n", base64.b64encode(b"z" * 33 + v.encode()).decode())
     ),

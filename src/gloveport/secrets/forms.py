@@ -53,6 +53,16 @@ MARKUP = tuple(
         {'"': "&quot;", "'": "&#39;", "/": "&#x2F;", "`": "&#x60;", "=": "&#x3D;"},
     )
 )
+# In strings of scripts: by Django, Twig, Laminas. In attributes of markup: by the latter two.
+_ESCAPED = [code for code in range(128) if not chr(code).isalnum() and chr(code) not in ",._"]
+SCRIPT = (
+    {ord(character): f"\\u{ord(character):04X}" for character in (*map(chr, range(32)), *"\\'\"><&=-;`")},
+    {code: f"\\u{code:04X}" for code in _ESCAPED} | str.maketrans({**JSON_SHORT, "/": "\\/", '"': "\\u0022"}),
+    {code: f"\\x{code:02X}" for code in _ESCAPED},
+)
+ATTRIBUTE = {code: f"&#x{code:02X};" for code in _ESCAPED} | str.maketrans(
+    {"-": "-", "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
+)
 BYTES_WRITTEN = ("{}", "{}:", "{} ", "{}-", "\\x{}", "%{}", "%25{}", "0x{}, ", "0x{},")
 DECIMAL_JOINTS = (",", ", ", " ")
 # Characters with a meaning in Markdown: those in the middle of words, most, all.
@@ -153,6 +163,10 @@ def echoes(value: str) -> Iterator[bytes]:
         yield _raw("".join(written.format(unit) for unit in _units(value)))
     for joint in DECIMAL_JOINTS:
         yield _raw(joint.join(map(str, raw)))
+    for table in SCRIPT:
+        yield _raw(value.translate(table))
+        yield _raw(_in_ascii(value.translate(table), "04X"))
+    yield _raw(NOT_PRINTABLE.sub(_refer_to, value.translate(ATTRIBUTE)))
     for special in MARKDOWN:
         yield _raw(special.sub(r"\\\g<0>", value))
     yield QUOTED_PRINTABLE.sub(lambda byte: b"=%02X" % byte[0][0], raw)
@@ -215,7 +229,11 @@ def _in_markup(text: str) -> Iterator[str]:
         written = text.translate(table)
         yield written
         yield written.encode("ascii", "xmlcharrefreplace").decode()
-        yield NOT_PRINTABLE.sub(lambda found: f"&#x{ord(found[0]):X};", written)
+        yield NOT_PRINTABLE.sub(_refer_to, written)
+
+
+def _refer_to(found: re.Match[str]) -> str:
+    return f"&#x{ord(found[0]):X};"
 
 
 def _in_urls(raw: bytes) -> Iterator[bytes]:
