@@ -199,9 +199,10 @@ async def test_a_skill_ends_with_its_caller_and_costs_its_time_and_memory(host):
             while len(host.records("execute.admitted")) < before + 2:
                 await anyio.sleep(0.01)
         tasks.cancel_scope.cancel()
-    ended = [one for one in host.records("execute.ended") if one.get("status") == "cancelled"]
+    # The first skill had the time that was left to its caller: it may also have come to that limit first.
+    ended = [one for one in host.records("execute.ended") if one.get("status") in {"cancelled", "timeout"}]
     skills = len(host.records("execute.admitted")) - earlier - 3  # on a busy host one may not have begun in time
-    assert len(ended) == skills + 1  # and the last program
+    assert len(ended) == skills + 2  # and the first and the last program
     host.save("eater", "MIB = 100  # parameter\nlen(b'x' * (MIB << 20)) >> 20")
     eats = "from skills import eater\neater(mib={})"
     assert await host.value(eats.format(60), memory_bytes=256 << 20) == 60
