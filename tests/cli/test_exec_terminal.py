@@ -134,6 +134,8 @@ def test_the_terminal_is_as_before_though_one_of_our_processes_is_killed(
     os.kill(process.pid if killed == "front" else engine, signal.SIGKILL)
     assert process.wait(30) == (-signal.SIGKILL if killed == "front" else 128 + signal.SIGKILL)
     terminal.see(r"\x1b\[\?1049l")
+    if killed == "engine":
+        terminal.see(r"\x1b\[<99u.*\x1b\]8;;\x1b\\")
     eventually(lambda: terminal.settings == usual and not is_running(word))
 
 

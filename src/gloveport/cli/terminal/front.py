@@ -35,7 +35,13 @@ _PATIENCE_SECONDS: Final = 10.0
 
 _MOMENT_SECONDS: Final = 0.01
 _BYTES: Final = 4096
-_LEAVE: Final = b"\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?25h\x1b[m\r\n"
+_LEAVE: Final = (
+    # The end of a control string; frames that are held back, the alternate screen, the mouse, pasting, the cursor.
+    b"\x1b\\\x1b[?2026l\x1b[<99u\x1b[=0u\x1b[?1049l"
+    b"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2004l\x1b[?25h"
+    # What keys send, character sets, a link, colours.
+    b"\x1b[<99u\x1b[=0u\x1b[>4m\x0f\x1b(B\x1b]8;;\x1b\\\x1b[m\r\n"
+)
 """Resets a terminal if the engine has died without restoring it."""
 
 
