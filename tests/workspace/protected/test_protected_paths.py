@@ -418,6 +418,29 @@ def test_a_name_that_some_file_system_takes_for_a_protected_one_is_one(root, tre
     assert protected_part(f"a/{name}") == f"a/{name}"
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "GIT~1/hooks/x",
+        "git~2/config",
+        "a/vscode~1/x",
+        "MCP~1.JSO",
+        "ENVRC~1",
+        ".git./config",
+        ".git /config",
+        ".env.. ",
+    ],
+)
+def test_nor_is_one_written_by_the_name_that_fat_or_ntfs_give_it(path):
+    """P30: a workspace may lie on a stick."""
+    assert protected_part(path)
+
+
+@pytest.mark.parametrize("path", ["git~x", "git~", "~1", "a~1", "README.md~1", "x.~1~", "gitx~1", "..."])
+def test_an_ordinary_name_with_a_tilde_or_dots_is_written(path):
+    assert protected_part(path) is None
+
+
 def test_every_protected_name_is_folded_and_documented():
     """W4: and has one reason."""
     text = (Path(__file__).parents[3] / "docs/workspace.md").read_text()

@@ -12,6 +12,7 @@ from collections.abc import Set as AbstractSet
 from pathlib import PurePosixPath
 from typing import Final, Literal, TypeAlias
 
+from gloveport.late_pattern import late_pattern
 from gloveport.untrusted_text import UNSEEN
 
 Kind: TypeAlias = Literal["git", "file", "directory"]
@@ -98,6 +99,17 @@ _KINDS_IN: Final[Mapping[str, Mapping[str, Kind]]] = {
     above: {**{name: "directory" for first, name in _PARTED if first == above}, **_KINDS} for above, _ in _PARTED
 }
 
+_SHORT_NAME: Final = late_pattern(r"([^~.]{1,6})~[0-9]+(?:\.[^.]{1,3})?")
+
+
+def _stem(name: str) -> str:
+    """What the short name of a file begins with on FAT and NTFS: ``GIT~1`` is ``.git``, ``MCP~1.JSO`` ``.mcp.json``."""
+    base, dot, _ = name.lstrip(".").rpartition(".")
+    return (base if dot else name).replace(".", "").replace(" ", "")[:6]
+
+
+_KINDS_OF_SHORT: Final[Mapping[str, Kind]] = {_stem(name): kind for name, kind in _KINDS.items()}
+
 SPELLINGS: Final = tuple(_KINDS)
 """Each name in its usual spelling, for a directory with too many names to read."""
 
@@ -109,7 +121,9 @@ def kind_of(name: str, above: str = "") -> Kind | None:
         name: The last part of a path.
         above: The name of its parent directory.
     """
-    return kinds_in(above).get(fold_name(name))
+    folded = fold_name(name).rstrip(". ")  # FAT and Windows drop these
+    short = _SHORT_NAME.fullmatch(folded)
+    return kinds_in(above).get(folded) or (_KINDS_OF_SHORT.get(short[1]) if short else None)
 
 
 def kinds_in(above: str) -> Mapping[str, Kind]:
