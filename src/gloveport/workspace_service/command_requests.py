@@ -70,6 +70,8 @@ async def make_command_action(
     workdir = arguments.cwd or arguments.workdir
     if workdir != ".":
         workdir = await to_thread.run_sync(_place_of, service, workdir)
+        if arguments.session is not None and not _is_utf8(raw(workdir)):
+            raise WorkspaceError("INVALID_ARGUMENT", "a session takes no directory whose name is not UTF-8")
     request = _make_request(service, arguments, workdir)
     action = await compute(len(arguments.cmd) + len(arguments.stdin), command_action, service.settings, request)
     if any(need.lost for need in action.needs):
@@ -200,6 +202,10 @@ def _without_own(service: WorkspaceService, share: str, action: RunCommand) -> R
         need for need in action.needs if not need.lost or not service.own.has_made_all(share, map(_spell, need.lost))
     )
     return action.model_copy(update={"needs": needs})
+
+
+def _is_utf8(name: bytes) -> bool:
+    return name.decode(errors="ignore").encode() == name
 
 
 def _spell(path: str) -> str:

@@ -98,6 +98,11 @@ async def test_a_directory_of_any_name_is_named_by_its_spelling(served, name):
     spelt = line.removesuffix(" [directory]")
     assert (await served.out("touch 'made here'; pwd | tail -c 4 | od -An -c", workdir=spelt)).strip()
     assert (served.root / name / "made here").exists()
+    if name.isprintable():  # for the bash of a session it would be no text
+        assert await served.out("ls", workdir=spelt, session="new") == "made here\n"
+    elif "\udce9" in name:
+        told = await served.refused("exec_command", cmd="ls", workdir=spelt, session="new")
+        assert told["code"] == "INVALID_ARGUMENT"
 
 
 @pytest.mark.parametrize(
