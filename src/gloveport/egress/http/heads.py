@@ -28,7 +28,10 @@ _FIELDS = re.compile(rb"(?:" + _TOKEN + rb":" + _TEXT + rb"\r\n)*")
 _REQUEST_LINE = re.compile(rb"(" + _TOKEN + rb") ([\x21-\x7e]+) HTTP/(?P<version>1\.[01])\r\n")
 _STATUS_LINE = re.compile(rb"HTTP/(?P<version>1\.[01]) ([1-9][0-9]{2})(?: (" + _TEXT + rb"))?\r\n")
 _LENGTH = re.compile(rb"[0-9]{1,18}")
-_UNREADABLE = re.compile(rb"(?<!\r)\n|\r(?=[^\n])|\x00|\A[^!-~]")
+_UNREADABLE = re.compile(rb"\n(?<!\r\n)|\r(?=[^\n])|\x00")
+"""Each alternative begins with a character, so ``re`` skips to these: else 60 heads of 64 KiB would take 0.1 s."""
+
+_UNREADABLE_START = re.compile(rb"[^!-~]")
 _END = b"\r\n\r\n"
 
 
@@ -101,7 +104,7 @@ def find_end(data: bytearray, most_lines: int, searched_bytes: int = 0) -> int:
         raise Malformed(f"its head is larger than {HEAD_BYTES} bytes", status=431)
     if head.count(b"\n") > most_lines:
         raise Malformed(f"its head has more than {most_lines} lines", status=431)
-    if _UNREADABLE.search(head, max(0, searched_bytes - 1)):
+    if _UNREADABLE_START.match(head) or _UNREADABLE.search(head, max(0, searched_bytes - 1)):
         raise Malformed("its head has a NUL, or a line that does not end in CR LF")
     return 0 if end < 0 else end + len(_END)
 
