@@ -15,11 +15,13 @@ def masked(data):
 
 
 def until_end(stream, seconds=10):
-    stream.settimeout(seconds)
+    """All that comes until the end, or until nothing more comes for so long; the first of it may take longer."""
+    stream.settimeout(10)
     seen = bytearray()
     try:
         while data := stream.recv(65536):
             seen += data
+            stream.settimeout(seconds)
     except OSError as error:
         seen += b"<" + type(error).__name__.encode() + b">"
     return bytes(seen)
