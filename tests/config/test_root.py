@@ -216,3 +216,15 @@ def test_the_configuration_that_counts_is_no_part_of_a_workspace(work):
     assert set(loaded.believed) == {file, file.parent / "apis", file.parent / "apis/x.toml"}
     for root in (work, work / "settings", work / "settings/apis"):
         assert "(the configuration)" in refusal(root, *loaded.believed)
+
+
+def test_where_a_mount_shows_what_commands_could_replace_is_no_workspace(work):
+    """P1: by a link, which the next sandbox of an ordinary user's server would follow."""
+    (work / "data").mkdir()
+
+    def mounted(source):
+        return {"policy": {"mounts": [{"source": str(source), "target": "/data"}]}}
+
+    assert "policy.mounts" in refusal(work, **mounted(work / "data"))
+    ask(work, **mounted(work))
+    ask(work, **mounted(work.parent))

@@ -78,6 +78,7 @@ def refuse_as_workspace(root: Path, config: Config, environ: Mapping[str, str], 
         _own_refusal(root, homes, _belongings(config, environ, believed))
         or _system_refusal(real(root), homes)
         or content_refusal(real(root), homes)
+        or _mount_refusal(real(root), config)
     )
     if refused is None and not root.is_dir():
         refused = f"expected a directory, found {as_toml(str(root))}", "name the directory of a project"
@@ -133,6 +134,17 @@ def _system_refusal(root: Path, homes: Sequence[Path]) -> tuple[str, str] | None
                 "what lies there is run by whoever uses this host: name a directory elsewhere, such as below /srv",
             )
     return None
+
+
+def _mount_refusal(root: Path, config: Config) -> tuple[str, str] | None:
+    """Refuse a mount of a path below: commands could put a link there, and the next sandbox would show its target."""
+    source = next((mount.source for mount in config.policy.mounts if root in Path(mount.source).parents), None)
+    if source is None:
+        return None
+    return (
+        f"expected no mount of what lies in it, found {as_toml(source)} among policy.mounts",
+        "commands could replace that by a link to anything: leave it out, programs see the workspace; or move it",
+    )
 
 
 def _looked_up(path: Path) -> Iterator[Path]:
