@@ -135,7 +135,7 @@ def test_toolchains_are_directories_of_their_own():
 
 def test_what_sandboxes_show_of_the_system_is_known():
     """W5: a toolchain there could not be mounted."""
-    assert {str(path) for path in _SHOWN_PATHS} == {*host._SHOWN, "/usr/include"}
+    assert {str(path) for path in _SHOWN_PATHS} == {*host._SHOWN_PATHS, "/usr/include"}
 
 
 @pytest.mark.parametrize(
