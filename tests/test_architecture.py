@@ -209,7 +209,16 @@ SUBPACKAGES = {
         {"offer_document"},
     ],
     "server/transports": [
-        {"disconnect", "file_transfer", "jsonrpc_errors", "jsonrpc_messages", "line_writer", "peers", "session_end"},
+        {
+            "disconnect",
+            "file_transfer",
+            "jsonrpc_errors",
+            "jsonrpc_messages",
+            "line_writer",
+            "paced_parsing",
+            "peers",
+            "session_end",
+        },
         {"acceptor", "message_limit", "overload", "sdk_session", "session_beginning"},
         {"sessionless"},
         {"http", "stdio"},

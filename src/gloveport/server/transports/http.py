@@ -27,6 +27,7 @@ from gloveport.server.process.signals import on_end_signal
 from gloveport.server.transports.acceptor import accept_connections
 from gloveport.server.transports.message_limit import MessageLimit
 from gloveport.server.transports.overload import RequestLimit
+from gloveport.server.transports.paced_parsing import PacedParsing, ParsingTurns
 from gloveport.server.transports.session_end import end_sessions_of_gone_clients
 from gloveport.server.transports.sessionless import SessionlessRequests
 from gloveport.task_group import open_task_group
@@ -40,13 +41,18 @@ _MOST_CONNECTIONS = 1024
 _MOST_WAITING = 4096  # the listen backlog
 _MOST_SESSIONS = 64
 _REQUEST_SECONDS = 10
+_MOST_HEAD_BYTES = 64 * 1024
 _ESCAPED = 6  # most bytes of JSON for one byte of a program
 _ENCODED = 2  # most bytes of JSON for one byte of a file, as base64 or ordinary text
 _REST_BYTES = 64 * 1024  # most bytes of a request besides program and files
 
 
 class _Connection(H11Protocol):
-    """One connection, with a deadline for the arrival of each request."""
+    """One connection, with a deadline for the arrival of each request. Large or costly data is parsed in turns."""
+
+    def __init__(self, *arguments: Any, turns: ParsingTurns) -> None:  # noqa: ANN401 - the class above knows them
+        super().__init__(*arguments)
+        self._parsing = PacedParsing(self, turns)
 
     _deadline: asyncio.TimerHandle | None = None
     quiet_since: float = 0.0
@@ -69,12 +75,30 @@ class _Connection(H11Protocol):
         return cycle is None or cycle.response_complete
 
     def data_received(self, data: bytes) -> None:
-        """Parse received data."""
+        """Parse received data, at once or later."""
+        self._unset_keepalive_if_required()
+        self._parsing.take(data)
+
+    def parse(self, data: bytes) -> None:
+        """See ``ReceivedDataParser``."""
         super().data_received(data)
         if self.conn.their_state in {h11.IDLE, h11.SEND_BODY}:
             self._await_request()
         else:
             self._cancel_deadline()
+
+    def is_closing(self) -> bool:
+        """See ``ReceivedDataParser``."""
+        return self.transport.is_closing()
+
+    def pause(self) -> None:
+        """See ``ReceivedDataParser``."""
+        self.transport.pause_reading()
+
+    def resume(self) -> None:
+        """See ``ReceivedDataParser``. Not if uvicorn has paused, too: then it will resume."""
+        if not self.flow.read_paused:
+            self.transport.resume_reading()
 
     def on_response_complete(self) -> None:
         """Go on with the next request."""
@@ -106,7 +130,7 @@ class _Server(uvicorn.Server):
         await super().startup(sockets=[])
         (listener,) = sockets or []
         config, server_state = self.config, self.server_state
-        make = functools.partial(_Connection, config, server_state, self.lifespan.state)
+        make = functools.partial(_Connection, config, server_state, self.lifespan.state, turns=ParsingTurns())
         self._accepting = asyncio.create_task(accept_connections(listener, make))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -154,6 +178,7 @@ async def serve_http(
                     is_session=sessions.__contains__,
                 ),
                 http=_Connection,
+                h11_max_incomplete_event_size=_MOST_HEAD_BYTES,
                 log_config=None,
                 access_log=False,
                 server_header=False,
