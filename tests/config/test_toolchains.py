@@ -1,5 +1,6 @@
 """Which compilers and interpreters of the owner commands are shown by themselves: those that PATH leads to, alone."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,13 @@ def test_what_overlaps_with_what_nobody_may_read_is_not_shown(home):
     (home.parent / "state").symlink_to(home / "miniconda3/state")
     (home / "miniconda3/state").mkdir()
     assert find(home, "miniconda3/bin") == ([], [])
+
+
+def test_our_own_environment_is_not_shown_even_where_path_leads_to_it(home, monkeypatch):
+    """Else `python3 -m pip` of a command would be ours, with our packages."""
+    monkeypatch.setattr(sys, "prefix", str(home / "miniconda3"))
+    monkeypatch.setattr(sys, "base_prefix", "/usr")
+    assert find(home, "miniconda3/bin", ".nvm/versions/node/v22/bin")[0] == [".nvm/versions/node/v22"]
 
 
 def test_the_owner_names_others_and_can_have_none_found(home):

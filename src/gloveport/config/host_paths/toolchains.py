@@ -4,6 +4,7 @@ They are shown read-only at their own paths, each as one directory with nothing 
 known toolchains are shown, never their neighbours: configuration, credentials, scripts of the owner's.
 """
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -81,9 +82,9 @@ def _find_owners(environ: Mapping[str, str], workspace: Path | None) -> Iterator
     """
     home = Path(environ.get("HOME") or "/nonexistent").resolve()
     for entry in dict.fromkeys(path_outside(environ, filter(None, [workspace])).split(":")):
-        if not entry.startswith("/"):
-            continue
         named = Path(entry)
+        if not entry.startswith("/") or _is_own(named):
+            continue
         if named.is_relative_to(home) or named.resolve().is_relative_to(home):
             yield from _find_in_home(home, named)
         elif (place := named.resolve()).is_relative_to("/opt") and len(place.parts) > 2 and place.is_dir():
@@ -94,6 +95,11 @@ def _find_owners(environ: Mapping[str, str], workspace: Path | None) -> Iterator
         bins = [place for place in (one, one / "bin") if place.name == "bin" and place.is_dir()]
         if one.is_dir() and not one.is_symlink() and (bins or one.name in _LOCAL_NAMES):
             yield one, *bins
+
+
+def _is_own(entry: Path) -> bool:
+    """Tell whether an entry of PATH is of Gloveport's own environment, whose packages no command has."""
+    return sys.prefix != sys.base_prefix and entry.resolve().is_relative_to(Path(sys.prefix).resolve())
 
 
 def _find_in_home(home: Path, entry: Path) -> Iterator[tuple[Path, ...]]:
