@@ -372,3 +372,14 @@ async def test_a_directory_of_this_host_is_an_index_and_needs_no_network(tmp_pat
 def test_the_configuration_names_an_index_without_a_password():
     with pytest.raises(ValueError, match="indexes"):
         read_value(Config, {"packages": {"indexes": ["https://me:secret@index.test/simple"]}})
+
+
+async def test_an_index_that_is_not_reached_is_told_from_versions_that_do_not_fit(tmp_path):
+    """E8: with what the configuration may lack, for the refusal can name an API that only the build has."""
+    place = "http://nowhere.test:81"
+    one = {"environments": {"one": {"python": ["honest"]}}, "indexes": [f"{place}/simple"]}
+    async with opened(tmp_path, **one) as world:
+        refused = await world.run("python", "1", environment="one")
+    assert (refused.status, refused.error.type) == ("denied", "packages_unresolved"), refused
+    assert refused.error.message.startswith(f"The index can't be read: {place}/simple/honest/: "), refused.error
+    assert f'hosts = ["{place}"]' in refused.hint

@@ -6,6 +6,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 import anyio
 from anyio import to_thread
@@ -19,6 +20,7 @@ from gloveport.errors import Denied, SandboxError
 from gloveport.guard import Guard
 from gloveport.late_module import late_module
 from gloveport.model import Program
+from gloveport.model.egress import Exchange
 from gloveport.model.packages import PACKAGES
 from gloveport.sandbox.base import Outcome
 from gloveport.sandbox.pool.zygote_process import ZygoteProcess
@@ -37,22 +39,36 @@ _SHARE_OF_WATCH: Final = 4
 
 _SAID_BYTES: Final = 32 << 10
 _SAID_CHARACTERS: Final = 1200
+_HOST_CHARACTERS: Final = 128
 _NO_VALUE_BYTES: Final = 256
 _PLACES: Final = 3
 """Copies of a tree's file that may be on the disk during its installation: packed, unpacked, and in its place."""
 
 
 class ProgramEnding(Struct, frozen=True, kw_only=True):
-    """How a program of a build has ended, and the tail of its output."""
+    """How a program of a build has ended, the tail of its output, and its first request that was not answered."""
 
     outcome: Outcome
     text: str
-    refused: str
+    refused: Exchange | None
 
     def failure(self, code: str, what: str) -> Denied:
         """The refusal for it. Its text was written in a sandbox."""
-        why = self.refused or self.text or f"exit code {self.outcome.exit_code}, {self.outcome.killed_by or 'no word'}"
-        return Denied(code, f"{what}: {one_line(why, _SAID_CHARACTERS)}", hint="correct what is asked for")
+        why = self.text or f"exit code {self.outcome.exit_code}, {self.outcome.killed_by or 'no word'}"
+        hint = "correct what is asked for"
+        if self.refused is not None:
+            why, hint = f"{self.refused.url}: {self.refused.reason}", _hint_of_unreached(self.refused.url)
+        return Denied(code, f"{what}: {one_line(why, _SAID_CHARACTERS)}", hint=hint)
+
+
+def _hint_of_unreached(url: str) -> str:
+    """What to do where an index can't be reached. A refusal may name an API that only the build has."""
+    place = urlsplit(url)
+    host = one_line(place.netloc if place.scheme == "https" else f"{place.scheme}://{place.netloc}", _HOST_CHARACTERS)
+    return (
+        "see that this host reaches it; an [api.NAME] that the configuration lacks begins with "
+        f'hosts = ["{host}"], rules = [{{ action = "allow", methods = ["GET", "HEAD"] }}]'
+    )
 
 
 class BuildSandboxes(Struct, frozen=True, kw_only=True):
@@ -97,7 +113,7 @@ class BuildSandboxes(Struct, frozen=True, kw_only=True):
             raise Denied("environment_refused", f"What was installed is refused: {too_much}.", hint=TOO_MUCH)
         if outcome is None:
             raise SandboxError("a build was interrupted", hint="build it again")
-        refused = next((f"{one.url}: {one.reason}" for one in journal.listed if one.reason), "")
+        refused = next((one for one in journal.listed if one.reason), None)
         return ProgramEnding(outcome=outcome, text=tail.data.decode(errors="replace").strip(), refused=refused)
 
     async def _watch(self, scope: anyio.CancelScope) -> None:
