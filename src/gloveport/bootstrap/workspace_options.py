@@ -13,7 +13,8 @@ def with_workspace(config: Config, options: Mapping[str, object]) -> Config:
     """The configuration with the command line's ``root`` and ``toolsets`` of the workspace, where given.
 
     Raises:
-        ConfigError: There is no such directory, it can't be a workspace, or there is no such toolset.
+        ConfigError: There is no such directory, it can't be a workspace, there is no such toolset, or there is no
+            workspace for its tools.
     """
     root, toolsets = options["root"], [name.strip() for name in str(options["toolsets"]).split(",") if name.strip()]
     changes: dict[str, object] = {}
@@ -21,6 +22,9 @@ def with_workspace(config: Config, options: Mapping[str, object]) -> Config:
         changes["root"] = _real(str(root))
     if options["toolsets"]:
         changes["toolsets"] = _read_toolsets(toolsets)
+        if "workspace" in toolsets and root is None and config.workspace.root is None:
+            hint = "add --workspace DIR, or set workspace.root in the configuration"
+            raise ConfigError("--toolsets workspace: no workspace is named", hint=hint)
     return config.model_copy(update={"workspace": config.workspace.model_copy(update=changes)})
 
 

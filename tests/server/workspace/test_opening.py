@@ -37,6 +37,15 @@ def test_a_list_of_toolsets_without_any_is_refused():
         with_workspace(Config(), told(toolsets=","))
 
 
+def test_the_tools_of_a_workspace_are_refused_where_none_is_named(tmp_path):
+    """W6: the server would offer to run programs instead, as if nothing had been said."""
+    with pytest.raises(ConfigError, match="no workspace is named") as refused:
+        with_workspace(Config(), told(toolsets="workspace"))
+    assert "--workspace DIR" in refused.value.hint
+    assert with_workspace(Config(), told(tmp_path, "workspace")).workspace.toolsets == ("workspace",)
+    assert with_workspace(Config(), told(toolsets="code")).workspace.toolsets == ("code",)
+
+
 @pytest.mark.parametrize("place", ["project", "project/below"])
 async def test_a_workspace_that_holds_the_configuration_is_not_opened(tmp_path, place):
     """T1, W2: commands would write what the next start believes."""
