@@ -208,7 +208,10 @@ def compile_program(source: str, name: str, namespace: dict) -> CodeType:
     try:
         tree = parse(source, name)
     except SyntaxError:
-        source = from_notebook(source, name, namespace)
+        translation = from_notebook(source, name, namespace)
+        if translation == source:
+            raise
+        source = translation
         tree = parse(source, name)
     if "return" in source and any(type(node) is _ast.Return for block in blocks(tree.body) for node in block):
         return compile_returning(source, name, namespace)
