@@ -68,6 +68,7 @@ def test_a_program_comes_from_standard_input_too(run):
         (["--timeout", "-1", "-c", "1"], 2, "--timeout: should be greater than 0"),
         (["--memory", "lots", "-c", "1"], 2, "--memory: "),
         (["-c", "1", "file"], 2, "not both"),
+        (["-c", "print(1)", "--out", "/dev/null"], 2, "--out /dev/null: File exists"),
         (["/nonexistent.py"], 2, "/nonexistent.py can't be read: No such file or directory"),
         (["/"], 2, "Is a directory"),
         (["/usr/bin/env"], 2, "is no UTF-8 text"),

@@ -1,6 +1,7 @@
 """Reads the input files of ``--file``, and writes a program's artifacts to the directory of ``--out``."""
 
 import contextlib
+import errno
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -37,6 +38,20 @@ def read_inputs(named: Sequence[str], most: int) -> Mapping[str, bytes]:
     return files
 
 
+def make_out(directory: Path) -> None:
+    """Make the directory of ``--out``, so that a program whose files can't be written there does not run.
+
+    Raises:
+        UsageError: It can't be made, or not be written.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--out {directory}: {error.strerror}") from error
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise UsageError(f"--out {directory}: {os.strerror(errno.EACCES)}")
+
+
 def write_artifacts(store: "ArtifactStore", owner: str, files: "Sequence[Artifact]", directory: Path) -> None:
     """Write a program's artifacts below a directory of the caller's, and replace files of the same names.
 
@@ -45,7 +60,6 @@ def write_artifacts(store: "ArtifactStore", owner: str, files: "Sequence[Artifac
     Raises:
         OSError: A file can't be written.
     """
-    directory.mkdir(parents=True, exist_ok=True)
     root = os.open(directory, _LEVEL & ~os.O_NOFOLLOW)
     try:
         for one in files:

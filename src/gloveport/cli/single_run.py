@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from gloveport.cli.artifact_files import read_inputs
+from gloveport.cli.artifact_files import make_out, read_inputs
 from gloveport.cli.config_loading import load_config
 from gloveport.cli.exit_codes import OF_A_RUN, of_unwritten
 from gloveport.cli.file_suffixes import DEFAULT, SUFFIXES
@@ -70,6 +70,8 @@ def run_program_here(options: RunOptions) -> int:
     request = read_request(fields)
     if options.files:
         request = request.model_copy(update={"files": read_inputs(options.files, limits.input_bytes)})
+    if options.out is not None:
+        make_out(options.out)
     from gloveport.bootstrap.host_setup import open_host
     from gloveport.late_module import import_now
 
