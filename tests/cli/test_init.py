@@ -54,3 +54,9 @@ def test_a_preset_that_there_is_not_is_told_with_those_that_there_are(run, tmp_p
     assert refused.returncode == 2
     assert "pypi" in refused.stderr
     assert not (tmp_path / "gloveport.toml").exists()
+
+
+@pytest.mark.parametrize(("preset", "command"), [("github", "gloveport doctor"), ("web", "gloveport env build")])
+def test_the_command_that_comes_next_is_told(run, preset, command):
+    told = run("init", "--preset", preset).stderr
+    assert [one for one in ("gloveport doctor", "gloveport env build") if one in told] == [command]

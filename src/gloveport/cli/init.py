@@ -30,7 +30,12 @@ def init(
     whole = "\n\n".join([*([text.rstrip("\n")] if text.strip() else []), *added]) + "\n"
     write(file, content, whole, Secrets(values={}), environ=os.environ)
     typer.echo("\n\n".join(added))
-    typer.echo(f"gloveport: written to {file}; `gloveport doctor` tells whether each secret can be had", err=True)
+    written = f"gloveport: written to {file}"
+    if any("secret = " in table for table in added):
+        written += "; `gloveport doctor` tells whether each secret can be had"
+    if any(table.startswith("[environments.") for table in added):
+        written += "; `gloveport env build` builds the environment"
+    typer.echo(written, err=True)
 
 
 def _missing_tables(file: Path, text: str, tables: list[str]) -> list[str]:

@@ -2,12 +2,16 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from gloveport.errors import Denied
+from gloveport.untrusted_text import one_line
 
 if TYPE_CHECKING:
     from gloveport.skills.skill_library import KeptSkill, SkillLibrary
 
 _PLACES = (".agents/skills", ".claude/skills", ".codex/skills")
+_PATH_CHARACTERS: Final = 300
 
 
 def find_elsewhere() -> Iterator[Path]:
@@ -22,12 +26,15 @@ def import_skill(library: "SkillLibrary", directory: Path) -> "KeptSkill":
     """Copy a skill, as a candidate with its origin.
 
     Raises:
-        Denied: The skill can't be used, or its name is taken.
+        Denied: There is no skill, it can't be used, or its name is taken.
         ConfigError: The skill can't be written.
     """
     from gloveport.skills.skill_files import parse_skill
     from gloveport.skills.skill_store import SkillStore
 
+    if not (directory / "SKILL.md").exists():
+        hint = "Name a directory that holds a SKILL.md; without a name those that are found are printed."
+        raise Denied("unknown_skill", f"There is no skill in {one_line(str(directory), _PATH_CHARACTERS)}.", hint=hint)
     skill = parse_skill(SkillStore(directory=directory.parent, origin="").read(directory.name))
     return library.save(skill.name, skill.snapshot.files, owner="", origin=f"imported from {directory}")
 

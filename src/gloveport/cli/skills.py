@@ -195,6 +195,8 @@ def replay(
     found, library = _open(config)
     chosen = [library.find(name) for name in names] if names else [*_usable(library)]
     with_examples = [one for one in chosen if one.skill.language is not None and one.skill.examples]
+    if not chosen:
+        typer.echo("no skill to test; those of a workspace that nobody has approved are tested by name")
     without = {one.skill.name for one in chosen} - {one.skill.name for one in with_examples}
     for name in sorted(without):
         typer.echo(f"{name}: no example")
@@ -249,8 +251,11 @@ def import_(
     """Copy skills of other clients here, as candidates. Without a directory, print those that are found."""
     _, library = _open(config)
     if not paths:
-        for found in find_elsewhere():
-            typer.echo(f"gloveport skills import {shlex.quote(printable(str(found)))}")
+        found = [*find_elsewhere()]
+        for one in found:
+            typer.echo(f"gloveport skills import {shlex.quote(printable(str(one)))}")
+        if not found:
+            typer.echo("no skill of another client was found; name the directory of one")
         return
     for path in paths:
         with recording(config) as record:
