@@ -119,7 +119,8 @@ class FileTransfer(Struct, eq=False, kw_only=True):
         async for piece in request.stream():
             data += piece
             if len(data) > self.most_bytes:
-                return PlainTextResponse(f"the file is too large: at most {self.most_bytes} bytes\n", 413)
+                most = f"{self.most_bytes} bytes (policy.limits.input_bytes)"
+                return PlainTextResponse(f"the file is too large: at most {most}\n", 413)
         self._forget_old()
         stored_bytes = sum(len(upload.data) for upload in self._uploads.values())
         if len(self._uploads) >= _MOST_TICKETS or stored_bytes + len(data) > _UPLOAD_SHARES * self.most_bytes:
