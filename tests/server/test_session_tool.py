@@ -126,6 +126,11 @@ async def test_an_answer_tells_what_became_of_the_language_of_its_call(execute, 
     assert await session("interrupt", session_id) == "no call goes on"
 
 
+async def test_a_call_without_an_id_is_told_that_it_is_missing(session):
+    """Not that the session has ended, which it would begin anew."""
+    assert "- session_id: is missing" in await session("close")
+
+
 async def test_unknown_ids_are_refused(session):
     assert "unknown_session" in await session("close", "ses-" + "0" * 32)
     assert "unknown_session" in await session("variables", "nonsense")

@@ -44,6 +44,8 @@ class SessionTool(Struct, frozen=True, kw_only=True):
         before the last call (variables, /tmp; not threads, processes); branch: a second session with its variables;
         close.
         """
+        if missing := _find_missing(action, session_id, name):
+            return error_reply("session was not carried out", *missing)
         caller, requests = caller_of(ctx, self.transport), self.engine.session_requests
         try:
             if action == "list":
@@ -62,8 +64,6 @@ class SessionTool(Struct, frozen=True, kw_only=True):
                 return _reply([*session_lines(branch.describe()), f"It has the variables of {session.id}.", _SHARED])
             message: dict[str, JsonValue] = {"do": action}
             if action == "inspect":
-                if not name:
-                    return error_reply("session was not carried out", "- name: is missing", "hint: name a variable")
                 message |= {"expression": name}
             outcome, state = await requests.ask(session, message, caller=caller.name)
         except Denied as denial:
@@ -83,6 +83,15 @@ class SessionTool(Struct, frozen=True, kw_only=True):
         error = report.get("error")
         text = error.get("traceback") if isinstance(error, dict) else report.get("value")
         return [*lines, self.engine.clean(plain(text)) if isinstance(text, str) else "there is no answer"]
+
+
+def _find_missing(action: Action, session_id: str, name: str) -> Sequence[str]:
+    """The argument that this action lacks, and what to do; empty if it lacks none."""
+    if action != "list" and not session_id:
+        return ["- session_id: is missing", 'hint: session(action="list") lists yours']
+    if action == "inspect" and not name:
+        return ["- name: is missing", "hint: name a variable"]
+    return []
 
 
 def _render_list(sessions: Sequence[Session]) -> list[str]:
