@@ -51,6 +51,12 @@ def test_of_a_host_that_serves_others_too_a_registry_has_its_own_paths(configure
     assert "storage.googleapis.com" not in preset_hosts()
 
 
+def test_an_api_of_another_name_for_the_same_place_is_told_which_name_replaces_the_registry(configured):
+    with pytest.raises(ConfigError) as refused:
+        configured('[workspace]\nhosts = ["@pypi"]\n[api.index]\nhosts = ["pypi.org"]\n')
+    assert "an API named pypi replaces @pypi of workspace.hosts" in str(refused.value)
+
+
 def test_the_owners_own_api_of_that_name_stands_in_its_place(configured):
     loaded = configured('[workspace]\nhosts = ["@pypi"]\n[api.pypi]\nhosts = ["https://mirror.test:8443"]\n')
     assert loaded.config.workspace.hosts == ("mirror.test",)

@@ -10,6 +10,7 @@ from ipaddress import ip_address
 
 from gloveport.config.checks.accounts import account_faults
 from gloveport.config.checks.rule_order import order_faults
+from gloveport.config.preset_tables import preset_hosts
 from gloveport.config.schema import KeyPath
 from gloveport.config.sources.layers import Table
 from gloveport.config.toml_text import as_toml, printable, spell_key
@@ -114,11 +115,13 @@ def _claim_faults(
         owner, first = owners.setdefault((place.host, place.port), (key, place))
         # A port has one protocol; and with two APIs at one place, the credential would be ambiguous.
         if owner[:2] != base or first.scheme != place.scheme:
+            preset = preset_hosts().get(place.host)
+            replaced = f"; an API named {preset[1:]} replaces {preset} of workspace.hosts" if preset else ""
             yield Fault(
                 keys=(key,),
                 problem=f"expected a place that nobody claims, found {as_toml(str(place))}, "
                 f"which is {spell_key(owner)}",
-                hint="give the place to one of them, or set active = false for the other",
+                hint=f"give the place to one of them, or set active = false for the other{replaced}",
             )
 
 
