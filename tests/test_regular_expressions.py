@@ -2,6 +2,7 @@
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from re import _constants as codes  # of what ``re`` makes of an expression
@@ -23,6 +24,19 @@ def expressions() -> Iterator[tuple[str, str]]:
                     value = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
                     if _PERHAPS.search(value):
                         yield f"{path.relative_to(ROOT)}:{node.lineno}", value
+    for path in ROOT.rglob("*.toml"):
+        for value in texts(tomllib.loads(path.read_text())):
+            if _PERHAPS.search(value):
+                yield str(path.relative_to(ROOT)), value
+
+
+def texts(value: object) -> Iterator[str]:
+    """All texts in a table."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for member in value.values() if isinstance(value, dict) else value:
+            yield from texts(member)
 
 
 def parts(parsed: object) -> Iterator[tuple[object, object]]:
