@@ -14,6 +14,7 @@ See ``bench.measure.Figure`` for what the fields mean, and ``docs/performance.md
 
 import argparse
 import contextlib
+import logging
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -61,6 +62,7 @@ def _first(error: BaseException) -> BaseException:
 
 def main() -> int:
     """See the module."""
+    logging.basicConfig(format="bench: %(name)s: %(message)s")  # a warning of an engine explains a figure
     parser = argparse.ArgumentParser(prog="bench", description=__doc__.partition("\n")[0])
     parser.add_argument("case", nargs="*", help="names of cases; all when none is named")
     parser.add_argument("--runs", type=int, default=1, help="how often each is measured: the worst counts")
