@@ -156,12 +156,14 @@ class TestHostileTrees:
         assert names(list_dir(tree, recursive=True, max_depth=20)) == "loop out real real/x"
 
     def test_what_lies_outside_is_never_listed_while_names_are_exchanged(self, tree, root, exchanging):
-        """CT-F3."""
+        """CT-F3: for as long as 1,000 lists and 1,000 exchanges take."""
         codes = set()
         backs = {"one/two/back", "top/back"}
         with exchanging(root) as exchanges:
             plant(root.parent, "outside/secret")
-            for _ in range(1000):
+            lists = 0
+            while lists < 1000 or exchanges() < 1000:
+                lists += 1
                 try:
                     found = set(names(list_dir(tree, "dir")).split()) | set(names(list_files(tree)).split())
                 except WorkspaceError as error:
@@ -169,7 +171,6 @@ class TestHostileTrees:
                 else:
                     assert found <= {"dir/file", "link/file", "file", "dir", "link", "far", "way", *backs, "still"}
                     codes.add("inside")
-        assert exchanges() > 1000
         assert "inside" in codes
         assert codes - {"inside"}
         assert codes <= {"inside", "SYMLINK_ESCAPE", "PATH_OUTSIDE_WORKSPACE"}
