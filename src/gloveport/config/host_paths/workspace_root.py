@@ -138,7 +138,8 @@ def _system_refusal(root: Path, homes: Sequence[Path]) -> tuple[str, str] | None
 
 def _mount_refusal(root: Path, config: Config) -> tuple[str, str] | None:
     """Refuse a mount of a path below: commands could put a link there, and the next sandbox would show its target."""
-    source = next((mount.source for mount in config.policy.mounts if root in Path(mount.source).parents), None)
+    sources = (mount.source for mount in config.policy.mounts)
+    source = next((one for one in sources if any(root in place.parents for place in _looked_up(Path(one)))), None)
     if source is None:
         return None
     return (

@@ -122,7 +122,7 @@ class Attendance(Struct, kw_only=True):
                 return ()
             fresh = [one for one in waiting if self._can_ask(one) and one.id not in self._dialogs]
             if fresh and not self._is_handshake:
-                return self._round(fresh)
+                return self._choose_round(fresh)
             for one in fresh:
                 scope = self._dialogs[one.id] = anyio.CancelScope()
                 tasks.start_soon(self._send, one, scope)
@@ -164,7 +164,7 @@ class Attendance(Struct, kw_only=True):
             self.desk.answer(question.id, _CAN_NOT_ASK)
         return False
 
-    def _round(self, fresh: Sequence[_ClientRequest]) -> Sequence[_ClientRequest]:
+    def _choose_round(self, fresh: Sequence[_ClientRequest]) -> Sequence[_ClientRequest]:
         """Choose what to ask next: models before people, so that no model's answer waits for a person's."""
         if self.state is not None and self.state.rounds >= _MOST_ROUNDS:
             return ()  # the client gets the run's id, and waits with that

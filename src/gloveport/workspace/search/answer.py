@@ -116,7 +116,7 @@ async def search_text(  # noqa: PLR0913 - they are the tool's
     tracked_paths = await _find_tracked(tree, run, question)
     ran = await run_engine(engine, tree, run, question, tracked_paths)
     ending = _ending(ran)
-    leaves_out = _except(leaves_out, tracked_paths)
+    leaves_out = _spare_tracked(leaves_out, tracked_paths)
     selection = MatchSelection(leaves_out, context_lines, offset, max_results, max_preview_bytes)
     choose = partial(_files_answer if files_only else _lines_answer, query, engine, ran, selection, ending)
     # The findings may be megabytes, and the index reads files; for less, a change of threads would take longer.
@@ -170,7 +170,9 @@ def _is_utf8(name: bytes) -> bool:
     return True
 
 
-def _except(leaves_out: Callable[[str], bool] | None, tracked_paths: Sequence[bytes]) -> Callable[[str], bool] | None:
+def _spare_tracked(
+    leaves_out: Callable[[str], bool] | None, tracked_paths: Sequence[bytes]
+) -> Callable[[str], bool] | None:
     if leaves_out is None or not tracked_paths:
         return leaves_out
     paths = {spell_path(name) for name in tracked_paths}
