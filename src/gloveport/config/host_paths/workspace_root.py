@@ -137,15 +137,21 @@ def _system_refusal(root: Path, homes: Sequence[Path]) -> tuple[str, str] | None
 
 
 def _mount_refusal(root: Path, config: Config) -> tuple[str, str] | None:
-    """Refuse a mount of a path below: commands could put a link there, and the next sandbox would show its target."""
-    sources = (mount.source for mount in config.policy.mounts)
-    source = next((one for one in sources if any(root in place.parents for place in _looked_up(Path(one)))), None)
-    if source is None:
-        return None
-    return (
-        f"expected no mount of what lies in it, found {as_toml(source)} among policy.mounts",
-        "commands could replace that by a link to anything: leave it out, programs see the workspace; or move it",
-    )
+    """Refuse a mount of a path below: commands could put a link there, and the next sandbox would show its target.
+
+    When the configuration was loaded, no path of a mount or toolchain led through a link.
+    """
+    sources = {
+        "policy.mounts": [Path(mount.source) for mount in config.policy.mounts],
+        "workspace.toolchains": config.workspace.toolchains,
+    }
+    for key, paths in sources.items():
+        for source in paths:
+            if root in source.parents:
+                problem = f"expected no mount of what lies in it, found {as_toml(str(source))} among {key}"
+                hint = "leave it out, for programs see the workspace, or move it"
+                return problem, f"commands could replace that by a link to anything: {hint}"
+    return None
 
 
 def _looked_up(path: Path) -> Iterator[Path]:
