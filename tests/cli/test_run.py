@@ -62,7 +62,11 @@ def test_a_program_comes_from_standard_input_too(run):
         (["-c", "1/0"], 1, "ZeroDivisionError: division by zero"),
         (["-l", "shell", "-c", "exit 7"], 1, "exit code 7"),
         (["-c", "x = 'x' * 10**9", "--memory", "64MiB"], 1, "hint: hold less in memory"),
-        (["-c", "while True: pass", "--timeout", "0.2"], 124, "gloveport: timeout (wall_seconds)"),
+        (
+            ["-c", "while True: pass", "--timeout", "0.2"],
+            124,
+            "gloveport: timeout (wall_seconds)\nhint: give a longer --timeout, ",
+        ),
         (["-c", "#" * 10, "--config", "CONFIG"], 3, "code_too_large"),
         (["-l", "ruby", "-c", "1"], 2, "--language: should be 'python', 'typescript', 'javascript' or 'shell'"),
         (["--timeout", "-1", "-c", "1"], 2, "--timeout: should be greater than 0"),

@@ -7,7 +7,7 @@ import contextlib
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from gloveport.cli.printer import Printer
     from gloveport.engine.execution import Engine
     from gloveport.model import Limits, Request, Result
+
+_LONGER_TIMEOUT: Final = "give a longer --timeout, if policy.limits.wall_seconds allows it, or do less in one run"
 
 
 def read_request(options: "Mapping[str, object]") -> "Request":
@@ -133,8 +135,9 @@ def _show(printer: "Printer", result: "Result", as_json: bool) -> None:
         limits = f" ({', '.join(result.limits_hit)})" if result.limits_hit else ""
         printer.put_line(STDERR, f"gloveport: {result.status}{limits}")
     was_printed = result.limits_hit == ("output_bytes",) and (result.stdout.truncated or result.stderr.truncated)
-    if result.hint and not was_printed:  # uncut, unlike in an answer to an agent
-        printer.put_line(STDERR, f"hint: {result.hint}")
+    hint = _LONGER_TIMEOUT if result.status == "timeout" else result.hint
+    if hint and not was_printed:  # uncut, unlike in an answer to an agent
+        printer.put_line(STDERR, f"hint: {hint}")
 
 
 def _put_out(printer: "Printer", engine: "Engine", caller: str, result: "Result", out: Path | None) -> None:
