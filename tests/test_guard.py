@@ -245,12 +245,12 @@ async def test_where_nobody_can_be_asked_the_answer_is_no(guard, tmp_path):
 
 async def test_what_a_person_allows_is_done_and_written_down_with_who_said_so(asking, tmp_path):
     """H8, T6: the question, the answer, the end; the run's clock stands meanwhile and goes on then."""
-    person, guard = asking(allowed=True, by="queue (uid 0)", scope="run")
+    person, guard = asking(allowed=True, by="gloveport approvals (uid 0)", scope="run")
     async with guard.admit(DELETE):
         assert not guard.clock.is_paused
     asked, admitted, _ = written(tmp_path)
     assert (asked["kind"], admitted["kind"]) == ("fetch.asked", "fetch.admitted")
-    assert (admitted["by"], admitted["scope"]) == ("queue (uid 0)", "run")
+    assert (admitted["by"], admitted["scope"]) == ("gloveport approvals (uid 0)", "run")
     assert person.stood == [True]
     ((_, about),) = person.asked
     assert about["subject"].startswith("fetch DELETE https://api.example.com")
@@ -270,7 +270,7 @@ async def test_what_a_person_does_not_allow_is_not_done(asking, tmp_path):
 
 async def test_what_can_not_be_shown_whole_is_denied_and_nobody_is_asked(asking, tmp_path):
     """H8, P23."""
-    person, guard = asking(allowed=True, by="queue (uid 0)")
+    person, guard = asking(allowed=True, by="gloveport approvals (uid 0)")
     with pytest.raises(Denied):
         async with guard.admit(CALL.model_copy(update={"tool": "write", "arguments": {"a": "x" * 20_000}})):
             pytest.fail("it was done")

@@ -93,7 +93,7 @@ async def test_the_owner_approves_from_another_process(store, desk):
     assert time.monotonic() - answered < 20
     (verdict,) = world.verdicts
     assert (verdict.allowed, verdict.scope) == (True, "once")
-    assert verdict.by.startswith(f"queue (uid {os.getuid()}")
+    assert verdict.by.startswith(f"gloveport approvals (uid {os.getuid()}")
     assert not world.open
 
 

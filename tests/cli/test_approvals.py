@@ -97,7 +97,7 @@ def test_what_is_over_is_listed_on_demand(store):
     gloveport(store, "deny", "apr-0000000000000001")
     assert gloveport(store, "list") == "Nothing waits for an answer.\n"
     said = gloveport(store, "list", "--all")
-    assert f"apr-0000000000000001  denied by queue (uid {os.getuid()})" in said
+    assert f"apr-0000000000000001  denied by gloveport approvals (uid {os.getuid()})" in said
     assert "apr-0000000000000002  expired" in said
 
 
@@ -131,7 +131,7 @@ def test_who_has_answered_is_written_down(store):
     subprocess.run(command, check=True, env=environ, stdin=theirs, capture_output=True)
     again = subprocess.run(command, check=False, env=environ, stdin=theirs, capture_output=True, text=True)
     assert again.returncode == 3
-    assert again.stderr.startswith("gloveport: apr-000000000000abcd is allowed already, by queue (uid ")
+    assert again.stderr.startswith("gloveport: apr-000000000000abcd is allowed already, by gloveport approvals (uid ")
     os.close(theirs)
     os.close(ours)
     (entry,), (kept,) = store.entries(), store.list_remembered()
@@ -139,7 +139,7 @@ def test_who_has_answered_is_written_down(store):
     assert (entry.person.uid, entry.person.tty) == (os.getuid(), name)
     assert kept.person == entry.person
     assert entry.verdict is not None
-    assert entry.verdict.by == f"queue (uid {os.getuid()}, {name})"
+    assert entry.verdict.by == f"gloveport approvals (uid {os.getuid()}, {name})"
     assert f"1  call github/*  ({entry.decided.astimezone().isoformat(sep=' ', timespec='seconds')}, " in (
         gloveport(store, "remembered")
     )

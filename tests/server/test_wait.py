@@ -81,7 +81,7 @@ async def test_an_approval_on_the_command_line_lets_a_run_go_on(shop, era):
     assert over[0]["status"] == ("ok" if allowed else "error")
     assert shop.destroyed(f"tower {era}") == allowed
     decided = shop.records(result["run_id"], "call.admitted" if allowed else "call.denied")
-    assert decided[0].fields["by"].startswith(f"queue (uid {os.getuid()}")
+    assert decided[0].fields["by"].startswith(f"gloveport approvals (uid {os.getuid()}")
 
 
 async def test_a_run_that_asks_again_tells_its_client_again(shop, era):

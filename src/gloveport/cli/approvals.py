@@ -173,7 +173,7 @@ def _person() -> "Person":
 
 
 def _by(person: "Person") -> str:
-    return f"queue (uid {person.uid}{f', {person.tty}' if person.tty else ''})"
+    return f"gloveport approvals (uid {person.uid}{f', {person.tty}' if person.tty else ''})"
 
 
 def _question_text(entry: "QueuedQuestion") -> str:
