@@ -161,6 +161,24 @@ async def test_a_message_in_another_encoding_is_refused_before_its_values_are_ma
         assert ("UTF-8" in answer.text) == (status == 400)
 
 
+async def test_json_that_is_no_message_is_refused_in_one_sentence(shared):
+    nameless = {"jsonrpc": "2.0", "id": 1}
+    bodies = ([], 1, {}, nameless, nameless | {"method": 3}, nameless | {"method": "ping", "params": []})
+    async with httpx2.AsyncClient(timeout=60) as client:
+        for era in ({}, {"mcp-protocol-version": "2026-07-28"}):
+            for body in (*bodies, [message("ping", {})]):
+                answer = await client.post(shared.url, headers=HEADERS | era, json=body)
+                assert (answer.status_code, answer.json()["id"]) == (400, None)
+                assert answer.json()["error"] == {
+                    "code": -32600,
+                    "message": "the body is no message of JSON-RPC 2.0: one object with a method and its id",
+                }
+        for body, said in (("{", "Parse error: EOF"), ('{"a":' * 5000, "Parse error: recursion limit")):
+            answer = await client.post(shared.url, headers=HEADERS | {"content-type": "application/json"}, content=body)
+            assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32700)
+            assert answer.json()["error"]["message"].startswith(said)
+
+
 async def test_only_the_loopback_address_is_listened_on(shared):
     """A3."""
     with socket.socket() as other, pytest.raises(ConnectionRefusedError):

@@ -47,6 +47,11 @@ def too_many() -> bytes:
     return _error(None, INVALID_REQUEST, f"a message of more than {MOST_VALUES} values is not read")
 
 
+def no_message() -> bytes:
+    """Make the answer to a body of JSON that is no message."""
+    return _error(None, INVALID_REQUEST, "the body is no message of JSON-RPC 2.0: one object with a method and its id")
+
+
 def wrong_encoding() -> bytes:
     """Make the line that answers a message in UTF-16 or UTF-32."""
     return _error(None, PARSE_ERROR, "a message has to be JSON in UTF-8")

@@ -1,11 +1,13 @@
 """ASGI middleware that refuses a message with very many values, or in another encoding, before it is parsed.
 
-A parser that accepts UTF-16 too would find more values in it than were counted.
+A parser that accepts UTF-16 too would find more values in it than were counted. JSON that is no message at all is
+refused here too: the SDK would answer with all that its types have to say about it.
 """
 
-from typing import Final
+from typing import Final, Literal
 
-from msgspec import Struct
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -16,6 +18,16 @@ from gloveport.server.transports import jsonrpc_errors
 
 _BAD_REQUEST: Final = 400
 _TOO_LARGE: Final = 413
+
+
+class _Envelope(Struct):
+    """What every message of JSON-RPC has."""
+
+    jsonrpc: Literal["2.0"]
+    method: str | UnsetType = UNSET
+    params: dict[str, Raw] | None = None
+    result: dict[str, Raw] | UnsetType = UNSET
+    error: dict[str, Raw] | UnsetType = UNSET
 
 
 class MessageLimit(Struct, frozen=True, kw_only=True):
@@ -43,6 +55,10 @@ class MessageLimit(Struct, frozen=True, kw_only=True):
             answer = Response(jsonrpc_errors.too_many(), status_code=_TOO_LARGE, media_type="application/json")
             await answer(scope, receive, send)
             return
+        if await compute(len(body), _is_other_json, body):
+            refusal = Response(jsonrpc_errors.no_message(), _BAD_REQUEST, media_type="application/json")
+            await refusal(scope, receive, send)
+            return
         await self.app(scope, receive_again, send)
 
 
@@ -66,3 +82,14 @@ async def peek_body(scope: Scope, receive: Receive, most_bytes: int) -> tuple[by
         return await receive() if message is None else message
 
     return b"".join(message.get("body", b"") for message in messages), receive_again
+
+
+def _is_other_json(body: bytes) -> bool:
+    """Whether a body is JSON, but no message of JSON-RPC. What is no JSON the SDK refuses in few words."""
+    try:
+        message = msgspec.json.decode(body, type=_Envelope)
+    except msgspec.ValidationError:
+        return True
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return message.method is UNSET and message.result is UNSET and message.error is UNSET
