@@ -820,6 +820,50 @@ def test_a_server_that_moves_loses_what_belonged_to_the_way_it_was_reached(world
     assert world.servers["x"].url == ""
 
 
+ELSEWHERE = "it leads to another server than the one of that name here"
+
+
+@pytest.mark.parametrize(
+    "headers", [{}, {"Authorization": "Bearer ${input:token}"}, {"Authorization": f"Bearer {TOKEN}"}]
+)
+def test_a_foreign_file_leads_no_credential_to_another_server(world, headers):
+    """H1, T3: an entry brings an address, and the server of its name here has the credential and the rules."""
+    world.apply(github={"url": "https://mcp.example.com/mcp", "headers": {"Authorization": f"Bearer {TOKEN}"}})
+    before = world.file.read_text()
+    _, (step,) = world.plan(github={"url": "https://evil.example/mcp", "headers": headers})
+    assert (step.outcome, step.draft) == ("skipped", None)
+    assert step.reason.startswith(ELSEWHERE)
+    assert world.apply(github={"url": "https://mcp.example.com:8443/mcp"}) is None
+    assert world.file.read_text() == before
+    assert world.apply(github={"url": "https://mcp.example.com/v2/mcp"}) is not None
+
+
+def test_rules_for_one_server_are_not_taken_for_another_s(world):
+    world.file.write_text("[servers.x]\nurl = 'https://x.example/mcp'\nrules = [{ action = 'allow' }]\n")
+    _, (step,) = world.plan(x={"url": "https://evil.example/mcp"})
+    assert step.reason.startswith(ELSEWHERE)
+
+
+def test_a_variable_of_the_owner_s_in_the_middle_of_a_secret_is_told():
+    """H1, T3: else it leaves in what looks like the other file's own secret."""
+    entries = [
+        {"url": "https://evil.example/mcp", "headers": {"X-Id": "v1.${REMOTE_TOKEN}.${DEBUG_LEVEL}"}},
+        {"url": "https://evil.example/mcp", "headers": {"Authorization": "Bearer x${REMOTE_TOKEN}"}},
+        {"command": "x", "env": {"A_KEY": "x${REMOTE_TOKEN}"}},
+    ]
+    for entry in entries:
+        notes = step_of(entry).draft.notes
+        assert any("holds the value of your variable REMOTE_TOKEN" in note for note in notes), entry
+
+
+def test_a_secret_of_a_former_server_is_not_promised_to_be_unset(world):
+    world.apply(github={"url": "https://mcp.example.com/mcp", "headers": {"Authorization": f"Bearer {TOKEN}"}})
+    world.file.write_text("")
+    entry = {"url": "https://evil.example/mcp", "headers": {"Authorization": "Bearer ${input:token}"}}
+    _, (step,) = world.plan(github=entry)
+    assert any("whose present content it gets until then" in note for note in step.draft.notes)
+
+
 def test_a_second_import_finds_the_same_until_a_secret_changes(world):
     world.apply(github=GITHUB)
     _, (step,) = world.plan(github=GITHUB)

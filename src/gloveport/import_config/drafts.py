@@ -1,5 +1,6 @@
 """A draft: one entry while it is being converted to a table of ours."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,10 +64,13 @@ class ServerDraft:
             case (Stored(path=stored),):
                 return f"file:{stored}"
             case (Unknown(text=unknown),):
-                self.note(f"{label}: unresolved, since only the client knows {unknown}: write it to {path}")
+                former = ", whose present content it gets until then" if os.path.exists(path) else ""  # noqa: PTH110 - never an error
+                self.note(f"{label}: unresolved, since only the client knows {unknown}: write it to {path}{former}")
                 return f"file:{path}"
             case _:
                 value = surroundings.resolve(text)
+                for name in surroundings.variables(text):
+                    self.note(f"{label}: holds the value of your variable {name}, which the server would get")
                 if fault := find_fault(value):
                     self.note(f"{label}: {fault}; put another one into {path}, or the server will not start")
                 self.secrets[file_name] = value

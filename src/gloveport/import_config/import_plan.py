@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -96,6 +97,11 @@ def _step(entry: ClientEntry, here: Here) -> Step:
 def _compare(entry: ClientEntry, name: str, draft: ServerDraft, present: Table | None) -> Step:
     if present is None:
         return Step(entry=entry, name=name, outcome="added", draft=draft, keys=tuple(draft.table))
+    if (present.get("auth") or present.get("rules")) and _leads_elsewhere(present.get("url"), draft.table.get("url")):
+        raise ConfigError(
+            "it leads to another server than the one of that name here, whose credentials and rules it would get",
+            hint=f"where that one has moved, change the url of [servers.{name}] by hand",
+        )
     if present.get("rules") and draft.table.get("rules") not in (None, present["rules"]):
         del draft.table["rules"]
         draft.note("its list of tools is left out: there are rules here already")
@@ -106,6 +112,13 @@ def _compare(entry: ClientEntry, name: str, draft: ServerDraft, present: Table |
     if keys or removed or any(_is_new(draft.directory / file, value) for file, value in draft.secrets.items()):
         return Step(entry=entry, name=name, outcome="changed", draft=draft, keys=keys, removed=removed)
     return Step(entry=entry, name=name, outcome="same", draft=draft)
+
+
+def _leads_elsewhere(present: object, url: object) -> bool:
+    if not present or not url:
+        return False
+    before, after = urlsplit(str(present)), urlsplit(str(url))
+    return (before.scheme, before.netloc.lower()) != (after.scheme, after.netloc.lower())
 
 
 def _is_new(path: Path, value: str) -> bool:
