@@ -8,9 +8,10 @@ import pytest
 from tests import shared_host
 
 from gloveport.bootstrap import app, host_setup
+from gloveport.bootstrap.upstreams import connect_servers
 from gloveport.config import Config
 from gloveport.environments.environment_store import EnvironmentStore
-from gloveport.errors import ConfigError
+from gloveport.errors import ConfigError, UpstreamError
 from gloveport.model.reading import read_value
 from gloveport.runtimes import data, python
 
@@ -47,4 +48,24 @@ def test_no_interpreter_of_the_workspace_is_asked_on_a_host_whose_system_has_non
     config = read_value(Config, {"workspace": {"root": str(tmp_path / "work")}})
     path = f"{tmp_path}/work/.venv/bin:{tmp_path}/bin"
     assert host_setup.init_of(config, {**environ, "PATH": path}).executable == f"{tmp_path}/bin/python3"
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_no_program_of_the_workspace_prints_a_secret_or_serves_tools(environ, tmp_path):
+    """P30: commands write to an active environment, which comes first on PATH, while the server runs."""
+    work, own = tmp_path / "work/.venv/bin/tool", tmp_path / "bin/tool"
+    for program, text in ((own, "echo of-the-owner"), (work, f"touch {tmp_path}/ran; echo of-a-command")):
+        program.parent.mkdir(parents=True)
+        program.write_text(f"#!/bin/sh\n{text}\n")
+        program.chmod(0o755)
+    work.rename(tmp_path / "later")
+    config = read_value(
+        Config, {"workspace": {"root": str(tmp_path / "work")}, "servers": {"mine": {"command": ["tool"]}}}
+    )
+    path = os.pathsep.join(map(str, (work.parent, own.parent, "/usr/bin", "/bin")))
+    async with shared_host.assemble(config, {**environ, "PATH": path}, connect_servers) as engine:
+        (tmp_path / "later").rename(work)
+        assert await engine.gateway.vault.get("x", "command:tool") == "of-the-owner"
+        with pytest.raises(UpstreamError):
+            await engine.hub.find("mine", "x")
     assert not (tmp_path / "ran").exists()

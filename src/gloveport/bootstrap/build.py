@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gloveport.audit.log import AuditLog
 from gloveport.audit.retention import RetentionBounds
 from gloveport.bootstrap.operator_reach import whole_grant
-from gloveport.config import Config, audit_directory, state_directory
+from gloveport.config import Config, audit_directory, environ_outside, state_directory
 from gloveport.egress.outbound_session import Gateway
 from gloveport.errors import SandboxError
 from gloveport.forward_proxy.forward_proxy import ForwardProxy
@@ -121,7 +121,7 @@ def _make_stock(config: Config, backend: Bubblewrap, plan: Plan, program: Progra
 @contextlib.asynccontextmanager
 async def open_gateway(config: Config, environ: Mapping[str, str]) -> AsyncIterator[Gateway]:
     """The outbound gateway that all runs share. Until it closes, logs contain none of the secrets that it knows."""
-    vault = Vault(Sources(environ))
+    vault = Vault(Sources(environ_outside(config, environ)))
     with scrubbed_logs(vault.clean):
         async with open_task_group() as connections:
             yield Gateway(vault, connections, ForwardProxy(settings=config.proxy, vault=vault))

@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 from gloveport.audit.log import AuditLog
 from gloveport.bootstrap.host_setup import Host, bubblewrap, cgroups, find_interpreters, system_of
 from gloveport.bootstrap.operator_reach import reach_of, whole_grant
-from gloveport.config import Config, audit_directory
+from gloveport.config import Config, audit_directory, environ_outside
 from gloveport.egress.outbound_session import Gateway
 from gloveport.egress.sandbox_network import leads_out
 from gloveport.errors import AuditError, ConfigError, GloveportError, SandboxError, UpstreamError, find_exhaustion
@@ -105,7 +105,7 @@ async def _try_layers(host: Host, config: Config, network: Network, checks: list
 
 async def inspect_secrets(config: Config, environ: Mapping[str, str]) -> list[Check]:
     """Whether the secrets of active APIs, servers and models can be fetched now. Their values are not kept."""
-    sources = Sources(environ)
+    sources = Sources(environ_outside(config, environ))
     secrets_by_name: dict[str, set[tuple[Secret, _Resolve]]] = {}
     for name, api in config.api.items():
         if api.active:
@@ -146,7 +146,7 @@ def inspect_servers(config: Config, environ: Mapping[str, str]) -> list[Check]:
     for name, server in config.servers.items():
         if server.active and server.command:
             try:
-                program(name, server, environment(server, environ, {}))
+                program(name, server, environment(server, environ_outside(config, environ), {}))
             except UpstreamError as error:
                 detail, repair = str(error.args[0]), error.hint
                 checks.append(make_check(f"servers.{name}", "weaker", detail, repair))

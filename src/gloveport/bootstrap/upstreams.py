@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 
 from gloveport.audit.log import AuditLog
-from gloveport.config import Config, state_directory
+from gloveport.config import Config, environ_outside, state_directory
 from gloveport.forward_proxy.forward_proxy import ForwardProxy
 from gloveport.hub import hub
 from gloveport.hub.connect import Connector
@@ -18,6 +18,7 @@ async def connect_servers(
     config: Config, environ: Mapping[str, str], proxy: ForwardProxy, audit: AuditLog
 ) -> AsyncIterator[Hub]:
     """The hub to the servers of the configuration; see ``hub.open_hub``."""
+    environ = environ_outside(config, environ)
     state = state_directory(environ)
     logins = Logins(directory=state / "oauth", environ=environ)
     connector = Connector(vault=proxy.vault, logins=logins, environ=environ, record=audit.append, proxy=proxy)

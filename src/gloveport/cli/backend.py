@@ -111,7 +111,7 @@ async def open_backend(
         from gloveport.bootstrap.config_reload import following
         from gloveport.bootstrap.inspection import inspect_host, require, warn_of_cold_start
         from gloveport.bootstrap.remembered_checks import recall_checks, remember_checks
-        from gloveport.config import path_outside
+        from gloveport.config import environ_outside
         from gloveport.server.process.lifetime import record_lifetime
         from gloveport.server.process.watchdog import watch_loop
 
@@ -136,7 +136,7 @@ async def open_backend(
         stack.enter_context(watch_loop())
         await stack.enter_async_context(record_lifetime(engine, transport))
         # The loaded configuration need not know the workspace.
-        environ = {**os.environ, "PATH": path_outside(os.environ, filter(None, [config.workspace.root]))}
+        environ = environ_outside(config, os.environ)
         await stack.enter_async_context(following(engine, found, config_path, environ))
         yield Backend(engine=engine, config=config, transport=transport, service=service)
 

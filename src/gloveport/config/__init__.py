@@ -14,7 +14,12 @@ loading        loads a configuration, reloads it while the old one is in use, an
 
 from gloveport.config.host_paths.owner_programs import find_package, find_program
 from gloveport.config.host_paths.toolchains import find_toolchains
-from gloveport.config.host_paths.workspace_root import leads_through, path_outside, refuse_as_workspace
+from gloveport.config.host_paths.workspace_root import (
+    environ_outside,
+    leads_through,
+    path_outside,
+    refuse_as_workspace,
+)
 from gloveport.config.loading.load import Loaded, load
 from gloveport.config.schema import AdmissionSettings, Audit, Config, Runtimes, Sandboxing, leaves
 from gloveport.config.sources.directories import audit_directory, skills_directory
@@ -30,6 +35,7 @@ __all__ = [
     "Sandboxing",
     "Trusted",
     "audit_directory",
+    "environ_outside",
     "find_package",
     "find_program",
     "find_toolchains",

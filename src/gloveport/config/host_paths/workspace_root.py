@@ -104,6 +104,13 @@ def path_outside(environ: Mapping[str, str], workspaces: Iterable[Path]) -> str:
     return os.pathsep.join(one for one in entries if not any(leads_through(Path(one), root) for root in roots))
 
 
+def environ_outside(config: Config, environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Our environment for what runs outside of a sandbox, such as another MCP server: its ``PATH`` has no entry in the
+    workspace.
+    """
+    return {**environ, "PATH": path_outside(environ, filter(None, [config.workspace.root]))}
+
+
 def _own_refusal(root: Path, homes: Sequence[Path], belongings: Iterable[_Belonging]) -> tuple[str, str] | None:
     directory, broad = real(root), {*_BROAD, *homes}
     for belonging in belongings:
