@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from gloveport.cli.options import ConfigOption, recording
-from gloveport.errors import ConfigError
+from gloveport.cli.options import AsJson, ConfigOption, Yes, confirm, recording
 from gloveport.untrusted_text import printable
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ app = typer.Typer()
 Identifiers: TypeAlias = Annotated[
     list[str], typer.Argument(metavar="ID...", help="Of `list`; their first digits are enough.")
 ]
-AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 _FOLD = "      "
@@ -90,7 +88,7 @@ def approve(
             "asked about. Of a change of several files each has to be meant.",
         ),
     ] = "",
-    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Allow what a program waits for, as it is printed now: this once, or for longer."""
     from gloveport.approvals.question import Verdict
@@ -103,7 +101,7 @@ def approve(
         found = _store().find(identifier)
         typer.echo("\n".join(_question_text(one) for one in _store().entries() if one.question.id == found))
         if not yes:
-            _confirm()
+            confirm("allow this?")
         _answer(found, verdict)
 
 
@@ -138,13 +136,6 @@ def forget(
         pattern = _store().forget(number)
         record("approval.forgotten", {"pattern": pattern})
     typer.echo(printable(f"forgotten: {pattern}"))
-
-
-def _confirm() -> None:
-    """Require a confirmation at a terminal: an agent that was given the command line runs it without one."""
-    if not sys.stdin.isatty():
-        raise ConfigError("nobody is there to ask", hint="read what is printed, then write --yes")
-    typer.confirm("allow this?", abort=True)
 
 
 def _answer(found: str, verdict: "Verdict") -> None:

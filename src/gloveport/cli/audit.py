@@ -4,7 +4,6 @@ Callers and programs wrote the texts in the log, so all of them are escaped for 
 """
 
 import csv
-import io
 import json
 import os
 import re
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from gloveport.cli.config_loading import load_config
+from gloveport.cli.options import AsJson, escape_unencodable
 from gloveport.untrusted_text import printable
 
 if TYPE_CHECKING:
@@ -57,16 +57,13 @@ def _moment(text: str) -> datetime:
 Directory: TypeAlias = Annotated[
     Path | None, typer.Option("--directory", metavar="PATH", help="The log's directory, if not the usual one.")
 ]
-AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Moment: TypeAlias = Annotated[datetime | None, typer.Option(parser=_moment, metavar="TIME")]
 
 
 @app.callback()
 def audit() -> None:
     """Verify, read and export the audit log. Exit code 1: a line does not verify; 2: the log can't be read."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # A logged character that this terminal's encoding lacks must not end the output before the next record.
-        sys.stdout.reconfigure(errors="backslashreplace")
+    escape_unencodable()
 
 
 @app.command()

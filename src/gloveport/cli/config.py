@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gloveport.cli.config_loading import load_with_origins
-from gloveport.cli.options import ConfigOption
+from gloveport.cli.options import AsJson, ConfigOption
 
 if TYPE_CHECKING:
     from gloveport.config import Loaded
@@ -21,7 +21,7 @@ app = typer.Typer(no_args_is_help=True, help="Show, check and trust configuratio
 @app.command()
 def show(
     config: ConfigOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print every value and where it comes from."""
     settings = load_with_origins(config)

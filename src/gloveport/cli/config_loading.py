@@ -23,8 +23,16 @@ def load_with_origins(config_path: Path | None) -> "Loaded":
     """Load the effective configuration, with its files and the origin of every value."""
     from gloveport.config import load
 
+    return load(config_path, cwd=working_directory(), environ=os.environ)
+
+
+def working_directory() -> Path:
+    """Find the working directory.
+
+    Raises:
+        ConfigError: It has been removed.
+    """
     try:
-        cwd = Path.cwd()
+        return Path.cwd()
     except FileNotFoundError:
         raise ConfigError("the working directory no longer exists", hint="change to one that does") from None
-    return load(config_path, cwd=cwd, environ=os.environ)

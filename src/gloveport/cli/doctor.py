@@ -2,12 +2,12 @@
 
 import json
 import os
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from gloveport.cli.config_loading import load_config
-from gloveport.cli.options import ConfigOption
+from gloveport.cli.options import AsJson, ConfigOption
 
 if TYPE_CHECKING:
     from gloveport.sandbox.detection.probe import Check
@@ -16,7 +16,7 @@ _COLOURS = {"enforced": typer.colors.GREEN, "weaker": typer.colors.YELLOW, "miss
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
     config: ConfigOption = None,
 ) -> None:
     """Try every layer of the sandbox on this host. Fetch every secret, and show none. Look for the servers' commands.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 import typer
 
 from gloveport.cli.config_loading import load_config
-from gloveport.cli.options import ConfigOption, recording
+from gloveport.cli.options import AsJson, ConfigOption, recording
 from gloveport.cli.progress_bar import show_progress
 from gloveport.untrusted_text import one_line
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Build, show, check and remove environments of packages.")
 
 NamesArgument: TypeAlias = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Default: all.")]
-JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _ADVISORY_CHARACTERS: Final = 300
 
@@ -65,7 +64,7 @@ def lock(names: NamesArgument = None, config: ConfigOption = None) -> None:
 
 
 @app.command("list")
-def list_all(as_json: JsonOption = False, config: ConfigOption = None) -> None:
+def list_all(as_json: AsJson = False, config: ConfigOption = None) -> None:
     """List environments, and the built trees that belong to none: what programs have asked for, and former ones."""
     environments = _open(config)
     built = {name: _trees(environments, name) for name in sorted(environments.named)}
@@ -87,7 +86,7 @@ def list_all(as_json: JsonOption = False, config: ConfigOption = None) -> None:
 
 
 @app.command()
-def show(name: str, as_json: JsonOption = False, config: ConfigOption = None) -> None:
+def show(name: str, as_json: AsJson = False, config: ConfigOption = None) -> None:
     """Show the packages of an environment, and when each was uploaded."""
     environments = _open(config)
     [name] = _choose_names(environments, [name])
@@ -127,7 +126,7 @@ def verify(names: NamesArgument = None, config: ConfigOption = None) -> None:
 
 
 @app.command()
-def audit(names: NamesArgument = None, as_json: JsonOption = False, config: ConfigOption = None) -> None:
+def audit(names: NamesArgument = None, as_json: AsJson = False, config: ConfigOption = None) -> None:
     """Ask what is known about the packages of built environments. Exit code 1: something is; 3: nobody could tell.
 
     Without names also about what programs have asked for. The service of `packages.advisories`, else the public one of

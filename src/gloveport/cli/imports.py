@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gloveport.cli.config_loading import working_directory
 from gloveport.cli.options import ConfigOption
 from gloveport.errors import ConfigError
 
@@ -40,7 +41,7 @@ def import_servers(
     from gloveport.import_config.apply import apply, target
     from gloveport.import_config.import_plan import plan
 
-    cwd, home = _directories()
+    cwd, home = working_directory(), _home_directory()
     places = _places(source, cwd, home, with_projects=project)
     entries = list(_read(places, is_named=source is not None))
     found = target(config, cwd=cwd, home=home, environ=os.environ)
@@ -63,12 +64,9 @@ def import_servers(
         typer.echo(f"nothing was written to {printable(str(found.file))}: say --yes as well to do so")
 
 
-def _directories() -> tuple[Path, Path]:
-    """The working directory and the home directory."""
+def _home_directory() -> Path:
     try:
-        return Path.cwd(), Path.home()
-    except FileNotFoundError:
-        raise ConfigError("the working directory no longer exists", hint="change to one that does") from None
+        return Path.home()
     except RuntimeError:
         raise ConfigError("this user has no home directory", hint="set HOME") from None
 

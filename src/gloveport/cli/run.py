@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from gloveport.cli.options import ConfigOption
-from gloveport.cli.single_run import RunOptions, run_program_here
+from gloveport.cli.run_options import RunOptions
+from gloveport.cli.single_run import run_program_here
 
 
 def run(  # noqa: PLR0913, PLR0917 - they are the options

@@ -14,32 +14,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from gloveport.cli import file_suffixes, run_protocol
+from gloveport.cli import run_protocol
 from gloveport.cli.exit_codes import of_unwritten
-from gloveport.cli.usage import read_words
+from gloveport.cli.run_options import RunOptions, read_run_options
 from gloveport.errors import ConfigError
 
-_SHORT: Final = "c:l:"
-_LONG: Final = ("code=", "language=", "timeout=", "memory=", "env=", "config=", "json")
 _ANSWER_SECONDS: Final = 1.0
 _PIECE_BYTES: Final = 1 << 16
-_USAGE, _NO_SERVER, _INTERRUPTED = 2, 4, 130
-
-
-class _CommandLine(NamedTuple):
-    """The options of a command line.
-
-    Attributes:
-        file: The file of the program; None for standard input, or if ``code`` is given.
-    """
-
-    code: str | None
-    file: Path | None
-    language: str
-    limits: Mapping[str, object]
-    environment: str | None
-    config: Path | None
-    as_json: bool
+_NO_SERVER, _INTERRUPTED = 4, 130
 
 
 class _FoundServer(NamedTuple):
@@ -52,58 +34,19 @@ class _FoundServer(NamedTuple):
 def run_by_server(words: Sequence[str], environ: Mapping[str, str]) -> int | None:
     """Run a program as ``gloveport run`` with these words; return its exit code.
 
-    Returns None without having done anything if there is no server, or if the command has to parse the words or to
-    explain what is wrong with them.
+    Returns None without having done anything if there is no server, or if the command has to parse the words.
+
+    Raises:
+        UsageError: See ``RunOptions.request_fields``.
     """
-    line = _read_words(words)
-    server = None if line is None else _find_server(line.config, environ)
-    if line is None or server is None:
+    options = read_run_options(words)
+    if options is None or options.files or options.out is not None:
+        return None
+    server = _find_server(options.config, environ)
+    if server is None:
         return None
     with server.connection:
-        try:
-            code = line.code if line.code is not None else _read_program(line.file, server.code_bytes)
-        except (OSError, UnicodeDecodeError) as error:
-            if line.file is not None:
-                return None
-            return _end(f"standard input can't be read: {error}", _USAGE)
-        return _run(server, line, code)
-
-
-def _read_words(words: Sequence[str]) -> _CommandLine | None:
-    parsed_words = read_words(words, _LONG, short=_SHORT, mixed=True)
-    if parsed_words is None or any(len(values) > 1 for values in parsed_words.options.values()):
-        return None
-    code, file = parsed_words.last("code"), Path(parsed_words.rest[0]) if parsed_words.rest else None
-    language = parsed_words.last("language") or file_suffixes.SUFFIXES.get(
-        file.suffix if file else "", file_suffixes.DEFAULT
-    )
-    try:
-        timeout = float(parsed_words.options["timeout"][0]) if "timeout" in parsed_words.options else None
-    except ValueError:
-        return None
-    is_plain = len(parsed_words.rest) + ("code" in parsed_words.options) <= 1
-    has_language = "language" in parsed_words.options or file is None or file.suffix in {"", *file_suffixes.SUFFIXES}
-    if not is_plain or not has_language or (file is None and code is None and sys.stdin.isatty()):
-        return None
-    return _CommandLine(
-        code=code,
-        file=None if str(file) == "-" else file,
-        language=language,
-        limits={"wall_seconds": timeout, "memory_bytes": parsed_words.last("memory")},
-        environment=parsed_words.last("env"),
-        config=Path(parsed_words.options["config"][0]) if "config" in parsed_words.options else None,
-        as_json="json" in parsed_words.options,
-    )
-
-
-def _read_program(file: Path | None, code_bytes: int) -> str:
-    """Read the program, or just enough to see that it is too large. Raises OSError or UnicodeDecodeError."""
-    if file is None:
-        data = sys.stdin.buffer.read(code_bytes + 1)
-    else:
-        with file.open("rb") as stream:
-            data = stream.read(code_bytes + 1)
-    return data.decode("utf-8-sig", "ignore" if len(data) > code_bytes else "strict")
+        return _run(server, options, options.request_fields(server.code_bytes))
 
 
 def _find_server(config_path: Path | None, environ: Mapping[str, str]) -> _FoundServer | None:
@@ -135,16 +78,11 @@ def _connect(address: str) -> _FoundServer:
         return server
 
 
-def _run(server: _FoundServer, line: _CommandLine, code: str) -> int:
+def _run(server: _FoundServer, options: RunOptions, request: Mapping[str, object]) -> int:
     """Have the server run the program, write its output as it comes, and return its exit code."""
     message = {
-        "request": {
-            "language": line.language,
-            "code": code,
-            "limits": line.limits,
-            "environment": line.environment,
-        },
-        "json": line.as_json,
+        "request": request,
+        "json": options.as_json,
         "encoding": sys.stdout.encoding,
         "terminals": [stream for stream in (1, 2) if os.isatty(stream)],
     }

@@ -4,6 +4,7 @@ For runs of this process, and for those that a server does for ``gloveport run``
 """
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -83,7 +84,7 @@ async def run_program(
     context = RunContext()
     context = replace(
         context,
-        asker=engine.desk.asker(_teller(engine, context.run_id, printer)),
+        asker=engine.desk.asker(make_teller(engine, context.run_id, functools.partial(printer.put_line, STDERR))),
         on_progress=lambda what: printer.put_line(STDERR, f"gloveport: {what}"),
     )
     caller = f"cli (uid {os.getuid()})"
@@ -105,16 +106,16 @@ def _tell_lowered(request: "Request", ceiling: "Limits", printer: "Printer") -> 
         printer.put_line(STDERR, f"gloveport: --memory {size / MIB:.15g} MiB is lowered to {bound}")
 
 
-def _teller(engine: "Engine", run_id: str, printer: "Printer") -> Callable[[], None]:
-    """Make a function that prints each question of the run to a person once."""
+def make_teller(engine: "Engine", run_id: str, say: Callable[[str], None]) -> Callable[[], None]:
+    """Make a function that says, in lines of their own, each question of the run to a person once."""
     printed_ids: set[str] = set()
 
     def tell() -> None:
         for question in engine.desk.pending(run_id):
             if question.id not in printed_ids:
                 printed_ids.add(question.id)
-                printer.put_line(STDERR, f"gloveport: {question.text}")
-                printer.put_line(STDERR, f"hint: gloveport approvals approve {question.id}")
+                say(f"gloveport: {question.text}")
+                say(f"hint: gloveport approvals approve {question.id}")
 
     return tell
 

@@ -3,7 +3,6 @@
 Those servers wrote the shown texts, so all of them are escaped for the terminal.
 """
 
-import io
 import json
 import os
 import sys
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from gloveport.cli.config_loading import load_config
-from gloveport.cli.options import ConfigOption, recording
+from gloveport.cli.options import AsJson, ConfigOption, Yes, confirm, escape_unencodable, recording
 from gloveport.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -28,14 +27,12 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True)
 
 Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="Its name in the configuration; see `list`.")]
-AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.callback()
 def servers() -> None:
     """See what other MCP servers offer, accept what has changed, and log in to those that want it."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a character that the terminal lacks must not end a review
+    escape_unencodable()
 
 
 @app.command("list")
@@ -107,7 +104,7 @@ def accept(
     name: Name,
     tools: Annotated[list[str] | None, typer.Argument(metavar="[TOOL]...", help="Default: all that are held.")] = None,
     config: ConfigOption = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Accept tools of a server that are held back, as they are printed now."""
     server, pins = _server(name, config), _pins()
@@ -117,9 +114,7 @@ def accept(
     lines = [*_render_review(name, server, offer, tools)]
     typer.echo("\n".join(lines))
     if not yes:
-        if not sys.stdin.isatty():
-            raise ConfigError("nobody is there to ask", hint="read what is printed, then write --yes")
-        typer.confirm(f"accept this, all {len(lines)} lines of it?", abort=True)  # the first may be scrolled off
+        confirm(f"accept this, all {len(lines)} lines of it?")  # the first may be scrolled off
     named: dict[str, JsonValue] = {
         tool.name: tool.digest for tool in (*offer.new, *offer.changed) if not tools or tool.name in tools
     }

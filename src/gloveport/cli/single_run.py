@@ -1,45 +1,20 @@
 """Runs the one program of ``gloveport run`` in a sandbox of this process."""
 
 import os
-import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from gloveport.cli.artifact_files import make_out, read_inputs
 from gloveport.cli.config_loading import load_config
 from gloveport.cli.exit_codes import OF_A_RUN, of_unwritten
-from gloveport.cli.file_suffixes import DEFAULT, SUFFIXES
 from gloveport.cli.garbage import collect_from_now_on
-from gloveport.cli.usage import UsageError
+from gloveport.cli.run_options import RunOptions
 
 if TYPE_CHECKING:
     from gloveport.bootstrap.host_setup import Host
     from gloveport.config import Config
     from gloveport.model import Request, Result
     from gloveport.sandbox.pool.first_sandbox import FirstSandbox
-
-
-class RunOptions(NamedTuple):
-    """The options of a command line.
-
-    Attributes:
-        file: The file of the program; None for standard input, or if ``code`` is given.
-        language: The language; None for that of the file's suffix.
-        files: The values of ``--file``.
-        out: The directory for artifacts.
-    """
-
-    code: str | None = None
-    file: Path | None = None
-    language: str | None = None
-    timeout: float | None = None
-    memory: str | None = None
-    environment: str | None = None
-    config: Path | None = None
-    as_json: bool = False
-    files: Sequence[str] = ()
-    out: Path | None = None
 
 
 def run_program_here(options: RunOptions) -> int:
@@ -49,10 +24,6 @@ def run_program_here(options: RunOptions) -> int:
         UsageError: An option is wrong, or a file can't be read.
         GloveportError: The configuration is wrong, or the program can't be run here.
     """
-    if options.file is None and options.code is None and sys.stdin.isatty():
-        raise UsageError("name a FILE, give -c CODE, or - to read standard input")
-    if options.file is not None and options.code is not None:
-        raise UsageError("give a FILE or -c CODE, not both")
     # The reaper starts while the rest is imported.
     from gloveport.sandbox.reaper.reaper_process import start_reaper
 
@@ -61,13 +32,7 @@ def run_program_here(options: RunOptions) -> int:
 
     config = load_config(options.config)
     limits = config.policy.limits
-    fields = {
-        "language": options.language or _language_of(options.file),
-        "code": _read(options.file, limits.code_bytes) if options.code is None else options.code,
-        "environment": options.environment,
-        "limits": {"wall_seconds": options.timeout, "memory_bytes": options.memory},
-    }
-    request = read_request(fields)
+    request = read_request(options.request_fields(limits.code_bytes))
     if options.files:
         request = request.model_copy(update={"files": read_inputs(options.files, limits.input_bytes)})
     if options.out is not None:
@@ -82,30 +47,6 @@ def run_program_here(options: RunOptions) -> int:
 
         with begin_sandbox(host, config, request) as first:
             return run(_execute, host, first, config, request, options.as_json, options.out)
-
-
-def _language_of(file: Path | None) -> str:
-    if file is None or not file.suffix:
-        return DEFAULT
-    if file.suffix not in SUFFIXES:
-        raise UsageError(f"{file.name!r} does not tell its language: give --language, or use {', '.join(SUFFIXES)}")
-    return SUFFIXES[file.suffix]
-
-
-def _read(file: Path | None, code_bytes: int) -> str:
-    """Read the program, or just enough to see that it is too large."""
-    name = "standard input" if file is None or str(file) == "-" else str(file)
-    try:
-        if name == "standard input":
-            data = sys.stdin.buffer.read(code_bytes + 1)
-        else:
-            with Path(name).open("rb") as stream:
-                data = stream.read(code_bytes + 1)
-        return data.decode("utf-8-sig", "ignore" if len(data) > code_bytes else "strict")
-    except OSError as error:
-        raise UsageError(f"{name} can't be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{name} is no UTF-8 text: byte {error.start} is wrong") from error
 
 
 async def _execute(

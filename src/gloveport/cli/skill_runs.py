@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from gloveport.cli.run_printing import make_teller
 from gloveport.errors import Denied
 from gloveport.untrusted_text import printable, printable_lines
 
@@ -130,13 +131,8 @@ async def _execute(
     )
     rights = kept_skill.rights if used is None else None
     context = RunContext(skill=SkillRun(name=skill.name, sha256=skill.snapshot.sha256, rights=rights), used=used)
-
-    def tell() -> None:
-        for question in engine.desk.pending(context.run_id):
-            typer.echo(f"gloveport: {printable(question.text)}", err=True)
-            typer.echo(f"hint: gloveport approvals approve {question.id}", err=True)
-
     if asks:
+        tell = make_teller(engine, context.run_id, lambda line: typer.echo(printable(line), err=True))
         context = replace(context, asker=engine.desk.asker(tell))
     return await engine.execute(request, caller=f"cli (uid {os.getuid()})", context=context)
 

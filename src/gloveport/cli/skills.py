@@ -4,11 +4,9 @@ Programs, agents and strangers wrote the shown texts, so all of them are escaped
 """
 
 import contextlib
-import io
 import json
 import os
 import shlex
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
@@ -16,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from gloveport.cli.config_loading import load_with_origins
-from gloveport.cli.options import ConfigOption, recording
+from gloveport.cli.options import AsJson, ConfigOption, Yes, confirm, escape_unencodable, recording
 from gloveport.cli.skill_editor import edit_text, read_text
 from gloveport.cli.skill_exchange import export_skill, find_elsewhere, import_skill
 from gloveport.cli.skill_review import list_row, review_lines
 from gloveport.cli.skill_runs import audit_facts, learn_skill, read_arguments, replay_examples, run_skill, show_result
-from gloveport.errors import ConfigError, Denied
+from gloveport.errors import Denied
 from gloveport.untrusted_text import one_line, printable
 
 if TYPE_CHECKING:
@@ -32,8 +30,6 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True)
 
 Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="Of a skill; see `list`.")]
-AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Yes: TypeAlias = Annotated[bool, typer.Option("--yes", help="Don't ask.")]
 
 _TEMPLATES: "dict[Language, str]" = {
     "python": 'NAME = "world"  # parameter: whom to greet\n\nf"Hello, {NAME}"\n',
@@ -46,8 +42,7 @@ _TEMPLATES: "dict[Language, str]" = {
 @app.callback()
 def skills() -> None:
     """Keep programs under names, and say what each may do."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a character that the terminal lacks must not end a review
+    escape_unencodable()
 
 
 @app.command()
@@ -223,9 +218,7 @@ def approve(
     if without_asking:
         typer.echo("\nwhat a rule asks about is allowed to it WITHOUT ASKING each time")
     if not yes:
-        if not sys.stdin.isatty():
-            raise ConfigError("nobody is there to ask", hint="read what is printed, then write --yes")
-        typer.confirm(f"\napprove this, all {len(lines)} lines of it?", abort=True)
+        confirm(f"\napprove this, all {len(lines)} lines of it?")
     with recording(config) as record:
         record("skill.approved", {**audit_facts(kept_skill), "without_asking": without_asking})
         library.approve(kept_skill, uid=os.getuid(), without_asking=without_asking)
@@ -283,9 +276,7 @@ def remove(name: Name, config: ConfigOption = None, yes: Yes = False) -> None:
     _, library = _open(config)
     kept_skill = library.find(name)
     if not yes:
-        if not sys.stdin.isatty():
-            raise ConfigError("nobody is there to ask", hint="write --yes")
-        typer.confirm(f"remove {name}?", abort=True)
+        confirm(f"remove {name}?")
     with recording(config) as record:
         library.remove(kept_skill)
         record("skill.removed", audit_facts(kept_skill))

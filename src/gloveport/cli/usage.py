@@ -5,6 +5,7 @@ Plain are options with whole names and values, as listed in tables. The library 
 
 import getopt
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final, NamedTuple
 
 
@@ -26,6 +27,15 @@ class Words(NamedTuple):
     def last(self, name: str) -> str | None:
         """Return the last value of an option; None if it is not given."""
         return self.options[name][-1] if name in self.options else None
+
+    def path(self, name: str) -> Path | None:
+        """Return the last value of an option, a path; None if it is not given."""
+        text = self.last(name)
+        return None if text is None else Path(text)
+
+    def is_once(self, *, except_for: str = "") -> bool:
+        """Tell whether no option is repeated, except for this one."""
+        return all(len(values) == 1 for name, values in self.options.items() if name != except_for)
 
 
 _SHORT: Final[Mapping[str, str]] = {"-c": "code", "-l": "language"}
