@@ -45,3 +45,12 @@ async def test_a_program_is_read_whole_however_long(environ):
     warm = PoolSettings(forked=1, booted=0)
     assert await found(warm, environ, "") == []
     assert await found(warm, environ, "number=$((number + 1)) # é\n" * 9_000 + "echo $number") == ["9000"]
+
+
+async def test_output_with_a_number_that_json_can_not_carry_is_no_value(environ):
+    """Null in its place would be another value; the output has it as it was printed."""
+    config = read_value(Config, {"pool": PoolSettings(forked=1, booted=0)})
+    async with assemble(config, environ) as engine:
+        for printed, value in (("[1.5, 1e308]", [1.5, 1e308]), ("[1e999]", None), ("-1e999", None), ("NaN", None)):
+            result = await engine.execute(Request(language="shell", code=f"echo '{printed}'"), caller="test")
+            assert (result.stdout.text, result.value) == (f"{printed}\n", value)

@@ -10,6 +10,7 @@ from gloveport.engine.run_context import Execution
 from gloveport.errors import Denied
 from gloveport.hub.ledger import Ledger
 from gloveport.late_module import late_module
+from gloveport.limits.untrusted_json import has_infinity
 from gloveport.model import Failure, Grant, LimitName, Limits, Output, Request, Result, SessionState, Usage, Value
 from gloveport.model.artifact import Artifacts
 from gloveport.model.json_value import JsonValue
@@ -149,11 +150,12 @@ def _find_spent_limits(limits: Limits, journal: RequestJournal, ledger: Ledger) 
 
 
 def _json_or_none(stdout: Output) -> JsonValue:
-    """A shell program's value: its output as command substitution would yield it, if that is one JSON document."""
+    """A shell program's value: its output as command substitution would yield it, if that is one JSON document.
+
+    A number beyond every float is none, as ``Infinity`` is: it was read as infinity, and null would stand in its place.
+    """
     try:
         value: JsonValue = None if stdout.truncated else pydantic_core.from_json(stdout.text, allow_inf_nan=False)
     except ValueError:
         return None
-    # A number beyond every float was read as infinity, which is no JSON.
-    plain: JsonValue = pydantic_core.from_json(pydantic_core.to_json(value, inf_nan_mode="null"))
-    return plain
+    return None if has_infinity(value) else value
