@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 
 @contextlib.asynccontextmanager
-async def opened(state: Path, *indexes: Index, environments=None, pool=None, **packages):
+async def opened(state: Path, *indexes: Index, environments=None, pool=None, environ=None, **packages):
     """A Gloveport whose packages come from these."""
     names = [f"http://index{number}.test:{index.port}" for number, index in enumerate(indexes)]
     config = {
@@ -34,7 +34,9 @@ async def opened(state: Path, *indexes: Index, environments=None, pool=None, **p
         "packages": {"indexes": [f"{name}/simple" for name in names], **packages},
         "api": {f"index{n}": {"hosts": [name], "addresses": ["127.0.0.1"]} for n, name in enumerate(names)},
     }
-    async with shared_host.assemble(read_value(Config, config), {"GLOVEPORT_STATE": str(state)}) as engine:
+    async with shared_host.assemble(
+        read_value(Config, config), {"GLOVEPORT_STATE": str(state), **(environ or {})}
+    ) as engine:
         yield World(engine, state)
 
 
@@ -380,6 +382,16 @@ async def test_an_index_that_is_not_reached_is_told_from_versions_that_do_not_fi
     one = {"environments": {"one": {"python": ["honest"]}}, "indexes": [f"{place}/simple"]}
     async with opened(tmp_path, **one) as world:
         refused = await world.run("python", "1", environment="one")
+        assert len(world.records("fetch.admitted")) == 2, "asked twice, since another try may have another end"
     assert (refused.status, refused.error.type) == ("denied", "packages_unresolved"), refused
     assert refused.error.message.startswith(f"The index can't be read: {place}/simple/honest/: "), refused.error
     assert f'hosts = ["{place}"]' in refused.hint
+
+
+async def test_an_index_of_the_owner_s_tools_on_this_host_needs_another_name(tmp_path):
+    """N2: the hint named the API that the configuration refuses."""
+    environ = {"PIP_INDEX_URL": "http://localhost:81/simple"}
+    async with opened(tmp_path, environments={"one": {"python": ["honest"]}}, environ=environ) as world:
+        refused = await world.run("python", "1", environment="one")
+    assert refused.error.type == "packages_unresolved", refused
+    assert "give this host another name, such as service.example" in refused.hint
