@@ -72,3 +72,22 @@ def test_a_configured_audit_directory_is_gloveports_own(tmp_path):
     data = {"policy": {"mounts": [mount]}, "audit": {"directory": str(tmp_path / "audit")}}
     ((_, problem),) = problems(data)
     assert "expected nothing of Gloveport's own" in problem
+
+
+def test_an_index_by_whose_host_sandboxes_mean_themselves_is_a_fault():
+    """N2, T3: builds could never reach it."""
+    data = {
+        "indexes": ["https://pypi.org/simple", "http://LocalHost:8080/simple", "http://127.0.0.2/simple"],
+        "npm_registry": "http://[::1]:4873",
+        "npm_scopes": {"@acme": "https://npm.localhost", "@other": "https://npm.acme.example"},
+    }
+    found = {fault.keys: fault for fault in rule_faults({"packages": data}, own=())}
+    assert {keys[0] for keys in found} == {
+        ("packages", "indexes", 1),
+        ("packages", "indexes", 2),
+        ("packages", "npm_registry"),
+        ("packages", "npm_scopes", "@acme"),
+    }
+    fault = found[(("packages", "npm_registry"),)]
+    assert fault.problem == 'builds run in a sandbox, which means itself by "::1"'
+    assert fault.hint.endswith('in the hosts of an [api.NAME] with addresses = ["::1"]')

@@ -22,6 +22,7 @@ from gloveport.late_module import late_module
 from gloveport.model import Program
 from gloveport.model.egress import Exchange
 from gloveport.model.packages import PACKAGES
+from gloveport.policy.hosts.authorities import canonical_host, find_loopback
 from gloveport.sandbox.base import Outcome
 from gloveport.sandbox.pool.zygote_process import ZygoteProcess
 from gloveport.sandbox.run.sinks import OutputTail
@@ -64,11 +65,23 @@ class ProgramEnding(Struct, frozen=True, kw_only=True):
 def _hint_of_unreached(url: str) -> str:
     """What to do where an index can't be reached. A refusal may name an API that only the build has."""
     place = urlsplit(url)
+    if _is_sandbox(place.hostname or ""):  # named by this user's own pip, uv or npm: else the configuration is refused
+        return (
+            "builds run in a sandbox, which means itself by that: give this host another name, such as "
+            'service.example, there and in the hosts of an [api.NAME] with addresses = ["127.0.0.1"]'
+        )
     host = one_line(place.netloc if place.scheme == "https" else f"{place.scheme}://{place.netloc}", _HOST_CHARACTERS)
     return (
         "see that this host reaches it; an [api.NAME] that the configuration lacks begins with "
         f'hosts = ["{host}"], rules = [{{ action = "allow", methods = ["GET", "HEAD"] }}]'
     )
+
+
+def _is_sandbox(host: str) -> bool:
+    try:
+        return find_loopback(canonical_host(host)) is not None
+    except ValueError:
+        return False
 
 
 class BuildSandboxes(Struct, frozen=True, kw_only=True):

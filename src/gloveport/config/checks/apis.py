@@ -6,7 +6,6 @@ fault.
 
 import ssl
 from collections.abc import Iterator
-from ipaddress import ip_address
 
 from gloveport.config.checks.accounts import account_faults
 from gloveport.config.checks.rule_order import order_faults
@@ -31,7 +30,7 @@ from gloveport.model.egress import (
     RefreshToken,
     SigV4,
 )
-from gloveport.policy.hosts.authorities import DEFAULT_PORTS, Authority, is_address, parse_pattern
+from gloveport.policy.hosts.authorities import DEFAULT_PORTS, Authority, find_loopback, parse_pattern
 from gloveport.policy.hosts.headers import may_hold_a_credential
 from gloveport.secrets.secret_files import open_safe
 
@@ -39,11 +38,6 @@ _HOST_HINT = (
     'write "host", "host:port", "*.host", "http://host:port", "postgres://host:port", "redis://host:port" or '
     '"tcp://host:port"; an IPv6 address in brackets'
 )
-
-_HOSTNAME = "gloveport"
-"""The host name of every sandbox."""
-
-_LOOPBACK = "127.0.0.1"
 
 # Variables that loaders, shells, interpreters and clients obey: a placeholder there would break or redirect them.
 _OBEYED = late_pattern(
@@ -89,22 +83,12 @@ def _host_faults(base: KeyPath, parts: Parts, places: dict[int, Authority]) -> I
             problem = "expected a host alone, found one with a user" if "@" in host else str(error)
             yield Fault(keys=(key,), problem=printable(problem.removesuffix("."), limit=200), hint=_HOST_HINT)
             continue
-        if (address := _address_inside(places[index].host)) is not None:
+        if (address := find_loopback(places[index].host)) is not None:
             yield Fault(
                 keys=(key,),
                 problem=f"programs mean their own sandbox by {as_toml(places[index].host)}",
                 hint=f'give the API another name, such as service.example, and addresses = ["{address}"]',
             )
-
-
-def _address_inside(host: str) -> str | None:
-    """The loopback address to which a host leads inside a sandbox; None for a host outside."""
-    if not is_address(host):
-        return _LOOPBACK if host == _HOSTNAME or host.rpartition(".")[2] == "localhost" else None
-    address = ip_address(host)
-    if address.is_unspecified:  # to the kernel, this machine
-        return _LOOPBACK
-    return host if address.is_loopback else None
 
 
 def _claim_faults(

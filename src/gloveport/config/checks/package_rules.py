@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from typing import Final
+from urllib.parse import urlsplit
 
 from gloveport.config.schema import KeyPath
 from gloveport.config.sources.layers import Table
-from gloveport.config.toml_text import printable
+from gloveport.config.toml_text import as_toml, printable
 from gloveport.config.validation.faults import Fault
 from gloveport.model.packages import Environment
+from gloveport.policy.hosts.authorities import canonical_host, find_loopback
 from gloveport.policy.npm_requests import MetadataError, normalize_npm_requirement
 from gloveport.policy.package_requests import is_pattern, name_of, normalize_pin, normalize_requirement
 
@@ -19,6 +21,7 @@ def package_faults(data: Table) -> Iterator[Fault]:
     packages = data.get("packages")
     for name in _LISTS:
         yield from _pattern_faults(packages, ("packages", name))
+    yield from _index_faults(packages)
     environments = data.get("environments")
     tables = environments.items() if isinstance(environments, Mapping) else ()
     defaults: dict[str, str] = {}
@@ -51,6 +54,30 @@ def package_faults(data: Table) -> Iterator[Fault]:
                     hint="leave it to one of them, or name the languages of each",
                 )
                 break
+
+
+def _index_faults(packages: object) -> Iterator[Fault]:
+    """Name the indexes and registries by whose hosts a sandbox means itself."""
+    table = packages if isinstance(packages, Mapping) else {}
+    scopes = table.get("npm_scopes")
+    urls: dict[KeyPath, object] = {
+        **{("indexes", number): url for number, url in enumerate(_texts(table, "indexes"))},
+        **{(name,): table.get(name) for name in ("npm_registry", "advisories")},
+        **{("npm_scopes", str(name)): url for name, url in (scopes if isinstance(scopes, Mapping) else {}).items()},
+    }
+    for key, url in urls.items():
+        try:
+            host = canonical_host(urlsplit(url).hostname or "") if isinstance(url, str) else ""
+        except ValueError:
+            continue
+        address = find_loopback(host) if host else None
+        if address is not None:
+            yield Fault(
+                keys=(("packages", *key),),
+                problem=f"builds run in a sandbox, which means itself by {as_toml(host)}",
+                hint="give this host another name, such as service.example, here and in the hosts of an [api.NAME] "
+                f'with addresses = ["{address}"]',
+            )
 
 
 def _build_faults(table: object, key: KeyPath) -> Iterator[Fault]:

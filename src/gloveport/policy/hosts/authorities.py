@@ -20,6 +20,10 @@ else:
 
 PlaceScheme: TypeAlias = Scheme | ConnectionScheme
 
+_SANDBOX_NAME = "gloveport"
+"""The host name of every sandbox."""
+
+_LOOPBACK = "127.0.0.1"
 _LONGEST = 253
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _NAME = late_pattern(rf"{_LABEL}(?:\.{_LABEL})*")
@@ -115,6 +119,16 @@ def _a_label(label: str) -> str:
 def is_address(host: str) -> bool:
     """Tell whether a canonical host is an address."""
     return ":" in host or _ENDS_IN_NUMBER.fullmatch(host) is not None
+
+
+def find_loopback(host: str) -> str | None:
+    """The loopback address to which a canonical host leads inside a sandbox; None for a host outside."""
+    if not is_address(host):
+        return _LOOPBACK if host == _SANDBOX_NAME or host.rpartition(".")[2] == "localhost" else None
+    address = ip_address(host)
+    if address.is_unspecified:  # to the kernel, this machine
+        return _LOOPBACK
+    return host if address.is_loopback else None
 
 
 def is_canonical(host: str) -> bool:
