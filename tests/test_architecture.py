@@ -14,6 +14,7 @@ import gloveport
 ROOT = Path(gloveport.__file__).parent
 LAYERS = [
     {"late_module", "late_pattern"},
+    {"late_libraries"},
     {"model"},
     {
         "ascii_json",

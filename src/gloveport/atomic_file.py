@@ -6,14 +6,9 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from gloveport.late_module import late_module
-
-if TYPE_CHECKING:
-    import tempfile
-else:
-    tempfile = late_module("tempfile")
+from gloveport.late_libraries import tempfile
 
 NOREPLACE, EXCHANGE = 1, 2
 """Ways to rename: never over another file, or exchange the two."""

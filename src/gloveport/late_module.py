@@ -1,9 +1,9 @@
 """Lazy imports: modules that are imported when they are first used, so that the start does not wait for them.
 
-Libraries that most configurations do not need would add a third of a second to the start. A module that uses one
-imports it under ``TYPE_CHECKING``, from which the architecture test proves the layers, and binds a ``late_module`` at
-run time. Modules that a configuration does need are imported at the start, beside the first answers: see
-``import_now``.
+What most configurations do not need would add a third of a second to the start. Libraries of others are imported from
+``late_libraries``. A module that uses one of ours imports it under ``TYPE_CHECKING``, from which the architecture test
+proves the layers, and binds a ``late_module`` at run time. Modules that a configuration does need are imported at the
+start, beside the first answers: see ``import_now``.
 """
 
 import importlib

@@ -14,20 +14,15 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 import anyio
 
 from gloveport.errors import Denied, GuestError, UpstreamError
 from gloveport.fairness import compute
-from gloveport.late_module import late_module
+from gloveport.late_libraries import pydantic_core
 from gloveport.limits.untrusted_json import has_infinity, has_many_values
 from gloveport.model.json_value import JsonValue
-
-if TYPE_CHECKING:
-    import pydantic_core
-else:
-    pydantic_core = late_module("pydantic_core")
 
 DoorRequest: TypeAlias = Mapping[str, JsonValue]
 Handler: TypeAlias = Callable[[DoorRequest], Awaitable[JsonValue]]

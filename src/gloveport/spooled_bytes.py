@@ -3,16 +3,11 @@
 import contextlib
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from msgspec import Struct, field
 
-from gloveport.late_module import late_module
-
-if TYPE_CHECKING:
-    import tempfile
-else:
-    tempfile = late_module("tempfile")
+from gloveport.late_libraries import tempfile
 
 
 class SpooledBytes(Struct, eq=False, kw_only=True):

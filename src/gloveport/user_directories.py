@@ -7,17 +7,11 @@ import os
 import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gloveport.errors import ConfigError
-from gloveport.late_module import late_module
+from gloveport.late_libraries import platformdirs  # root can do without
 from gloveport.late_pattern import late_pattern
 from gloveport.untrusted_text import quote
-
-if TYPE_CHECKING:
-    import platformdirs
-else:  # root can do without
-    platformdirs = late_module("platformdirs")
 
 FILE_NAME = "gloveport.toml"
 

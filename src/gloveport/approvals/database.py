@@ -9,16 +9,10 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from gloveport.errors import ConfigError
-from gloveport.late_module import late_module
-
-if TYPE_CHECKING:
-    import sqlite3
-else:
-    sqlite3 = late_module("sqlite3")
+from gloveport.late_libraries import sqlite3
 
 FILE_NAME = "queue.sqlite"
 

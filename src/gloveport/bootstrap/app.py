@@ -22,6 +22,7 @@ from gloveport.engine.session import SessionLimits
 from gloveport.engine.sessions import open_sessions
 from gloveport.errors import ConfigError
 from gloveport.forward_proxy.forward_proxy import ForwardProxy
+from gloveport.late_libraries import tempfile
 from gloveport.late_module import late_module
 from gloveport.limits.admission import AdmissionQueue
 from gloveport.sandbox.base import Sandbox
@@ -29,8 +30,6 @@ from gloveport.sandbox.pool.pool import Pool
 from gloveport.sandbox.run.capture import Archive
 
 if TYPE_CHECKING:
-    import tempfile
-
     from gloveport.bootstrap import environment_setup, skill_places
     from gloveport.engine.environment_provider import Environments
     from gloveport.hub import hub as upstream_hub
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from gloveport.sampling import provider as model_provider
     from gloveport.sampling.provider import Provider
 else:
-    tempfile = late_module("tempfile")
     environment_setup = late_module("gloveport.bootstrap.environment_setup")
     skill_places = late_module("gloveport.bootstrap.skill_places")
     pins = late_module("gloveport.hub.pins")

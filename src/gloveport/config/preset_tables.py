@@ -14,14 +14,11 @@ from msgspec import Struct
 from gloveport.config.sources.layers import Layer, Table, parse_toml, walk
 from gloveport.config.validation.faults import Fault
 from gloveport.errors import ConfigError
-from gloveport.late_module import late_module
+from gloveport.late_libraries import resources
 from gloveport.policy.hosts.authorities import parse_pattern
 
 if TYPE_CHECKING:
-    from importlib import resources
     from importlib.resources.abc import Traversable
-else:
-    resources = late_module("importlib.resources")
 
 _SIGN: Final = "@"
 

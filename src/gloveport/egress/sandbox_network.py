@@ -4,21 +4,11 @@ import base64
 from collections.abc import Mapping
 from functools import lru_cache
 from ipaddress import IPv4Address
-from typing import TYPE_CHECKING
 
-from gloveport.late_module import late_module
+from gloveport.late_libraries import pkcs12, serialization, x509
 from gloveport.model.egress import Egress, Placeholder
 from gloveport.policy.hosts.authorities import DEFAULT_PORTS, exact_places
 from gloveport.sandbox.plan import Network, TextFile
-
-if TYPE_CHECKING:
-    from cryptography import x509
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.serialization import pkcs12
-else:
-    x509 = late_module("cryptography.x509")
-    serialization = late_module("cryptography.hazmat.primitives.serialization")
-    pkcs12 = late_module("cryptography.hazmat.primitives.serialization.pkcs12")
 
 PROXY = ("127.0.0.2", 3128)
 """Address and port of the proxy door."""

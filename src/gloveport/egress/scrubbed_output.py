@@ -2,18 +2,16 @@
 
 from typing import TYPE_CHECKING
 
+from gloveport.late_libraries import pydantic_core
 from gloveport.late_module import late_module
 from gloveport.model.json_value import JsonValue
 from gloveport.sandbox.base import Sink
 from gloveport.secrets.vault import Vault
 
 if TYPE_CHECKING:
-    import pydantic_core
-
     from gloveport.secrets import scrub
 else:
     scrub = late_module("gloveport.secrets.scrub")
-    pydantic_core = late_module("pydantic_core")
 
 
 class ScrubbedSink:

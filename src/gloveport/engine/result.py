@@ -9,6 +9,7 @@ from gloveport.engine.live import Streams
 from gloveport.engine.run_context import Execution
 from gloveport.errors import Denied
 from gloveport.hub.ledger import Ledger
+from gloveport.late_libraries import pydantic_core
 from gloveport.late_module import late_module
 from gloveport.limits.untrusted_json import has_infinity
 from gloveport.model import Failure, Grant, LimitName, Limits, Output, Request, Result, SessionState, Usage, Value
@@ -20,11 +21,8 @@ from gloveport.sandbox.run.capture import plain
 from gloveport.sandbox.run.verdict import judge
 
 if TYPE_CHECKING:
-    import pydantic_core
-
     from gloveport.engine import hints
 else:
-    pydantic_core = late_module("pydantic_core")
     hints = late_module("gloveport.engine.hints")
 
 Model = TypeVar("Model", bound=Value)

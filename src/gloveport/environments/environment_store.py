@@ -23,7 +23,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct
 
@@ -42,19 +42,10 @@ from gloveport.environments.seal import (
 )
 from gloveport.environments.wheel_store import WheelStore
 from gloveport.errors import Denied
-from gloveport.late_module import late_module
+from gloveport.late_libraries import secrets, shutil, tempfile
 from gloveport.model.packages import LockedPackage
 from gloveport.model.reading import WrongShapeError, read_value
 from gloveport.model.value import Value
-
-if TYPE_CHECKING:
-    import secrets
-    import shutil
-    import tempfile
-else:
-    tempfile = late_module("tempfile")
-    shutil = late_module("shutil")
-    secrets = late_module("secrets")
 
 _LOCK_NAME: Final = ".held"
 

@@ -8,16 +8,11 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
-from gloveport.late_module import late_module
+from gloveport.late_libraries import configparser
 from gloveport.model.value import Value
-
-if TYPE_CHECKING:
-    import configparser
-else:
-    configparser = late_module("configparser")
 
 PUBLIC: Final = "https://pypi.org/simple"
 _FILES_OF: Final = {"pypi.org": ("files.pythonhosted.org",), "test.pypi.org": ("test-files.pythonhosted.org",)}

@@ -10,16 +10,10 @@ import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gloveport.environments.environment_store import EnvironmentStore
-from gloveport.late_module import late_module
+from gloveport.late_libraries import shutil
 from gloveport.user_directories import is_ours
-
-if TYPE_CHECKING:
-    import shutil
-else:
-    shutil = late_module("shutil")
 
 
 def assemble_installed(store: EnvironmentStore, address: str, sources: Mapping[str, str]) -> Path:

@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from gloveport.errors import Denied
-from gloveport.late_module import late_module
+from gloveport.late_libraries import tags as wheel_tags
+from gloveport.late_libraries import utils
 from gloveport.late_pattern import late_pattern
 from gloveport.model.constraints import Constraints
 from gloveport.model.packages import LockedPackage
@@ -21,12 +22,7 @@ from gloveport.model.reading import CheckedValue, WrongShapeError, read_value
 from gloveport.model.value import Value
 
 if TYPE_CHECKING:
-    from packaging import tags as wheel_tags
-    from packaging import utils
     from packaging.tags import Tag
-else:
-    wheel_tags = late_module("packaging.tags")
-    utils = late_module("packaging.utils")
 
 MOST_LOCK_BYTES: Final = 8 << 20
 MOST_PACKAGES: Final = 1000

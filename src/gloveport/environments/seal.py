@@ -12,18 +12,13 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct, field
 
 from gloveport.environments import contents
 from gloveport.environments.contents import digest_entry, digest_in, keep_file, name_of, path_of, refusal
-from gloveport.late_module import late_module
-
-if TYPE_CHECKING:
-    import shutil
-else:
-    shutil = late_module("shutil")
+from gloveport.late_libraries import shutil
 
 _MOST_DEPTH: Final = 64
 _STARTED: Final = frozenset({"sitecustomize", "usercustomize"})

@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -20,14 +20,7 @@ from gloveport.atomic_file import replace_file
 from gloveport.environments.lock_files import hold_lock
 from gloveport.environments.locks import Wheel
 from gloveport.environments.seal import SealedTree, TreeBounds, is_whole, keep_contents
-from gloveport.late_module import late_module
-
-if TYPE_CHECKING:
-    import secrets
-    import shutil
-else:
-    shutil = late_module("shutil")
-    secrets = late_module("secrets")
+from gloveport.late_libraries import secrets, shutil
 
 _FORMAT: Final = "1"
 """Part of each name: changes when a wheel would be installed differently."""

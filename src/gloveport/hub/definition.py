@@ -4,16 +4,10 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-from gloveport.late_module import late_module
+from gloveport.late_libraries import mcp_types as wire
 from gloveport.model import Value
 from gloveport.model.json_value import JsonValue
-
-if TYPE_CHECKING:
-    import mcp_types as wire
-else:
-    wire = late_module("mcp_types")
 
 
 class Definition(Value, dict=True):

@@ -14,21 +14,15 @@ import stat
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gloveport.atomic_file import replace_file
 from gloveport.errors import ConfigError
 from gloveport.hub.definition import Definition
-from gloveport.late_module import late_module
+from gloveport.late_libraries import difflib
 from gloveport.model import Value
 from gloveport.model.hub import Server
 from gloveport.model.reading import read_value
 from gloveport.untrusted_text import printable
-
-if TYPE_CHECKING:
-    import difflib
-else:
-    difflib = late_module("difflib")
 
 _MOST_BYTES = 64 << 20
 _MOST_COMPARED = 400

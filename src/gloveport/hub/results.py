@@ -11,22 +11,17 @@ schema has this one member and no other, so that the stubs know about it too.
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pydantic_core
 
 from gloveport.errors import UpstreamError
 from gloveport.hub.definition import Definition
-from gloveport.late_module import late_module
+from gloveport.late_libraries import mcp_types as wire
 from gloveport.limits.untrusted_json import has_many_values
 from gloveport.model.json_value import JsonValue
 from gloveport.policy.wording import quote_sent
 from gloveport.secrets.scrub import scrub_value
-
-if TYPE_CHECKING:
-    import mcp_types as wire
-else:
-    wire = late_module("mcp_types")
 
 MOST_DEPTH: Final = 100
 """Most levels of a value. A deeper one stays text, for not every interpreter could parse it."""

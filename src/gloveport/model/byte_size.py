@@ -1,17 +1,9 @@
 """``ByteSize``: a number of bytes, which a person may write with a unit."""
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from gloveport.late_module import late_module
+from gloveport.late_libraries import core_schema, pydantic, pydantic_core
 from gloveport.late_pattern import late_pattern
-
-if TYPE_CHECKING:
-    import pydantic
-    import pydantic_core
-    from pydantic_core import core_schema
-else:
-    pydantic, pydantic_core = late_module("pydantic"), late_module("pydantic_core")
-    core_schema = late_module("pydantic_core.core_schema")
 
 _WRITTEN: Final = late_pattern(r"\s*(\d*\.?\d+)\s*(\w+)?\s*")
 _UNITS: Final = {

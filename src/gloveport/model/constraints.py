@@ -7,16 +7,11 @@ words. It expands grouped metadata, by which it gets its own kinds of constraint
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias, Union, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, TypeAlias, Union, get_args, get_origin
 
 from msgspec import Struct
 
-from gloveport.late_module import late_module
-
-if TYPE_CHECKING:
-    import pydantic
-else:
-    pydantic = late_module("pydantic")
+from gloveport.late_libraries import pydantic
 
 
 class Shape(NamedTuple):

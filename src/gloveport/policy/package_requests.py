@@ -10,25 +10,15 @@ import re
 import tomllib
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from gloveport.late_module import late_module
+from gloveport.late_libraries import requirements, resources, specifiers, version
 from gloveport.late_pattern import late_pattern
 from gloveport.model import Allow, Ask, Decision, Deny
 from gloveport.model.packages import Install, LockedPackage, PackagePattern, PackageRules
 from gloveport.policy.npm_requests import MOST_REQUIREMENTS, NPM, SPECIFIER, MetadataError
 from gloveport.policy.wildcards import matches
 from gloveport.policy.wording import FINAL, join_listed, quote_sent
-
-if TYPE_CHECKING:
-    from importlib import resources
-
-    from packaging import requirements, specifiers, version
-else:
-    resources = late_module("importlib.resources")
-    requirements = late_module("packaging.requirements")
-    specifiers = late_module("packaging.specifiers")
-    version = late_module("packaging.version")
 
 _BLOCK: Final = late_pattern(r"(?m)^# /// (?P<type>[a-zA-Z0-9-]+)$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
 """The regular expression of PEP 723."""

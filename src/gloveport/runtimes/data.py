@@ -13,16 +13,10 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from gloveport.late_module import late_module
+from gloveport.late_libraries import csv
 from gloveport.late_pattern import late_pattern
 from gloveport.model import PRIVATE, Mount, Value
-
-if TYPE_CHECKING:
-    import csv
-else:
-    csv = late_module("csv")
 
 NAMES = ("numpy", "pandas", "matplotlib")
 """The packages of the extra in pyproject.toml; their modules have the same names."""

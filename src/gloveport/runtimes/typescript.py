@@ -3,21 +3,16 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from gloveport.errors import ConfigError
-from gloveport.late_module import late_module
+from gloveport.late_libraries import deno as deno_package
 from gloveport.model import GUEST, MIB, OUT, OUT_LINKS, PRIVATE, SCRATCH, Grant, Mount, Program, SessionSetup, Value
 from gloveport.model.egress import Placeholder
 from gloveport.model.hub import DOOR
 from gloveport.model.json_value import JsonValue
 from gloveport.model.packages import NPM_PACKAGES
 from gloveport.model.value import fields_of
-
-if TYPE_CHECKING:
-    import deno as deno_package
-else:
-    deno_package = late_module("deno")
 
 DENO = "/opt/deno/deno"
 """Deno's path in a sandbox."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 from gloveport.errors import Denied
+from gloveport.late_libraries import pydantic
 from gloveport.late_module import late_module
 from gloveport.limits.untrusted_json import first_faults
 from gloveport.model import Value
@@ -14,11 +15,9 @@ from gloveport.policy.wording import quote_sent
 from gloveport.rpc import DoorRequest
 
 if TYPE_CHECKING:
-    import pydantic
-
     from gloveport.model import pydantic_models
 else:
-    pydantic, pydantic_models = late_module("pydantic"), late_module("gloveport.model.pydantic_models")
+    pydantic_models = late_module("gloveport.model.pydantic_models")
 
 MAX_PROMPT_BYTES: Final = 1 << 20
 """Most UTF-8 bytes of all messages and the instructions together."""

@@ -6,19 +6,14 @@ mapping of texts. Anchors, aliases and tags are refused before anything is built
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gloveport.errors import Denied
-from gloveport.late_module import late_module
+from gloveport.late_libraries import yaml
 from gloveport.late_pattern import late_pattern
 from gloveport.model.reading import read_value
 from gloveport.model.value import Value
 from gloveport.policy.wording import join_listed, quote_sent
-
-if TYPE_CHECKING:
-    import yaml
-else:
-    yaml = late_module("yaml")
 
 FILE: Final = "SKILL.md"
 FIELDS: Final = ("name", "description", "license", "compatibility", "allowed-tools", "metadata")

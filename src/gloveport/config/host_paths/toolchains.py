@@ -7,19 +7,14 @@ known toolchains are shown, never their neighbours: configuration, credentials, 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct
 
 from gloveport.config.checks.mounts import overlap, toolchain_refusals
 from gloveport.config.host_paths.workspace_root import path_outside, private_paths
 from gloveport.config.schema import Config
-from gloveport.late_module import late_module
-
-if TYPE_CHECKING:
-    import tomllib
-else:
-    tomllib = late_module("tomllib")
+from gloveport.late_libraries import tomllib
 
 _LOCAL: Final = Path("/usr/local")
 _LOCAL_NAMES: Final = frozenset({"bin", "include", "lib", "lib64", "libexec", "share"})

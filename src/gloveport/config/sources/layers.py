@@ -7,20 +7,15 @@ and ``tomllib`` parses each alone: its keys then belong to the statement's first
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from gloveport.config.schema import KeyPath
 from gloveport.config.toml_text import printable, spell_key
 from gloveport.errors import ConfigError
-from gloveport.late_module import late_module
+from gloveport.late_libraries import tomllib
 from gloveport.late_pattern import late_pattern
-
-if TYPE_CHECKING:
-    import tomllib
-else:
-    tomllib = late_module("tomllib")
 
 Table: TypeAlias = dict[str, object]
 

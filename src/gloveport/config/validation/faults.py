@@ -7,7 +7,7 @@ must not get into a log.
 from collections.abc import Iterator
 from datetime import date, time
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -16,16 +16,11 @@ from gloveport.config.sources.layers import Table
 from gloveport.config.toml_text import as_toml, nature, spell_key
 from gloveport.config.validation.misplaced_secrets import misplaced_hint
 from gloveport.config.validation.type_descriptions import describe, is_private, is_secret
-from gloveport.late_module import late_module
+from gloveport.late_libraries import difflib
 from gloveport.model import Value
 from gloveport.model.constraints import Shape
 from gloveport.model.reading import ReadFault, WrongShapeError, read_value
 from gloveport.model.type_shapes import below, is_of_tables, words
-
-if TYPE_CHECKING:
-    import difflib
-else:
-    difflib = late_module("difflib")
 
 _M = TypeVar("_M", bound=Value)
 

@@ -13,9 +13,9 @@ from enum import IntEnum
 from functools import lru_cache, partial
 from ipaddress import ip_address
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
-from gloveport.late_module import late_module
+from gloveport.late_libraries import jsonschema_rs
 from gloveport.late_pattern import late_pattern
 from gloveport.model.hub import CallTool, Condition
 from gloveport.model.json_value import JsonValue
@@ -23,11 +23,6 @@ from gloveport.policy.hosts.addresses import is_global
 from gloveport.policy.hosts.authorities import canonical_host, is_address
 from gloveport.policy.wording import quote_sent
 from gloveport.untrusted_text import is_visible
-
-if TYPE_CHECKING:
-    import jsonschema_rs
-else:
-    jsonschema_rs = late_module("jsonschema_rs")
 
 
 class Met(IntEnum):

@@ -7,16 +7,11 @@ All comparisons use canonical hosts. A text that clients and resolvers may read 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from gloveport.late_module import late_module
+from gloveport.late_libraries import idna
 from gloveport.late_pattern import late_pattern
 from gloveport.model.egress import Api, ConnectionScheme, Egress, Scheme
-
-if TYPE_CHECKING:
-    import idna
-else:
-    idna = late_module("idna")
 
 PlaceScheme: TypeAlias = Scheme | ConnectionScheme
 

@@ -17,21 +17,15 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Seque
 from functools import partial
 from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import anyio
 from msgspec import Struct, field
 
-from gloveport.late_module import late_module
+from gloveport.late_libraries import to_thread
 from gloveport.model import MIB
 from gloveport.sandbox.cgroups import open_files, process_memory
 from gloveport.sandbox.cgroups.cgroup import Cgroup
 from gloveport.sandbox.cgroups.process_family import iterate_threads
-
-if TYPE_CHECKING:
-    from anyio import to_thread
-else:
-    to_thread = late_module("anyio.to_thread")
 
 _SHARE = 1 / 4
 _LEAST_BYTES = 32 * MIB

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from gloveport.errors import GuestError, SandboxError
 from gloveport.event_loop import Selector
+from gloveport.late_libraries import secrets
 from gloveport.late_module import late_module
 from gloveport.model import Program
 from gloveport.sandbox.base import Directories, ExitStatus, IsolationReport, Outcome, Sink
@@ -32,11 +33,8 @@ from gloveport.sandbox.run.program_channel import ProgramChannel
 from gloveport.sandbox.run.supervisor import Supervisor, watch_files
 
 if TYPE_CHECKING:
-    import secrets
-
     from gloveport.sandbox.run import confined_session
 else:
-    secrets = late_module("secrets")
     confined_session = late_module("gloveport.sandbox.run.confined_session")
 
 _BOOT_SECONDS = 20.0

@@ -11,7 +11,7 @@ import stat
 import struct
 from collections.abc import Mapping, Sequence
 from io import FileIO
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import anyio
 import msgspec
@@ -19,16 +19,11 @@ from msgspec import Struct, field
 
 from gloveport.ascii_json import encode_json
 from gloveport.errors import GuestError
-from gloveport.late_module import late_module
+from gloveport.late_libraries import pydantic_core
 from gloveport.model.json_value import JsonValue
 from gloveport.sandbox.base import Directories
 from gloveport.sandbox.connectors import Connectors
 from gloveport.sandbox.plan import Door
-
-if TYPE_CHECKING:
-    import pydantic_core
-else:
-    pydantic_core = late_module("pydantic_core")
 
 MAX_FRAME_BYTES = 16 << 20
 DIRECT_BYTES = 1 << 16
