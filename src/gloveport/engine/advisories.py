@@ -3,11 +3,11 @@
 import json
 from collections.abc import Sequence
 from typing import Final
-from urllib.parse import urlsplit
 
 from msgspec import Struct
 
 from gloveport.engine.build_host import BuildHost, read_lock_file, write_input
+from gloveport.environments.indexes import hosts_of
 from gloveport.errors import Denied
 from gloveport.guard import Guard
 from gloveport.model import GUEST, Grant, Value
@@ -47,10 +47,7 @@ class AdvisoryService(Struct, frozen=True, kw_only=True):
     @property
     def grant(self) -> Grant:
         """The grant of the program that asks the service."""
-        place = urlsplit(self.url)
-        port = f":{place.port}" if place.port else ""
-        scheme = "http://" if place.scheme == "http" else ""
-        return self.host.grant([f"{scheme}{place.hostname}{port}"], methods=("GET", "POST"))
+        return self.host.grant(hosts_of([self.url]), methods=("GET", "POST"))
 
     async def find(
         self, packages: Sequence[LockedPackage], guard: Guard

@@ -24,12 +24,11 @@ from gloveport.engine.build_host import RefuseBuilds, write_input
 from gloveport.engine.build_progress import OnProgress
 from gloveport.engine.build_sandboxes import BuildSandboxes
 from gloveport.engine.source_builder import SourceBuilder
-from gloveport.engine.uv_sandboxes import COMMON, UV, UvSandboxes
+from gloveport.engine.uv_sandboxes import COMMON, UV, WHEELS, UvSandboxes
 from gloveport.environments.environment_store import BuiltTree
 from gloveport.environments.lock_requests import LockRequest
 from gloveport.environments.locks import BuiltWheel, Lock, Pin, add_built, read_lock
 from gloveport.environments.seal import SealedTree
-from gloveport.errors import Denied
 from gloveport.guard import Guard
 from gloveport.model import GUEST, MIB, OUT, Grant
 from gloveport.model.byte_size import ByteSize
@@ -97,12 +96,10 @@ class PythonBuilder(Struct, frozen=True, kw_only=True):
             limits = grant.limits.model_copy(update={"out_bytes": _OUT_BYTES})
             grant = grant.model_copy(update={"limits": limits})
         async with self.uv.open(grant, is_shared=is_shared) as build:
-            (wheels := build.work / "wheels").mkdir()
             write_input(build.work / "uv.toml", "")
             for pin in pins:
                 write_input(build.work / f"{pin.name}.txt", pin.requirement)
-                if not await to_thread.run_sync(self.uv.host.store.wheels.take, pin.wheel, wheels / pin.wheel.file):
-                    raise Denied("package_refused", f"{pin.wheel.file} is gone.", hint="try again")
+            await self.uv.take_stored(build, (pin.wheel for pin in pins))
             for path in (build.work, *build.work.rglob("*")):  # a sandbox that only reads owns none of these
                 path.chmod(0o755)
             yield build
@@ -124,7 +121,7 @@ class PythonBuilder(Struct, frozen=True, kw_only=True):
             found.append(tree)
 
         python, target = host.system.python, f"{place}/tree/python"
-        which = ("--find-links", f"{PACKAGES}/wheels", "--require-hashes", "-r", f"{PACKAGES}/{pin.name}.txt")
+        which = ("--find-links", f"{PACKAGES}/{WHEELS}", "--require-hashes", "-r", f"{PACKAGES}/{pin.name}.txt")
         command = (UV, "pip", "install", *COMMON, f"{place}/cache", *_INSTALL, "--python", python, "--target", target)
         program = (python, "-I", f"{GUEST}/python/install_wheel.py", target)
         ending = await build.run((*program, *command, *which), None, take)

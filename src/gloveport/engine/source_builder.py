@@ -9,7 +9,6 @@
 Each has a directory of its own: no step with a door sees anything that the build could write to.
 """
 
-import functools
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -20,7 +19,7 @@ from msgspec import Struct
 from gloveport.engine.build_host import RefuseBuilds, read_lock_file, write_input
 from gloveport.engine.build_progress import OnProgress
 from gloveport.engine.build_sandboxes import BuildSandboxes
-from gloveport.engine.uv_sandboxes import CACHE, COMMON, LYING, UV, UvSandboxes
+from gloveport.engine.uv_sandboxes import CACHE, COMMON, LYING, UV, WHEELS, UvSandboxes
 from gloveport.environments.locks import BuiltWheel, Lock, PythonLock, Wheel, refuse_young
 from gloveport.errors import Denied
 from gloveport.guard import Guard
@@ -81,16 +80,14 @@ class SourceBuilder(Struct, frozen=True, kw_only=True):
     async def _fetch(self, pinned: str, guard: Guard) -> tuple[LockedPackage, Wheel, tuple[str, ...]]:
         """Fetch the source distribution, and read its build requirements."""
         async with self.uv.open(self.uv.grant) as build:
-            (build.work / "wheels").mkdir()
             package, source = await self._find(build, pinned, guard)
             if not source.url.startswith("file:"):  # files on the operator's disk have no age
                 refuse_young([package], self.uv.host.cutoff)
             await self.uv.fetch_files(build, [source], guard)
-            keep = functools.partial(self.uv.host.store.wheels.keep, source, build.work / "wheels" / source.file)
-            if not await to_thread.run_sync(keep):
+            if not await to_thread.run_sync(self.uv.host.store.wheels.keep, source, build.work / WHEELS / source.file):
                 raise Denied("package_refused", f"{source.file} is another than the index says.", hint=LYING)
             read = (self.uv.host.system.python, "-I", f"{GUEST}/python/read_build_system.py")
-            ending = await build.run((*read, f"{PACKAGES}/wheels/{source.file}", f"{PACKAGES}/pyproject.toml"), None)
+            ending = await build.run((*read, f"{PACKAGES}/{WHEELS}/{source.file}", f"{PACKAGES}/pyproject.toml"), None)
             if ending.outcome.exit_code != 0:
                 raise ending.failure("package_refused", f"The source of {pinned} can't be read")
             project = build.work / "pyproject.toml"
@@ -103,10 +100,8 @@ class SourceBuilder(Struct, frozen=True, kw_only=True):
         for number, index in enumerate(self.uv.places):
             page = Wheel(url=f"{index}/{name}/{'index.html' * index.startswith('file:')}", file=f"{number}", sha256="")
             await self.uv.fetch_files(build, [page], guard)
-            if (build.work / "wheels" / page.file).exists():
-                found = source_distributions.find_source(
-                    read_lock_file(build.work / "wheels" / page.file), page.url, pinned
-                )
+            if (fetched := build.work / WHEELS / page.file).exists():
+                found = source_distributions.find_source(read_lock_file(fetched), page.url, pinned)
                 if found is not None:
                     return found
                 break
@@ -120,16 +115,12 @@ class SourceBuilder(Struct, frozen=True, kw_only=True):
         """Run its code in a sandbox without a door, and keep the built wheel."""
         store, pinned = self.uv.host.store.wheels, f"{package.name} {package.version}"
         async with self.uv.open(self.uv.host.grant(()), *find_headers()) as build:
-            wheels = build.work / "wheels"
-            wheels.mkdir()
-            for one in (source, *(pin.wheel for pin in lock.pins)):
-                if not await to_thread.run_sync(store.take, one, wheels / one.file):
-                    raise Denied("package_refused", f"{one.file} is gone.", hint="try again")
-            (wheels / source.file).rename(build.work / source.file)
+            await self.uv.take_stored(build, (source, *(pin.wheel for pin in lock.pins)))
+            (build.work / WHEELS / source.file).rename(build.work / source.file)
             write_input(build.work / "requirements.txt", lock.requirements())
             write_input(build.work / "uv.toml", "")
             hashes = ("--build-constraints", f"{PACKAGES}/requirements.txt", "--require-hashes")
-            which = ("--python", self.uv.host.system.python, *hashes, "--find-links", f"{PACKAGES}/wheels")
+            which = ("--python", self.uv.host.system.python, *hashes, "--find-links", f"{PACKAGES}/{WHEELS}")
             what = ("--wheel", f"{PACKAGES}/{source.file}", "-o", f"{PACKAGES}/out")
             ending = await build.run((UV, "build", *COMMON, CACHE, *_BUILD, *which, *what), None)
             if ending.outcome.exit_code != 0:
@@ -142,8 +133,7 @@ class SourceBuilder(Struct, frozen=True, kw_only=True):
             if not await to_thread.run_sync(store.keep, wheel, build.work / "out" / wheel.file):
                 raise Denied("package_refused", f"The wheel of {pinned} has changed.", hint="try again")
         async with self.uv.open(self.uv.host.grant(())) as build:  # no file of the build is here
-            (build.work / "wheels").mkdir()
-            await to_thread.run_sync(store.take, wheel, build.work / "wheels" / wheel.file)
+            await self.uv.take_stored(build, [wheel])
             await self.uv.fetch_files(build, [wheel], None)
         return wheel
 

@@ -30,6 +30,9 @@ else:
 
 UV: Final = "/opt/uv/uv"
 INDEX: Final = "/opt/index"
+WHEELS: Final = "wheels"
+"""The files of packages, in the directory that sandboxes share."""
+
 COMMON: Final = ("--config-file", f"{PACKAGES}/uv.toml", "--no-progress", "--cache-dir")
 """Options of every uv command; a cache directory follows."""
 
@@ -68,7 +71,7 @@ class UvSandboxes(Struct, frozen=True, kw_only=True):
 
     @contextlib.asynccontextmanager
     async def open(self, grant: Grant, *more: Mount, is_shared: bool = True) -> AsyncIterator[BuildSandboxes]:
-        """Sandboxes of a grant: that of builds, or one that reaches nothing.
+        """Sandboxes of a grant: that of builds, or one that reaches nothing. Their directory has an empty ``WHEELS``.
 
         Args:
             grant: The grant.
@@ -84,7 +87,18 @@ class UvSandboxes(Struct, frozen=True, kw_only=True):
         if grant.egress.apis:  # without it the sandbox has no certificates, and uv does not start
             env["UV_SYSTEM_CERTS"] = "1"
         async with self.host.open_sandboxes(grant, binds, env, is_shared=is_shared) as build:
+            (build.work / WHEELS).mkdir()
             yield build
+
+    async def take_stored(self, build: BuildSandboxes, wheels: Iterable[Wheel]) -> None:
+        """Copy files of the store to ``WHEELS``.
+
+        Raises:
+            Denied: One is not there any more.
+        """
+        for one in wheels:
+            if not await to_thread.run_sync(self.host.store.wheels.take, one, build.work / WHEELS / one.file):
+                raise Denied("package_refused", f"{one.file} is gone.", hint="try again")
 
     async def resolve(self, requirements: Sequence[str], built: Sequence[BuiltWheel], guard: Guard) -> PythonLock:
         """Resolve requirements to versions; a built package has only the built version.
@@ -129,14 +143,13 @@ class UvSandboxes(Struct, frozen=True, kw_only=True):
                 reason = f"{one.file} was built from source, and is here no more."
                 raise Denied("package_refused", reason, hint="build it again: gloveport env lock")
         async with self.open(self.grant) as build:
-            (directory := build.work / "wheels").mkdir()
             await self.fetch_files(build, lacking, guard)
             for one in lacking:
-                if not await to_thread.run_sync(store.keep, one, directory / one.file):
+                if not await to_thread.run_sync(store.keep, one, build.work / WHEELS / one.file):
                     raise Denied("package_refused", f"{one.file} is another than the lock says.", hint=LYING)
 
     async def fetch_files(self, build: BuildSandboxes, files: Iterable[Wheel], guard: Guard | None) -> None:
-        """Fetch files that are not in ``wheels`` yet, and check the contents of wheels. A file without a digest is a
+        """Fetch files that are not in ``WHEELS`` yet, and check the contents of wheels. A file without a digest is a
         page.
 
         Raises:
@@ -146,7 +159,7 @@ class UvSandboxes(Struct, frozen=True, kw_only=True):
         write_input(build.work / "fetch.json", json.dumps(downloads))
         bounds = self.host.bounds
         fetch = (self.host.system.python, "-I", f"{GUEST}/python/fetch_wheels.py", f"{PACKAGES}/fetch.json")
-        ending = await build.run((*fetch, f"{PACKAGES}/wheels", str(bounds.bytes), str(bounds.files)), guard)
+        ending = await build.run((*fetch, f"{PACKAGES}/{WHEELS}", str(bounds.bytes), str(bounds.files)), guard)
         if ending.outcome.exit_code != 0:
             raise ending.failure("package_refused", "The packages can't be fetched")
 

@@ -9,7 +9,6 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from io import FileIO
 from pathlib import Path
 from typing import Final
 
@@ -70,10 +69,10 @@ def _write_copy(path: str, chunks: Iterable[bytes], place: str, mode: int, diges
     hasher = hashlib.sha256()
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        with open(descriptor, "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor, not a path
+        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
             for chunk in chunks:
                 hasher.update(chunk)
-                _write_all(file, chunk)
+                file.write(chunk)
             os.fchmod(descriptor, mode)
         _refuse_change(path, digest, hasher.hexdigest())
         os.replace(part, place)  # noqa: PTH105 - as above
@@ -85,12 +84,6 @@ def _write_copy(path: str, chunks: Iterable[bytes], place: str, mode: int, diges
 def _refuse_change(path: str, digest: str, now: str) -> None:
     if now != digest:
         raise refusal(path, "changes while it is read")
-
-
-def _write_all(file: FileIO, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[file.write(view) :]
 
 
 def digest_in(name: str) -> str:

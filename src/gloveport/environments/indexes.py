@@ -6,10 +6,10 @@ write an ``[api.NAME]`` for the host, whose credential is added on the way.
 
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from gloveport.late_libraries import configparser
 from gloveport.model.value import Value
@@ -37,19 +37,36 @@ class Indexes(Value):
     @property
     def hosts(self) -> tuple[str, ...]:
         """The hosts that builds reach, as in ``[api.NAME]``."""
-        found = []
-        for url in self.urls:
-            place = urlsplit(url)
-            if place.scheme != "file":
-                port = f":{place.port}" if place.port else ""
-                found.append(f"{'http://' if place.scheme == 'http' else ''}{place.hostname}{port}")
-                found += _FILES_OF.get(place.hostname or "", ())
-        return tuple(dict.fromkeys(found))
+        reached = [url for url in self.urls if not url.startswith("file:")]
+        files = [f"https://{host}" for url in reached for host in _FILES_OF.get(urlsplit(url).hostname or "", ())]
+        return hosts_of([*reached, *files])
 
     @property
     def directories(self) -> tuple[str, ...]:
         """Host directories that serve as indexes."""
         return tuple(urlsplit(url).path for url in self.urls if url.startswith("file:"))
+
+
+def hosts_of(urls: Iterable[str]) -> tuple[str, ...]:
+    """The hosts of these URLs, as in ``[api.NAME]``."""
+    places = map(urlsplit, urls)
+    return tuple(
+        dict.fromkeys(f"{'http://' if place.scheme == 'http' else ''}{_host_and_port(place)}" for place in places)
+    )
+
+
+def without_password(url: str) -> str:
+    """The address without user and password; empty if it is none of a web server."""
+    try:
+        place = urlsplit(url)
+        host = _host_and_port(place) if place.hostname else ""
+    except ValueError:
+        return ""
+    return f"{place.scheme}://{host}{place.path}".rstrip("/") if place.scheme in {"http", "https"} and host else ""
+
+
+def _host_and_port(place: SplitResult) -> str:
+    return f"{place.hostname}:{place.port}" if place.port else f"{place.hostname}"
 
 
 def find_indexes(configured: tuple[str, ...], environ: Mapping[str, str]) -> Indexes:
@@ -67,19 +84,15 @@ def find_indexes(configured: tuple[str, ...], environ: Mapping[str, str]) -> Ind
 def _without_passwords(urls: list[str], origin: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     plain, warnings = [], []
     for url in urls:
-        try:
-            place = urlsplit(url)
-            host = f"{place.hostname}:{place.port}" if place.port else place.hostname
-        except ValueError:
+        if not (bare := without_password(url)):  # a user's own directory is for that user
             continue
-        if place.scheme not in {"http", "https"} or not host:  # a user's own directory is for that user
-            continue
-        if place.username or place.password:
+        plain.append(bare)
+        if "@" in urlsplit(url).netloc:
+            host = urlsplit(bare).netloc
             warnings.append(
                 f"{origin} has a user name or a password for {host}, which no sandbox gets: "
                 f'write an [api.NAME] with hosts = ["{host}"] and auth'
             )
-        plain.append(f"{place.scheme}://{host}{place.path}".rstrip("/"))
     return tuple(dict.fromkeys(plain)), tuple(warnings)
 
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
+from gloveport.environments.indexes import hosts_of, without_password
 from gloveport.late_pattern import late_pattern
 from gloveport.model.value import Value
 
@@ -27,12 +27,7 @@ class Registries(Value):
     @property
     def hosts(self) -> tuple[str, ...]:
         """The hosts that builds reach, as in ``[api.NAME]``."""
-        found = []
-        for url in (self.url, *self.scopes.values()):
-            place = urlsplit(url)
-            port = f":{place.port}" if place.port else ""
-            found.append(f"{'http://' if place.scheme == 'http' else ''}{place.hostname}{port}")
-        return tuple(dict.fromkeys(found))
+        return hosts_of([self.url, *self.scopes.values()])
 
     def to_npmrc(self) -> str:
         """The registries as an ``.npmrc``."""
@@ -62,9 +57,9 @@ def find_registries(url: str | None, scopes: Mapping[str, str], environ: Mapping
                     f'write an [api.NAME] with hosts = ["{found["host"]}"] and auth'
                 )
     default = environ.get("npm_config_registry") or environ.get("NPM_CONFIG_REGISTRY") or settings.get("registry", "")
-    named = {found[1]: _plain(text) for key, text in settings.items() if (found := _SCOPE.fullmatch(key))}
+    named = {found[1]: without_password(text) for key, text in settings.items() if (found := _SCOPE.fullmatch(key))}
     return Registries(
-        url=_plain(default) or PUBLIC_REGISTRY,
+        url=without_password(default) or PUBLIC_REGISTRY,
         scopes={scope: one for scope, one in named.items() if one},
         warnings=tuple(dict.fromkeys(warnings)),
     )
@@ -89,13 +84,3 @@ def _read_npmrc(path: Path) -> Iterator[tuple[str, str]]:
         key, equals, value = line.partition("=")
         if equals and not key.lstrip().startswith(("#", ";")):
             yield key.strip(), value.strip().strip("\"'")
-
-
-def _plain(url: str) -> str:
-    """The address without user and password; empty if it is none."""
-    try:
-        place = urlsplit(url)
-        host = f"{place.hostname}:{place.port}" if place.port else place.hostname
-    except ValueError:
-        return ""
-    return f"{place.scheme}://{host}{place.path}".rstrip("/") if place.scheme in {"http", "https"} and host else ""
