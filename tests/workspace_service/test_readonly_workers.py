@@ -92,6 +92,23 @@ async def test_programs_run_side_by_side_and_no_more_than_a_few(run, forks):
     assert 1 < forks() <= 4
 
 
+async def test_who_asks_for_one_program_need_not_wait_for_the_many_of_another(run, reading):
+    """P8: callers take turns."""
+    ended: list[str] = []
+
+    async def ask(caller):
+        await run(SAME, caller=caller)
+        ended.append(caller)
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(40):
+            tasks.start_soon(ask, "one")
+        while reading._turns.waiting < 36:
+            await anyio.lowlevel.checkpoint()
+        tasks.start_soon(ask, "two")
+    assert ended.index("two") < 20
+
+
 @pytest.mark.parametrize(
     "attack",
     [

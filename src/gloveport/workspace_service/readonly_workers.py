@@ -10,6 +10,7 @@ import functools
 import json
 import math
 import secrets
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Final, TypeAlias
@@ -20,6 +21,7 @@ from msgspec import Struct, field
 
 from gloveport.errors import SandboxError
 from gloveport.executables import find_executable
+from gloveport.limits.admission import AdmissionQueue
 from gloveport.model import GUEST, LimitName, Program
 from gloveport.sandbox.base import IsolationReport
 from gloveport.sandbox.clock import Clock
@@ -185,24 +187,29 @@ class ReadonlyWorkers(Struct, eq=False, kw_only=True):
     tasks: TaskGroup
     walls: IsolationReport | None = None
     _idle: list[_Worker] = field(default_factory=list)
-    _turns: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_AT_ONCE, fast_acquire=True))
+    _turns: AdmissionQueue = field(
+        default_factory=lambda: AdmissionQueue(
+            concurrent_runs=_AT_ONCE, queue_length=sys.maxsize, queue_seconds=math.inf
+        )
+    )
 
     async def run(
         self,
         argv: tuple[str, ...],
         *,
+        caller: str = "",
         variables: Mapping[str, str] | None = None,
         stdin: bytes = b"",
         seconds: float = 10.0,
         most_bytes: int = 1 << 20,
     ) -> ProgramOutput:
-        """See ``workspace.program.RunProgram``."""
+        """See ``workspace.program.RunProgram``; callers that wait take turns."""
         job = {
             "argv": (_path_of(argv[0]), *argv[1:]),
             "directory": self.target,
             "variables": {**_VARIABLES, **(variables or {})},
         }
-        async with self._turns:
+        async with self._turns.place(caller):
             ends = anyio.current_time() + seconds
             while self._idle and self._idle[-1].is_gone:
                 self._idle.pop()

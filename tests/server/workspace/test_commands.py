@@ -11,6 +11,8 @@ import pytest
 from mcp import Client
 from tests.server.workspace.served import opened, owned
 
+from gloveport.workspace_service.readonly_workers import ReadonlyWorkers
+
 SLOW = "echo begun; sleep 60"
 
 
@@ -532,6 +534,28 @@ async def test_the_commands_of_one_client_are_nothing_to_another(tmp_path):
             assert answer.structured_content["error"]["code"] == "COMMAND_NOT_FOUND"
             assert "mine" not in json.dumps(answer.structured_content)
             assert not (await one.call_tool(tool, arguments)).is_error
+
+
+async def test_git_and_search_take_turns_by_sessions(tmp_path, monkeypatch):
+    """P8: many calls of one session do not hold up another's."""
+    callers, run = [], ReadonlyWorkers.run
+
+    async def note(workers, argv, *, caller="", **more):
+        callers.append(caller)
+        return await run(workers, argv, caller=caller, **more)
+
+    async with (
+        opened(tmp_path) as served,
+        served.over_http() as url,
+        Client(url, mode="legacy") as one,
+        Client(url, mode="legacy") as other,
+    ):
+        monkeypatch.setattr(ReadonlyWorkers, "run", note)
+        for client in (one, other):
+            for tool, arguments in (("git_status", {}), ("search_text", {"query": "x"})):
+                assert not (await client.call_tool(tool, arguments)).is_error
+    assert len(set(callers)) == 2
+    assert "" not in callers
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,12 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 import mcp_types as wire
+from mcp.server.mcpserver import Context
 
 from gloveport.fairness import compute
 from gloveport.server.rendering import workspace_text as texts
 from gloveport.server.rendering.workspace_replies import Words, clean_refusal, reply
+from gloveport.server.request_caller import caller_of
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.file_contents import read_file
 from gloveport.workspace.files.file_listing import list_dir, list_files
@@ -66,8 +68,13 @@ def _make_tool(
     signature = inspect.signature(function)
     parameters = [one for name, one in signature.parameters.items() if name not in _SERVERS_OWN]
 
-    async def tool(**arguments: Any) -> wire.CallToolResult:  # noqa: ANN401 - checked by the parameters
-        ours = {"tree": service.tree, "run": service.sandboxes.workers.run, "engine": service.search_engine}
+    async def tool(
+        ctx: Context[Any, Any] | None = None,
+        **arguments: Any,  # noqa: ANN401 - checked by the parameters
+    ) -> wire.CallToolResult:
+        caller = "" if ctx is None else caller_of(ctx, service.transport).share  # over stdio there is one caller
+        run = partial(service.sandboxes.workers.run, caller=caller)
+        ours = {"tree": service.tree, "run": run, "engine": service.search_engine}
         dependencies = {name: value for name, value in ours.items() if name in signature.parameters}
         if isinstance(path := arguments.get("path"), str):
             arguments["path"] = service.tree.make_relative(path)
