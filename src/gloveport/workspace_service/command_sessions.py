@@ -131,7 +131,7 @@ class CommandSessions(Struct, frozen=True, kw_only=True):
                 for sink in sinks.values():
                     sink.finish()
                 command.warnings += await self._session_sandboxes[session].save_configs(child)
-                self.sandboxes.explain(command, outcome, guard.grant.egress)
+                self.sandboxes.explain(command, outcome, guard.grant)
                 command.session = engine.session_requests.state_of(session, outcome)
                 ending.fields |= {
                     "state": command.session.state,

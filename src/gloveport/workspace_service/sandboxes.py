@@ -7,8 +7,7 @@ from msgspec import field
 from gloveport.egress.scrubbed_output import ScrubbedSink
 from gloveport.engine.execution import Engine
 from gloveport.guard import Guard
-from gloveport.model import Program
-from gloveport.model.egress import Egress
+from gloveport.model import Grant, Program
 from gloveport.policy.decisions.modes import stance
 from gloveport.sandbox.base import Outcome
 from gloveport.sandbox.console import Console
@@ -56,9 +55,7 @@ class WorkspaceSandboxes(ProtectedSandboxes, eq=False, kw_only=True):
             WorkspaceError: SANDBOX_UNAVAILABLE.
             AuditError: It can't be written down.
         """
-        policy = guard.grant.workspace
         command.has_all_time = request.seconds >= self.limits.wall_seconds
-        command.can_ask_for_network = policy is not None and stance(policy, "network") == "ask"
         program = self.program_of(request, (*SHELL, request.action.command))
 
         async def run(child: Confined) -> Outcome:
@@ -78,7 +75,7 @@ class WorkspaceSandboxes(ProtectedSandboxes, eq=False, kw_only=True):
                     run,
                     note_requests(command, self.reach.egress, self.engine.clean),
                 )
-                self.explain(command, outcome, guard.grant.egress)
+                self.explain(command, outcome, guard.grant)
                 return outcome
             finally:  # also where its caller has ended it
                 ending.fields |= {f"{name}_bytes": output.retained.total for name, output in command.outputs.items()}
@@ -102,16 +99,17 @@ class WorkspaceSandboxes(ProtectedSandboxes, eq=False, kw_only=True):
             sink.finish()
         return outcome
 
-    def explain(self, command: Command, outcome: Outcome, granted: Egress) -> None:
-        """Note the configuration that would have shown a command the program or host that it did not find.
+    def explain(self, command: Command, outcome: Outcome, grant: Grant) -> None:
+        """Note what would have shown a command the program or host that it did not find.
 
         Args:
             command: The command, which has ended.
             outcome: How.
-            granted: What it could reach.
+            grant: What it could do.
         """
         if not outcome.exit_code:
             return
+        command.can_ask_for_network = grant.workspace is not None and stance(grant.workspace, "network") == "ask"
         text = "\n".join(
             output.retained.last(0, _SAID_BYTES)[1].decode(errors="replace") for output in command.outputs.values()
         )
@@ -119,4 +117,6 @@ class WorkspaceSandboxes(ProtectedSandboxes, eq=False, kw_only=True):
             command.missing = explain_missing(text, self.tree.root, self.owners_path)
         if says_name_not_found(text := text.lower()):
             egress = self.reach.egress
-            command.unresolved = explain_unresolved(text, egress, egress if command.can_ask_for_network else granted)
+            command.unresolved = explain_unresolved(
+                text, egress, egress if command.can_ask_for_network else grant.egress
+            )

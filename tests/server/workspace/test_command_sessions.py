@@ -184,6 +184,15 @@ async def test_what_a_person_would_have_to_permit_does_not_run_in_a_session(tmp_
         assert error["code"] == "INVALID_ARGUMENT"
 
 
+async def test_who_lacks_the_network_in_a_session_hears_that_it_is_asked_for_outside(tmp_path):
+    """It was told of no grant, where a permission was all that was lacking."""
+    cmd = "echo 'curl: (6) Could not resolve host: index.example' >&2; (exit 6)"
+    async with opened(tmp_path, gates={"network": "ask"}) as served:
+        for more, says in (({"session": "new"}, "nobody can permit it in a session"), ({}, "ask for the permission")):
+            (one,) = (await served.run(cmd, **more))["diagnostics"]
+            assert (one["code"], says in one["suggested_fix"]) == ("DNS_RESOLUTION_FAILED", True), one
+
+
 async def test_the_log_names_the_session_of_each_command_and_what_came_of_it(session, served):
     await session("exit 7")
     ended = [record for record in served.records() if record.kind == "command.ended"][-1]

@@ -33,6 +33,10 @@ _CLOSED: Final = (
     "the gate network is closed: ask for the permission network, with a command that names the host; it opens the "
     "hosts of granted APIs alone"
 )
+_CLOSED_TO_SESSION: Final = (
+    "the gate network is closed, and nobody can permit it in a session: make the call without session, with a command "
+    "that names the host, and ask for the permission network"
+)
 _LEFT_BEHIND: Final = "processes that it left behind were ended with it: {}"
 _KEEP_THEM: Final = (
     'with session="new" they go on until the session ends; a command that is to run alone needs no &: call it with '
@@ -310,4 +314,5 @@ def _find_refusals(command: Command, texts: Mapping[Stream, str]) -> Iterator[tu
         for unresolved in command.unresolved:
             yield _NO_NAME, unresolved.what, unresolved.remedy
         if not command.unresolved:
-            yield _NO_NAME, "a name was not found", _CLOSED if command.can_ask_for_network else _NOT_GRANTED
+            closed = _CLOSED if command.session is None else _CLOSED_TO_SESSION
+            yield _NO_NAME, "a name was not found", closed if command.can_ask_for_network else _NOT_GRANTED
