@@ -21,6 +21,7 @@ LAYERS = [
         "atomic_file",
         "errors",
         "executables",
+        "file_descriptors",
         "event_loop",
         "fairness",
         "image_header",

@@ -3,8 +3,6 @@
 import ctypes
 import os
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 NO_XDEV, NO_MAGICLINKS, NO_SYMLINKS, BENEATH, IN_ROOT = 0x01, 0x02, 0x04, 0x08, 0x10
 
@@ -23,15 +21,6 @@ def open_beneath(directory: int, path: bytes, flags: int, resolve: int = BENEATH
     how = struct.pack("=QQQ", flags, 0, resolve)
     # The path is a C string: the caller has checked that it has no NUL, which would make it another path.
     return check(_libc.syscall(_OPENAT2, directory, path, how, ctypes.c_size_t(len(how))))
-
-
-@contextmanager
-def closing(descriptor: int) -> Iterator[int]:
-    """The descriptor, closed when the context ends."""
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def check(result: int) -> int:

@@ -26,6 +26,7 @@ from gloveport.audit.log_files import (
 from gloveport.audit.record import MAX_LINE_BYTES, ChainLink, claimed_seq, link
 from gloveport.audit.retention import Archived, archived_by
 from gloveport.errors import AuditError
+from gloveport.file_descriptors import closing
 
 
 class LinePosition(Struct, frozen=True, kw_only=True, order=True):
@@ -109,8 +110,7 @@ def scan(directory: Path) -> Scan:
     Raises:
         AuditError: There is no log, or something in it can't be read.
     """
-    descriptor = open_directory(directory)
-    try:
+    with closing(open_directory(directory)) as descriptor:
         while True:
             data, sizes = _snapshot(descriptor)
             if not data and not any(sizes.values()):
@@ -124,8 +124,6 @@ def scan(directory: Path) -> Scan:
                     raise
                 continue  # the log was too large, and its oldest file was removed meanwhile
             return found
-    finally:
-        os.close(descriptor)
 
 
 def _snapshot(descriptor: int) -> tuple[bytes, dict[int, int]]:
@@ -136,11 +134,8 @@ def _snapshot(descriptor: int) -> tuple[bytes, dict[int, int]]:
         if error.errno in {errno.ENOENT, errno.ELOOP}:
             return b"", _sizes(descriptor)
         raise AuditError(f"the head file can't be read: {error.strerror}", hint="run as the log's owner") from error
-    try:
-        with hold_lock(head, fcntl.LOCK_SH):
-            return os.pread(head, HEAD_BYTES + 1, 0), _sizes(descriptor)
-    finally:
-        os.close(head)
+    with closing(head), hold_lock(head, fcntl.LOCK_SH):
+        return os.pread(head, HEAD_BYTES + 1, 0), _sizes(descriptor)
 
 
 def _sizes(descriptor: int) -> dict[int, int]:

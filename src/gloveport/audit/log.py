@@ -48,6 +48,7 @@ from gloveport.audit.log_files import (
 from gloveport.audit.record import MAX_LINE_BYTES, Record, UnchainedRecord, draft, link, seal, shallow
 from gloveport.audit.retention import ARCHIVED, UNBOUNDED, RetentionBounds, find_removal, remove
 from gloveport.errors import AuditError
+from gloveport.file_descriptors import closing
 from gloveport.model.json_value import JsonValue
 
 Clean: TypeAlias = Callable[[Mapping[str, JsonValue]], Mapping[str, JsonValue]]
@@ -237,11 +238,8 @@ class AuditLog:
     def _require_last_line(self, head: Head) -> None:
         """Refuse when the line that the head calls the last is missing or different."""
         if head.size == 0 and head.seq > 0:
-            before = open_file(head.file - 1, self._directory_fd)
-            try:
+            with closing(open_file(head.file - 1, self._directory_fd)) as before:
                 line = line_before(before, os.fstat(before).st_size)
-            finally:
-                os.close(before)
         else:
             line = line_before(self._log_fd, head.size)
         last = link(line)

@@ -6,7 +6,6 @@ A line that is no record, or does not match its own hash, is neither shown as a 
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TypeAlias
@@ -16,6 +15,7 @@ from msgspec import Struct
 from gloveport.audit.log_files import BLOCK, file_name, file_numbers, lines, open_directory, open_file
 from gloveport.audit.record import Record, parse
 from gloveport.errors import AuditError
+from gloveport.file_descriptors import closing
 
 
 class Damaged(Struct, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ def records(directory: Path) -> Iterator[Entry]:
     Raises:
         AuditError: The directory or a file in it can't be read.
     """
-    with _open_log(directory) as descriptor:
+    with closing(open_directory(directory)) as descriptor:
         numbers = file_numbers(descriptor)
         for number in numbers:
             start = 0
@@ -113,7 +113,7 @@ class Follower:
         self._directory = directory
         self._number = 1
         self._offset = 0
-        with _open_log(directory) as descriptor:
+        with closing(open_directory(directory)) as descriptor:
             self._entries = self._last(descriptor, last)
 
     def poll(self) -> list[Entry]:
@@ -123,7 +123,7 @@ class Follower:
             AuditError: The log can't be read, or is shorter than it was.
         """
         entries, self._entries = self._entries, []
-        with _open_log(self._directory) as descriptor:
+        with closing(open_directory(self._directory)) as descriptor:
             # Listed before reading: a file that has a follower is never written to again.
             numbers = [number for number in file_numbers(descriptor) if number >= self._number]
             for number in numbers:
@@ -160,15 +160,12 @@ class Follower:
 
 def _last_of_file(descriptor: int, number: int, count: int) -> tuple[list[Entry], int]:
     """Return a file's last records and the offset of the end of its last whole line."""
-    opened = open_file(number, descriptor)
-    try:
+    with closing(open_file(number, descriptor)) as opened:
         start, data = os.fstat(opened).st_size, b""
         while start > 0 and data.count(b"\n") <= count:
             step = min(start, max(BLOCK, len(data)))
             start -= step
             data = os.pread(opened, step, start) + data
-    finally:
-        os.close(opened)
     *whole, unfinished = data.split(b"\n")
     end = start + len(data) - len(unfinished)
     entries: list[Entry] = []
@@ -181,12 +178,3 @@ def _last_of_file(descriptor: int, number: int, count: int) -> tuple[list[Entry]
 
 def _entry(line: bytes, number: int, offset: int) -> Entry:
     return parse(line.removesuffix(b"\n")) or Damaged(file=file_name(number), offset=offset)
-
-
-@contextmanager
-def _open_log(directory: Path) -> Iterator[int]:
-    descriptor = open_directory(directory)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gloveport.cli.usage import UsageError
+from gloveport.file_descriptors import CREATE, LIST, closing
 
 if TYPE_CHECKING:
     from gloveport.artifacts.artifact_store import ArtifactStore
     from gloveport.model.artifact import Artifact
 
-_LEVEL: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PIECE_BYTES: Final = 1 << 18
 
 
@@ -60,8 +59,7 @@ def write_artifacts(store: "ArtifactStore", owner: str, files: "Sequence[Artifac
     Raises:
         OSError: A file can't be written.
     """
-    root = os.open(directory, _LEVEL & ~os.O_NOFOLLOW)
-    try:
+    with closing(os.open(directory, LIST & ~os.O_NOFOLLOW)) as root:
         for one in files:
             found = store.find(one.uri, owner)
             names = one.path.split("/")[2:]
@@ -72,12 +70,9 @@ def write_artifacts(store: "ArtifactStore", owner: str, files: "Sequence[Artifac
                 for name in names[:-1]:
                     with contextlib.suppress(FileExistsError):
                         os.mkdir(name, 0o755, dir_fd=below)
-                    below = os.open(name, _LEVEL, dir_fd=below)
-                    stack.callback(os.close, below)
+                    below = stack.enter_context(closing(os.open(name, LIST, dir_fd=below)))
                 temporary = f".gloveport-{os.urandom(8).hex()}"
-                with os.fdopen(os.open(temporary, _FILE, 0o644, dir_fd=below), "wb") as file:
+                with os.fdopen(os.open(temporary, CREATE, 0o644, dir_fd=below), "wb") as file:
                     for offset in range(0, one.bytes, _PIECE_BYTES):
                         file.write(found.read(offset, _PIECE_BYTES))
                 os.replace(temporary, names[-1], src_dir_fd=below, dst_dir_fd=below)
-    finally:
-        os.close(root)

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Final
 
 import gloveport
+from gloveport.file_descriptors import LIST, closing
 from gloveport.user_directories import FILE_NAME, config_directory, state_directory
 
 HEAD: Final = struct.Struct("!BI")
@@ -107,14 +108,11 @@ def open_directory(path: Path) -> Iterator[int]:
     Raises:
         OSError: The directory does not exist, or others may enter it.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
+    with closing(os.open(path, LIST)) as descriptor:
         status = os.fstat(descriptor)
         if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise PermissionError(f"{path} can be entered by others")
         yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def names(directory: int) -> list[str]:

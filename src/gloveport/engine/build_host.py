@@ -21,6 +21,7 @@ from gloveport.environments.locks import MOST_LOCK_BYTES, Lock
 from gloveport.environments.seal import TreeBounds
 from gloveport.environments.wheel_store import open_left
 from gloveport.errors import Denied
+from gloveport.file_descriptors import CREATE
 from gloveport.guard import Guard
 from gloveport.model import MIB, Grant, Limits, Mount, Program
 from gloveport.model.byte_size import ByteSize
@@ -157,7 +158,7 @@ class BuildHost(Struct, frozen=True, kw_only=True):
 def write_input(path: Path, text: str) -> None:
     """Write a file of ours to a place where a program of an earlier step may have put anything."""
     path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path, CREATE, 0o600)
     with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor, not a path
         file.write(text)
 

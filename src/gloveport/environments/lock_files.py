@@ -6,19 +6,18 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from gloveport.file_descriptors import closing
+
 
 @contextlib.contextmanager
 def hold_lock(path: Path, *, wait: bool, kind: int = fcntl.LOCK_EX) -> Iterator[bool]:
     """Hold a lock file, exclusively or, with ``LOCK_SH``, shared; yields whether we hold it (always, if we
     ``wait``).
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
+    with closing(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)) as descriptor:
         try:
             fcntl.flock(descriptor, kind if wait else kind | fcntl.LOCK_NB)
         except BlockingIOError:
             yield False
         else:
             yield True
-    finally:
-        os.close(descriptor)

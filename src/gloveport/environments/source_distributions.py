@@ -11,6 +11,8 @@ import re
 import stat
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urldefrag, urljoin
@@ -21,6 +23,7 @@ from packaging.version import Version
 from gloveport.environments.locks import SHA256, URL, BuiltWheel, Wheel, read_time
 from gloveport.environments.wheel_store import open_left
 from gloveport.errors import Denied
+from gloveport.file_descriptors import LIST, closing
 from gloveport.model.packages import LockedPackage
 from gloveport.policy.npm_requests import MOST_REQUIREMENTS, MetadataError
 from gloveport.policy.package_requests import normalize_requirement
@@ -150,15 +153,9 @@ class _Anchors(html.parser.HTMLParser):
 
 
 def _list_names(directory: Path) -> list[str]:
-    try:
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return []
-    try:
-        with os.scandir(descriptor) as entries:
-            return [entry.name for _, entry in zip(range(_MOST_NAMES), entries, strict=False)]
-    finally:
-        os.close(descriptor)
+    with suppress(OSError), closing(os.open(directory, LIST)) as descriptor, os.scandir(descriptor) as entries:
+        return [entry.name for entry in islice(entries, _MOST_NAMES)]
+    return []
 
 
 def _other_wheel(package: LockedPackage, names: list[str]) -> Denied:

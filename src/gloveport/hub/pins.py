@@ -17,6 +17,7 @@ from pathlib import Path
 
 from gloveport.atomic_file import replace_file
 from gloveport.errors import ConfigError
+from gloveport.file_descriptors import READ, closing
 from gloveport.hub.definition import Definition
 from gloveport.late_libraries import difflib
 from gloveport.model import Value
@@ -274,18 +275,13 @@ def _by_name(tools: Sequence[Definition]) -> tuple[Definition, ...]:
 @contextlib.contextmanager
 def _open_private(path: Path, flags: int) -> Iterator[int]:
     """Open a file or directory, and require that nobody but this user or root can have written it."""
-    # O_NONBLOCK: a FIFO planted under the name must not hang anything.
-    flags |= os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
-    descriptor = os.open(path, flags)
-    try:
+    with closing(os.open(path, READ | flags)) as descriptor:
         status = os.fstat(descriptor)
         if not flags & os.O_DIRECTORY and not stat.S_ISREG(status.st_mode):
             raise ConfigError(f"{str(path)!a} is not a regular file", hint=_HINT)
         if status.st_uid not in {0, os.geteuid()} or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise ConfigError(f"{str(path)!a} can be changed by others than this user", hint=_HINT)
         yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def identity_of(server: Server) -> str:

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from gloveport.atomic_file import replace_file
 from gloveport.errors import ConfigError
+from gloveport.file_descriptors import closing
 from gloveport.model.constraints import AwareDatetime
 from gloveport.model.reading import read_json
 from gloveport.model.skill import SkillState
 from gloveport.model.value import Value
-from gloveport.openat2 import closing
 
 
 class Approval(Value):

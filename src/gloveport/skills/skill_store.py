@@ -20,8 +20,9 @@ from msgspec import Struct
 
 from gloveport.atomic_file import EXCHANGE, NOREPLACE, rename
 from gloveport.errors import ConfigError, Denied
+from gloveport.file_descriptors import CREATE, LIST, closing
 from gloveport.late_pattern import late_pattern
-from gloveport.openat2 import closing, open_beneath
+from gloveport.openat2 import open_beneath
 from gloveport.skills.frontmatter import FILE, check_name
 from gloveport.skills.snapshot import (
     MOST_BYTES,
@@ -41,7 +42,6 @@ MOST_STORED_BYTES: Final = 1 << 30
 
 _MOST_ENTRIES: Final = 4 * MOST_SKILLS
 _LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAME: Final = late_pattern(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _LEFTOVER: Final = late_pattern(r"\.gloveport-[0-9a-f]{16}")
 
@@ -251,13 +251,13 @@ def _count_bytes(directory: int) -> int:
 def _write_tree(directory: int, name: str, files: Mapping[str, bytes]) -> None:
     os.mkdir(name, 0o700, dir_fd=directory)
     below: dict[str, dict[str, bytes]] = {}
-    with closing(os.open(name, _LIST | os.O_NOFOLLOW, dir_fd=directory)) as tree:
+    with closing(os.open(name, LIST, dir_fd=directory)) as tree:
         for path, data in sorted(files.items()):
             first, slash, rest = path.partition("/")
             if slash:
                 below.setdefault(first, {})[rest] = data
                 continue
-            with closing(os.open(first, _CREATE, 0o600, dir_fd=tree)) as file:
+            with closing(os.open(first, CREATE, 0o600, dir_fd=tree)) as file:
                 with open(file, "wb", closefd=False) as stream:
                     stream.write(data)
                 os.fsync(file)

@@ -17,8 +17,9 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from gloveport.errors import Denied
+from gloveport.file_descriptors import LIST, READ, closing
 from gloveport.late_pattern import late_pattern
-from gloveport.openat2 import closing, open_beneath
+from gloveport.openat2 import open_beneath
 from gloveport.skills.frontmatter import bad_skill
 from gloveport.skills.hidden_text import find_hidden
 from gloveport.untrusted_text import is_visible, one_line
@@ -35,8 +36,6 @@ _SETTLED_NS: Final = 2_000_000_000
 _DEPTH: Final = 6
 _NAME_BYTES: Final = 200
 _MOST_NAME_CHARS: Final = 80
-_LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class Snapshot(Struct, frozen=True, dict=True):
@@ -85,7 +84,7 @@ def read_snapshot(root: int, name: str) -> Snapshot:
         Denied: There is none, or it can't be used.
     """
     try:
-        directory = open_beneath(root, os.fsencode(name), _LIST)
+        directory = open_beneath(root, os.fsencode(name), LIST)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG):
             raise unknown_skill(name) from error
@@ -107,7 +106,7 @@ def read_fingerprint(root: int, name: str) -> Fingerprint | None:
     """
     found: list[tuple[str, int, int, int]] = []
     try:
-        with closing(open_beneath(root, os.fsencode(name), _LIST)) as directory:
+        with closing(open_beneath(root, os.fsencode(name), LIST)) as directory:
             _stat_directory(directory, "", found, _DEPTH)
     except OSError:
         return None
@@ -143,7 +142,7 @@ def _stat_directory(directory: int, path: str, found: list[tuple[str, int, int, 
     for name in names[: MOST_FILES + 1]:
         status = os.stat(name, dir_fd=directory, follow_symlinks=False)
         if stat.S_ISDIR(status.st_mode) and depth > 1 and len(found) <= MOST_FILES:
-            with closing(open_beneath(directory, os.fsencode(name), _LIST)) as below:
+            with closing(open_beneath(directory, os.fsencode(name), LIST)) as below:
                 _stat_directory(below, f"{path}{name}/", found, depth - 1)
         else:
             found.append((f"{path}{name}", status.st_ino, status.st_size, status.st_ctime_ns))
@@ -158,7 +157,7 @@ def _read_directory(directory: int, above: str, files: dict[str, bytes], depth: 
         if stat.S_ISDIR(status.st_mode):
             if depth == 1:
                 raise bad_skill(f"its directories are nested deeper than {_DEPTH}")
-            with closing(open_beneath(directory, os.fsencode(name), _LIST)) as below:
+            with closing(open_beneath(directory, os.fsencode(name), LIST)) as below:
                 _read_directory(below, f"{path}/", files, depth - 1)
         elif not stat.S_ISREG(status.st_mode):
             raise bad_skill(
@@ -173,7 +172,7 @@ def _read_directory(directory: int, above: str, files: dict[str, bytes], depth: 
 
 
 def _read_file(directory: int, name: str, room: int) -> bytes:
-    with closing(open_beneath(directory, os.fsencode(name), _READ)) as descriptor:
+    with closing(open_beneath(directory, os.fsencode(name), READ)) as descriptor:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # another file lies there by now
             raise bad_skill(f"{one_line(name, _MOST_NAME_CHARS)} is no file")
         with open(descriptor, "rb", closefd=False) as file:

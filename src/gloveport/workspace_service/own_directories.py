@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from gloveport.openat2 import closing
+from gloveport.file_descriptors import LIST, closing
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.birth_time import Times, read_times
 from gloveport.workspace.files.spelling import native_name
@@ -103,7 +103,7 @@ def _is_made(
         return False
     if not stat.S_ISDIR(times.mode):
         return True
-    with closing(os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)) as opened:
+    with closing(os.open(name, LIST, dir_fd=parent)) as opened:
         names = os.listdir(opened)  # noqa: PTH208 - a descriptor is no path
         return depth > 0 and all(_is_made(opened, each, device, spans, until, names_left, depth - 1) for each in names)
 

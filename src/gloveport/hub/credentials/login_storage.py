@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from gloveport.atomic_file import replace_file
 from gloveport.errors import ConfigError
+from gloveport.file_descriptors import LIST, READ, closing
 from gloveport.model import Value
 from gloveport.model.constraints import Constraints
 from gloveport.model.reading import read_json
@@ -118,11 +119,9 @@ class _LoginFile(Struct, frozen=True):
             with _explain_errors(self.directory):
                 flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
                 descriptor = os.open(f"{self.key}.lock", flags, 0o600, dir_fd=directory)
-            try:
+            with closing(descriptor):
                 await _lock(descriptor)
                 yield
-            finally:
-                os.close(descriptor)
 
     async def load(self) -> Login | None:
         return await to_thread.run_sync(_read, self.directory / f"{self.key}.json")
@@ -187,8 +186,7 @@ class _Keyring(Struct, frozen=True):
 
 def _read(path: Path) -> Login | None:
     try:
-        # O_NONBLOCK: a FIFO under the name must not hang anybody.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY)
+        descriptor = os.open(path, READ)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -225,13 +223,10 @@ def _open_directory(directory: Path) -> Iterator[int]:
     """Open the directory, which nobody but this user may read or write."""
     with _explain_errors(directory):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    try:
-        status = os.fstat(descriptor)
-        _require_own(directory, status)
+        descriptor = os.open(directory, LIST)
+    with closing(descriptor):
+        _require_own(directory, os.fstat(descriptor))
         yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ import anyio
 from msgspec import Struct
 
 from gloveport.errors import SandboxError
+from gloveport.file_descriptors import closing
 from gloveport.late_module import late_module
 from gloveport.model import GUEST
 from gloveport.sandbox.base import Child
@@ -325,12 +326,9 @@ def _identity(source: str) -> tuple[int, int]:
     Raises:
         OSError: It is missing, or a component of its path is a link.
     """
-    descriptor = launch.open_plain(source)
-    try:
+    with closing(launch.open_plain(source)) as descriptor:
         status = os.fstat(descriptor)
-    finally:
-        os.close(descriptor)
-    return status.st_dev, status.st_ino
+        return status.st_dev, status.st_ino
 
 
 def _is_public(program: Path) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gloveport.errors import SandboxError
+from gloveport.file_descriptors import closing
 
 _LOCK_FILE = Path("/run/gloveport.uids")
 
@@ -36,7 +37,7 @@ def lease(first_uid: int, count: int) -> Iterator[Lease]:
         raise SandboxError(
             f"{_LOCK_FILE}: {error.strerror}", hint="Gloveport as root keeps its locks in /run"
         ) from error
-    try:
+    with closing(lock):
         for index in range(count):
             # struct flock: type, whence, start, length, pid (0 for locks of an open file description)
             request = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, first_uid + index, 1, 0)
@@ -45,5 +46,3 @@ def lease(first_uid: int, count: int) -> Iterator[Lease]:
                 yield Lease(first_uid + index, lock)
                 return
         raise SandboxError(f"all {count} user ids from {first_uid} are in use", hint="raise sandbox.uid_count")
-    finally:
-        os.close(lock)

@@ -17,8 +17,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from gloveport.file_descriptors import closing
 from gloveport.late_pattern import late_pattern
-from gloveport.openat2 import IN_ROOT, NO_MAGICLINKS, check, closing, open_beneath
+from gloveport.openat2 import IN_ROOT, NO_MAGICLINKS, check, open_beneath
 
 _IS_VALID: Final = 0x40082102  # SECCOMP_IOCTL_NOTIF_ID_VALID
 _PIDFD_GETFD: Final = 438  # of x86-64, as the filter

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from gloveport.openat2 import check, closing
+from gloveport.file_descriptors import closing
+from gloveport.openat2 import check
 from gloveport.sandbox.run.calling_process import CallingProcess, read_mount
 
 _MOST_OF_HOST: Final = 32

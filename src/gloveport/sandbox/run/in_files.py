@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Final
 
-_LEVEL: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+from gloveport.file_descriptors import CREATE, LIST, closing, write_all
+
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
@@ -35,19 +35,11 @@ def _write_file(directory: int, names: list[str], data: bytes) -> None:
     if len(names) > 1:
         with suppress(FileExistsError):
             os.mkdir(names[0], 0o755, dir_fd=directory)
-        below = os.open(names[0], _LEVEL, dir_fd=directory)
-        try:
+        with closing(os.open(names[0], LIST, dir_fd=directory)) as below:
             _write_file(below, names[1:], data)
-        finally:
-            os.close(below)
         return
-    file = os.open(names[0], _FILE, 0o644, dir_fd=directory)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(file, view) :]
-    finally:
-        os.close(file)
+    with closing(os.open(names[0], CREATE, 0o644, dir_fd=directory)) as file:
+        write_all(file, data)
 
 
 @contextmanager

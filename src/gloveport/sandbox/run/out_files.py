@@ -14,6 +14,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from gloveport.file_descriptors import LIST, READ, closing
 from gloveport.untrusted_text import printable
 
 MOST_FILES: Final = 64
@@ -24,8 +25,6 @@ _DEPTH: Final = 8
 _CHUNK_BYTES: Final = 1 << 18
 _NAME_CHARACTERS: Final = 200
 _MOST_NAMED: Final = 8
-_LEVEL: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 _KINDS: Final = {
     stat.S_IFLNK: "a link",
@@ -121,19 +120,17 @@ class OutFiles(Struct):
                 if kind == stat.S_IFDIR and depth == _DEPTH:
                     self.leave_out(path, "it lies too deep")
                     continue
-                opened = os.open(name, _LEVEL if kind == stat.S_IFDIR else _FILE, dir_fd=directory)
+                opened = os.open(name, LIST if kind == stat.S_IFDIR else READ, dir_fd=directory)
             except OSError as error:  # its mode forbids opening it, or it is gone
                 self.leave_out(path, os.strerror(error.errno or 0))
                 continue
-            try:
+            with closing(opened):
                 if kind == stat.S_IFDIR:
                     yield from self._walk(opened, f"{path}/", depth + 1)
                     continue
                 status = os.fstat(opened)
                 if stat.S_ISREG(status.st_mode):  # it may be another file by now
                     yield path, opened, status
-            finally:
-                os.close(opened)
 
 
 def has_entries(directory: int) -> bool:

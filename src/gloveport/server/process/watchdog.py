@@ -23,6 +23,8 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from gloveport.file_descriptors import closing
+
 _LAST_RESORT: Final = Path(__file__).with_name("last_resort.py")
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PET_SECONDS, _STILL_SECONDS = 0.5, 1.5
@@ -102,8 +104,7 @@ class _LoopTimer(Struct, kw_only=True):
 
 def _start(signals: socket.socket) -> "subprocess.Popen[bytes]":
     environ: dict[str, str] = {}
-    server = os.pidfd_open(os.getpid())
-    try:
+    with closing(os.pidfd_open(os.getpid())) as server:
         return subprocess.Popen(  # noqa: S603 - nothing of it comes from elsewhere
             (sys.executable, "-I", "-S", str(_LAST_RESORT), str(server)),
             stdin=signals.fileno(),
@@ -113,8 +114,6 @@ def _start(signals: socket.socket) -> "subprocess.Popen[bytes]":
             env=environ,
             start_new_session=True,  # signals of the terminal are for the server alone
         )
-    finally:
-        os.close(server)
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

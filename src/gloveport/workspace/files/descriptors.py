@@ -1,4 +1,4 @@
-"""System calls on open directories and files: clone a mount, read or write a whole file, tell a path."""
+"""System calls on open directories and files: clone a mount, read a whole file, tell a path."""
 
 import ctypes
 import os
@@ -7,10 +7,6 @@ from pathlib import Path
 from typing import Final
 
 from gloveport.openat2 import check
-
-LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-"""Flags for reading that never block, neither on a FIFO nor on a file with a lease, and never acquire a terminal."""
 
 _OPEN_TREE = 428
 _THIS_MOUNT: Final = 0x1000 | 1 | os.O_CLOEXEC  # AT_EMPTY_PATH | OPEN_TREE_CLONE
@@ -55,14 +51,3 @@ def read_all(descriptor: int, most_bytes: int) -> bytes | None:
             return None
         pieces.append(piece)
     return b"".join(pieces)
-
-
-def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of it.
-
-    Raises:
-        OSError: There is no space; a part may be written.
-    """
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]

@@ -20,7 +20,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gloveport.errors import ConfigError, SandboxError
-from gloveport.openat2 import BENEATH, NO_MAGICLINKS, NO_SYMLINKS, NO_XDEV, closing, open_beneath
+from gloveport.file_descriptors import closing
+from gloveport.openat2 import BENEATH, NO_MAGICLINKS, NO_SYMLINKS, NO_XDEV, open_beneath
 from gloveport.policy.decisions.protected_names import protected_part
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files import descriptors

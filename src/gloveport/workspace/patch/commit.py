@@ -19,8 +19,8 @@ from typing import Final, Literal, TypeGuard
 
 from msgspec import Struct, field
 
+from gloveport.file_descriptors import LIST
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.descriptors import LIST
 from gloveport.workspace.files.spelling import native_name, parent_of
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch import file_swap

@@ -27,14 +27,13 @@ from typing import Annotated, Final, TypeAlias
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
 from gloveport.atomic_file import EXCHANGE, NOREPLACE, rename
-from gloveport.openat2 import closing
+from gloveport.file_descriptors import CREATE, READ, closing, write_all
 from gloveport.patch_text.text import revision
-from gloveport.workspace.files.descriptors import READ, read_all, write_all
+from gloveport.workspace.files.descriptors import read_all
 
 MAX_BYTES: Final = 16 << 20
 """The largest file that can be changed."""
 
-_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NOTHING_THERE: Final = {errno.ENOENT, errno.ENAMETOOLONG}
 _THIRD: Final = "-"
 """Suffix of a third name, for an exchange of two names by links."""
@@ -164,7 +163,7 @@ def prepare(directory: int, step: FileStep, content: bytes, attributes: Attribut
     Raises:
         OSError: It can't be written.
     """
-    with closing(os.open(step.hidden, _CREATE, 0o600, dir_fd=directory)) as descriptor:
+    with closing(os.open(step.hidden, CREATE, 0o600, dir_fd=directory)) as descriptor:
         write_all(descriptor, content)
         lost = attributes.give(descriptor)
         os.fsync(descriptor)

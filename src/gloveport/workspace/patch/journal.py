@@ -18,8 +18,8 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict
 
+from gloveport.file_descriptors import LIST, closing
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.descriptors import LIST
 from gloveport.workspace.patch.file_swap import FileStep
 
 _FILE: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -93,12 +93,9 @@ class Journal(Struct, frozen=True):
             raise WorkspaceError(
                 "RUNTIME_DIR_UNWRITABLE", f"{path} can't be used: {error.strerror}", hint="name another directory"
             ) from error
-        try:
+        with closing(directory), closing(file):
             fcntl.flock(file, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield cls(directory, file)
-        finally:
-            os.close(file)
-            os.close(directory)
 
     def last(self) -> LastCommit | None:
         """The last commit; None if there was none, or it never began."""

@@ -19,10 +19,9 @@ from typing import Final
 from msgspec import Struct, field
 
 from gloveport.artifacts.artifact_store import Bundle
+from gloveport.file_descriptors import CREATE, LIST, closing, write_all
 from gloveport.model import OUT, Mount
-from gloveport.openat2 import closing
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.descriptors import LIST
 from gloveport.workspace.files.spelling import check_path, spell_path
 from gloveport.workspace.files.tree import Tree, WriteLocation
 from gloveport.workspace.patch.commit import HIDDEN
@@ -32,7 +31,6 @@ _MOST_ENTRIES: Final = 10_000
 """The most entries that are measured in the directory."""
 
 _CHUNK_BYTES: Final = 1 << 20
-_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class OutDirectory(Struct, kw_only=True):
@@ -92,9 +90,9 @@ class OutDirectory(Struct, kw_only=True):
             directory = _make_directories(place, stack)
             hidden = HIDDEN + secrets.token_hex(16)
             try:
-                with closing(os.open(hidden, _CREATE, 0o600, dir_fd=directory)) as descriptor:
+                with closing(os.open(hidden, CREATE, 0o600, dir_fd=directory)) as descriptor:
                     for piece in pieces:
-                        _write(descriptor, piece)
+                        write_all(descriptor, piece)
                     Attributes.fresh(directory).give(descriptor)
                 os.rename(hidden, place.name, src_dir_fd=directory, dst_dir_fd=directory)
             finally:
@@ -142,9 +140,3 @@ def _read_pieces(bundle: Bundle, number: int) -> Iterator[bytes]:
     while piece := bundle.read(number, offset, _CHUNK_BYTES):
         yield piece
         offset += len(piece)
-
-
-def _write(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]

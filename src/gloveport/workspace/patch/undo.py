@@ -15,10 +15,9 @@ from typing import BinaryIO, Final, Literal, TypeAlias
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict
 
-from gloveport.openat2 import closing
+from gloveport.file_descriptors import READ, closing, write_all
 from gloveport.patch_text.text import count_changed_lines, difference, revision
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.descriptors import READ, write_all
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch.commit import last_undoable
 from gloveport.workspace.patch.file_swap import Attributes

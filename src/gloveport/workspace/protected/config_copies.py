@@ -15,6 +15,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from gloveport.file_descriptors import READ
 from gloveport.openat2 import open_beneath
 from gloveport.policy.decisions.git_config_keys import ConfigKey, Repository, may_write, resolve_address
 from gloveport.sandbox.plan import PathProtection
@@ -30,7 +31,6 @@ from gloveport.workspace.protected.protected_paths import ProtectedPaths
 _MOST_BYTES: Final = 1 << 16
 _MOST_CHANGES: Final = 128
 _MOST_NAMED: Final = 12
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _REFUSED: Final = (
     "GIT_CONFIG_REFUSED: of what it wrote to {path} this held for it alone, or its session, and is not kept: {keys}. "
     "Kept are user.name and user.email, the upstream of a branch at a remote that is there, pull.rebase and pull.ff, "
@@ -131,7 +131,7 @@ def _save(root: int, found: ProtectedPaths, copy: ConfigCopy, text: bytes, saved
     with descend(root, above) as git:
         if git is None:
             raise ValueError("it is not there any more")
-        with _lock(git, name), FileIO(open_beneath(git, name, _READ | os.O_RDWR), "r+") as file:
+        with _lock(git, name), FileIO(open_beneath(git, name, READ | os.O_RDWR), "r+") as file:
             before = os.fstat(file.fileno())
             if not stat.S_ISREG(before.st_mode) or before.st_nlink != 1:
                 raise ValueError("it is no file of one name")
@@ -206,7 +206,7 @@ def _read_submodules(root: int, found: ProtectedPaths, git: bytes, there: Values
 
 def _read(directory: int, path: bytes) -> bytes:
     """A file of the sandbox; empty if it is no regular file, or too long for a configuration."""
-    with contextlib.suppress(OSError), FileIO(open_beneath(directory, path, _READ)) as file:
+    with contextlib.suppress(OSError), FileIO(open_beneath(directory, path, READ)) as file:
         if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             return read_all(file.fileno(), _MOST_BYTES) or b""
     return b""

@@ -6,8 +6,8 @@ import stat
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
+from gloveport.file_descriptors import LIST
 from gloveport.openat2 import open_beneath
-from gloveport.workspace.files.descriptors import LIST
 
 _LOOK: Final = stat.S_IRUSR | stat.S_IXUSR
 

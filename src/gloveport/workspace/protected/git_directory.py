@@ -12,9 +12,9 @@ from io import FileIO
 from itertools import islice
 from typing import Final
 
+from gloveport.file_descriptors import LIST, READ
 from gloveport.late_pattern import late_pattern
 from gloveport.policy.decisions.protected_names import GIT_DIRECTORIES, GIT_FILES
-from gloveport.workspace.files.descriptors import LIST, READ
 
 PARTS: Final = tuple(sorted(map(os.fsencode, {*GIT_FILES, *GIT_DIRECTORIES, "commondir"})))
 """Paths below a git directory, or below a worktree's, which alone has a ``commondir``."""

@@ -16,7 +16,8 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from gloveport.openat2 import closing, open_beneath
+from gloveport.file_descriptors import closing
+from gloveport.openat2 import open_beneath
 from gloveport.policy.decisions.protected_names import SPELLINGS, Kind, fold_name, kind_of, kinds_in
 from gloveport.workspace.files.descriptors import let_owner_in
 from gloveport.workspace.protected import git_directory
