@@ -84,6 +84,7 @@ def test_every_simple_command_is_found(text, meant):
     [
         ("d=src; rm $d", ["src"]),
         ('d=src; rm "$d" ${d}/x', ["src", "src/x"]),
+        ("d=s; d+=r'c'; rm $d", ["src"]),
         ("for d in 'b c'; do rm -r \"$d\"; done", ["-r", "b c"]),
     ],
 )
@@ -209,6 +210,7 @@ def test_a_loop_is_read_once_for_each_of_its_first_values():
     [
         "d=(a b); rm $d",
         "d='a b'; rm $d",
+        "d=(a); d+=b; rm $d",
         "sh <<X\nrm -r a\nX",
         "cat <<X | sh\nrm -r a\nX",
         "echo 'rm -r a' | sh -s",

@@ -47,6 +47,7 @@ _SCOPES: Final = _SUBSTITUTIONS | _CONDITIONAL | {"subshell"}
 """Nodes that bash runs in a subshell, or perhaps not at all."""
 _NO_WORDS: Final = {"variable_assignment", "file_redirect", "herestring_redirect"}
 _GROUPS: Final = {"list", "negated_command", "subshell", "compound_statement"}
+_IN_SHELL: Final = {"builtin", "command", "time"}  # what starts a builtin of the shell; others start a process
 _WRITES_NOTHING: Final = {"", ":", "true", "cat /dev/null", "echo -n"}
 
 Variables: TypeAlias = dict[str, Word | None]
@@ -152,9 +153,12 @@ class _Reader:
                 if cuts and " ".join(word.text for word in words) in _WRITES_NOTHING:
                     self._start([Word(">"), *(self._word(cut.children[-1]) for cut in cuts)], text, [])
             case "variable_assignment" if node.parent is None or node.parent.type != "command":
-                value = node.child_by_field_name("value")
-                word = None if value is None or value.type == "array" else self._word(value)
-                self.variables[self._text(node.child_by_field_name("name"))] = word if value is not None else Word("")
+                name, value = self._text(node.child_by_field_name("name")), node.child_by_field_name("value")
+                word = Word("") if value is None else None if value.type == "array" else self._word(value)
+                if word is not None and any(child.type == "+=" for child in node.children):
+                    first = self.variables.get(name, Word(f"${name}", known=False))
+                    word = first and Word(first.text + word.text, first.known and word.known)
+                self.variables[name] = word
             case kind if kind in _SUBSTITUTIONS or (kind == "expansion" and not _VARIABLE.fullmatch(text)):
                 self.facts.expansions.append(text)
             case _:
@@ -218,7 +222,7 @@ class _Reader:
 
     def _start(self, words: Sequence[Word], text: str, piped: Sequence[ProgramRun]) -> None:
         """Note the program that words start, and those that it starts in turn."""
-        pending = [words]
+        pending, is_shell = [words], True
         for started in filter(None, pending):  # which grows
             self._take_room(_PROGRAM_ROOM + len(started))
             name = started[0].text.rpartition("/")[2] if started[0].known else ""
@@ -228,13 +232,14 @@ class _Reader:
             source = inline_text(run, arguments, runner)
             if source is not None or (runner and reads_stdin(arguments, runner)):
                 self._read_script(run, runner.language if runner else "sh", source)
-            if name == "cd":
+            if name == "cd" and is_shell:
                 targets = [word for word in arguments if not re.fullmatch(r"-[LPe@]+|--", word.text)]
                 self.directory = self.directory.change(targets[0] if targets else Word("~"))
             elif name == "xargs" and (not piped or piped[0].program in {"echo", "printf", "cat", "tee"}):
                 self.facts.skip("xargs puts commands together")
             elif name == "git" and any(re.match(r"(?i)alias\.|foreach\Z", word.text) for word in arguments):
                 self.facts.skip("git is given a command of its own")
+            is_shell = is_shell and name in _IN_SHELL
             read = find_results(piped[0]) if piped and piped[0].program == "find" else [Word("…", known=False)]
             pending += started_words(run, arguments, runner, read)
 
