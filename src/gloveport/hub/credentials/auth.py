@@ -31,8 +31,17 @@ from gloveport.model.egress import Basic, Bearer, ClientCredentials, Header, Que
 from gloveport.model.hub import OAuthLogin, Server, ServerAuth
 from gloveport.oauth.grant_requests import client_of, fields_of
 from gloveport.oauth.renewal import Obtain, RenewedToken
-from gloveport.oauth.token_endpoint import Client, Refusal, Token, request_token, require_access, require_scrubbable
+from gloveport.oauth.token_endpoint import (
+    Client,
+    Refusal,
+    Token,
+    endpoint_error,
+    request_token,
+    require_access,
+    require_scrubbable,
+)
 from gloveport.policy.hosts.authorities import is_confidential
+from gloveport.secrets.strength import guess_bits
 from gloveport.secrets.vault import Vault
 
 _Source: TypeAlias = Callable[[str], Awaitable[tuple[str, str]]]
@@ -43,6 +52,10 @@ _PARAMETER = "?"
 """Marks a query parameter; no header's name begins with it."""
 
 _SCOPES = re.compile(r'scope="([\x20\x21\x23-\x5b\x5d-\x7e]{1,128})"')
+
+_LEAST_BITS = 80.0
+"""Of a token of a login, which should have 128 (RFC 6749, 10.10). The server has named who gives them, and what is
+scrubbed from everybody's texts must not be a text of that server's choice, such as a path or a host."""
 
 _log = logging.getLogger(__name__)
 
@@ -201,9 +214,11 @@ class _Keeper(Struct, frozen=True, kw_only=True):
             return await self._request(login.token_endpoint, client_of_login(login, secret), fields)
 
         def remember(login: Login) -> None:
-            self._remember(f"{label}.token", login.access_token)
-            self._remember(f"{label}.refresh", login.refresh_token)
-            self._remember(f"{label}.client", login.client_secret)
+            secrets = {"token": login.access_token, "refresh": login.refresh_token, "client": login.client_secret}
+            if any(secret and guess_bits(secret) < _LEAST_BITS for secret in secrets.values()):
+                raise endpoint_error(self.name, "gives a token that is like ordinary text")
+            for purpose, secret in secrets.items():
+                self._remember(f"{label}.{purpose}", secret)
 
         storage = self.logins.of(self.name, self.server.url, auth.tokens)
         return StoredLogin(name=self.name, storage=storage, request=request, remember=remember)
