@@ -137,6 +137,17 @@ async def test_a_tool_that_changes_with_a_new_life_of_its_server_needs_another_a
     assert [call.code for call in results[0].tool_calls] == ["tool_held_back"]
 
 
+async def test_a_server_that_offers_others_each_time_is_reported_a_few_times_and_its_tools_stay_held_back(world):
+    """P13, P25: in two days its records would have driven all others out of the audit log."""
+    hub = world.engine.hub
+    (name, *_) = hub.states
+    for number in range(60):
+        await hub.on_tools_listed(name, (Definition(server=name, name="two", description=f"{number}"),))
+    assert len(world.records("server.tools_held_back")) <= 21
+    assert hub.states[name].hold_reasons == {"two": "changed"}
+    assert "two" not in hub.states[name].tools
+
+
 async def test_others_go_on_while_what_a_server_offers_is_taken_in(world):
     """Issue 15: 2 MiB of tools took 0.7 s of everybody's time, and a server may list anew again and again."""
     hub, turns = world.engine.hub, 0

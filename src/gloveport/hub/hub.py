@@ -218,7 +218,9 @@ class Hub:
             new = "new" if accepted else "offered by another command or URL than what was accepted"
             hold_reasons = {tool.name: new for tool in offer.new} | {tool.name: "changed" for tool in offer.changed}
             digests = {tool.name: tool.digest for tool in (*offer.new, *offer.changed)}
-            if hold_reasons and digests != state.reported:  # digests and not names: a tool may have changed once more
+            is_reported = digests == state.reported  # digests and not names: a tool may have changed once more
+            if hold_reasons and not is_reported and not state.reports.take():
+                is_reported = True  # else with the next listing
                 await compute(_OFFER_BYTES, self._pins.hold, name, identity, offered)
                 self._record("server.tools_held_back", {"server": name, "tools": dict(hold_reasons)})
                 _log.warning(
@@ -235,7 +237,8 @@ class Hub:
             _log.error("%s", error)
             return
         names = await compute(_OFFER_BYTES, self._index, state, name, offer.unchanged)
-        state.reported = digests
+        if is_reported or not hold_reasons:
+            state.reported = digests
         self._show(state, name, offer.unchanged, names, hold_reasons)
 
     def _scrub_offer(self, offered: Sequence[Definition]) -> tuple[Definition, ...]:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 ConnectionState: TypeAlias = Literal["idle", "connecting", "ready", "failed"]
 
 
+_REPORTS_AN_HOUR = 20
+
+
 class ToolServer(Protocol):
     """A server that is connected on its first use; ``hub.connection.upstream`` implements it."""
 
@@ -64,6 +67,7 @@ class ServerState(Struct, kw_only=True):
         names: The tools' own names, by their names in programs.
         hold_reasons: Why a tool is held back, by its own name.
         reported: Digests of the held-back tools that were reported.
+        reports: The budget of reports: a server may offer others each time.
         tools_known: Whether the tools are known: listed by the server, or loaded as accepted in an earlier process.
         late: Whether a search has waited in vain for the server to list its tools.
         pins_stamp: Inode and time of the file of accepted tools when it was last read.
@@ -79,6 +83,7 @@ class ServerState(Struct, kw_only=True):
     names: dict[str, str] = field(default_factory=dict)
     hold_reasons: dict[str, str] = field(default_factory=dict)
     reported: dict[str, str] = field(default_factory=dict)
+    reports: Bucket = field(default_factory=lambda: Bucket(capacity=_REPORTS_AN_HOUR, seconds=3600))
     tools_known: bool = False
     late: bool = False
     pins_stamp: tuple[int, int] | None = None
