@@ -28,7 +28,7 @@ from gloveport.server.transports.acceptor import accept_connections
 from gloveport.server.transports.message_limit import MessageLimit
 from gloveport.server.transports.overload import RequestLimit
 from gloveport.server.transports.paced_parsing import PacedParsing, ParsingTurns
-from gloveport.server.transports.session_end import end_sessions_of_gone_clients
+from gloveport.server.transports.session_end import SESSION_SECONDS, end_sessions_of_gone_clients, free_places
 from gloveport.server.transports.sessionless import SessionlessRequests
 from gloveport.task_group import open_task_group
 
@@ -166,7 +166,7 @@ async def serve_http(
             server.streamable_http_app, host=HOST, streamable_http_path=_PATH, max_request_body_size=most_bytes
         )
         single = make(stateless_http=True, json_response=True)
-        app = make(max_sessions=_MOST_SESSIONS)
+        app = make(max_sessions=_MOST_SESSIONS, session_idle_timeout=SESSION_SECONDS)
         sessions = server.session_manager._server_instances  # noqa: SLF001 - the only way to learn which are open
         web = _Server(
             uvicorn.Config(
@@ -199,6 +199,7 @@ async def serve_http(
             ready(f"http://{HOST}:{listener.getsockname()[1]}{_PATH}")
             async with single.router.lifespan_context(single), open_task_group() as tasks:
                 tasks.start_soon(end_sessions_of_gone_clients, program_sessions, is_gone)
+                tasks.start_soon(free_places, sessions, _MOST_SESSIONS)
                 await web.serve(sockets=[listener])
     return signals
 
