@@ -15,7 +15,7 @@ from anyio import to_thread
 from gloveport.bootstrap import app
 from gloveport.bootstrap.host_setup import init_of
 from gloveport.config import Config, Loaded
-from gloveport.config.loading.reload import Reloaded, reload
+from gloveport.config.loading.reload import reload
 from gloveport.config.loading.watch import changes
 from gloveport.engine.execution import Engine
 from gloveport.errors import ConfigError
@@ -55,7 +55,8 @@ async def _follow(engine: Engine, loaded: Loaded, config_path: Path | None, envi
                 faulty = True
                 engine.audit.append("config.refused", {"reason": str(error)})
                 continue
-            _log_postponed(found)
+            if found.postponed:
+                _log.warning("restart to apply: %s", ", ".join(found.postponed))
             if faulty or found.loaded.config != loaded.config:
                 apis = ", ".join(sorted(name for name, api in found.loaded.config.api.items() if api.active)) or "none"
                 _log.warning("the configuration counts as it is now; APIs: %s", apis)
@@ -79,8 +80,3 @@ async def _adopt_environments(engine: Engine, config: Config, environ: Mapping[s
             config, init, environ, backend=engine.backend, system=engine.system, gateway=engine.gateway
         )
     )
-
-
-def _log_postponed(found: Reloaded) -> None:
-    if found.postponed:
-        _log.warning("restart to apply: %s", ", ".join(found.postponed))

@@ -110,37 +110,18 @@ async def open_workspace(
         ConfigError: It is no directory that can be one.
         SandboxError: This host can't build its sandboxes.
     """
-    root = config.workspace.root
-    if root is None:
-        yield None
-        return
-    with _open_out(engine, config):
-        async with _open_tools(engine, config, root, environ, transport, believed) as service:
-            yield service
-
-
-@contextlib.asynccontextmanager
-async def _open_tools(
-    engine: Engine,
-    config: Config,
-    root: Path,
-    environ: Mapping[str, str],
-    transport: Transport,
-    believed: Sequence[Path],
-) -> AsyncIterator[WorkspaceService | None]:
-    """See ``open_workspace``."""
-    view, toolsets = writable_view(config), config.workspace.toolsets
-    if view is None and "workspace" not in toolsets:
-        yield None
-        return
-    refuse_as_workspace(root, config, environ, believed)
-    # Over stdio the client exists as long as the server, however long it is silent.
-    grace = config.workspace.orphan_seconds if transport == "http" else math.inf
-    plans = prepare_plans(engine.system, engine.reach.way_out, config, root, environ)
-    async with (
-        open_sandboxes(engine, plans, grace) as sandboxes,
-        open_command_sessions(sandboxes) as sessions,
-    ):
+    root, view, toolsets = config.workspace.root, writable_view(config), config.workspace.toolsets
+    async with contextlib.AsyncExitStack() as stack:
+        stack.enter_context(_open_out(engine, config))
+        if root is None or (view is None and "workspace" not in toolsets):
+            yield None
+            return
+        refuse_as_workspace(root, config, environ, believed)
+        # Over stdio the client exists as long as the server, however long it is silent.
+        grace = config.workspace.orphan_seconds if transport == "http" else math.inf
+        plans = prepare_plans(engine.system, engine.reach.way_out, config, root, environ)
+        sandboxes = await stack.enter_async_context(open_sandboxes(engine, plans, grace))
+        sessions = await stack.enter_async_context(open_command_sessions(sandboxes))
         if view is not None:
             programs = ProgramSandboxes(sandboxes=sandboxes, others=engine.sandbox)
             programs.restock(())

@@ -69,7 +69,8 @@ class Environments(Struct, frozen=True, kw_only=True):
                     hint="leave out environment, or write the program in another language",
                 )
             return await self.open_named(name, guard, on_progress, languages)
-        default = next((name for name, one in self.named.items() if _is_default(one, request.language)), None)
+        defaults = (n for n, one in self.named.items() if one.default and request.language in one.served_languages)
+        default = next(defaults, None)
         settings = None if default is None else self.named[default]
         for ecosystem in self.ecosystems if self.rules.enabled else ():
             if requirements := ecosystem.read_request(request.language, request.code, settings):
@@ -264,10 +265,6 @@ class Environments(Struct, frozen=True, kw_only=True):
 def _action_of(name: str | None, specifiers: Sequence[str], lock: Lock) -> Install:
     names = tuple(sorted({name_of(one) for one in specifiers}))
     return Install(environment=name, requested_names=names, packages=lock.packages, lock_sha256=lock.sha256)
-
-
-def _is_default(settings: Environment, language: Language) -> bool:
-    return settings.default and language in settings.served_languages
 
 
 def _builder_of(ecosystem: Ecosystem) -> Builder:

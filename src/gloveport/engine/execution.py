@@ -290,7 +290,10 @@ class Engine:
         output = RunOutput.open(run, self.spool, self.clean)
         try:
             if program is not None and request.session == NEW:
-                session = self._begin_session(run, program)
+                plan, grant = self._granted.plan(run, program), run.guard.grant
+                session = self.sessions.begin(
+                    run.share, grant, run.reach, sandbox=self.sandbox, plan=plan, program=program
+                )
             if session is not None:
                 async with session.take_turn() as child, self.admission.place(run.share):
                     outcome, artifacts = await self._use(child, run, None, output, session)
@@ -392,13 +395,6 @@ class Engine:
         if not self.reach.skills and self.calls_skills and not self.skills.is_empty:
             self.reach = self.reach.with_skills()
             self.restock()
-
-    def _begin_session(self, run: Execution, program: Program) -> Session:
-        """A session with the grant of its first call."""
-        plan = self._granted.plan(run, program)
-        return self.sessions.begin(
-            run.share, run.guard.grant, run.reach, sandbox=self.sandbox, plan=plan, program=program
-        )
 
     async def _run_in(
         self, child: Child, run: Execution, program: Program | None, output: RunOutput, session: Session | None

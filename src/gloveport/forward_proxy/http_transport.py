@@ -1,10 +1,12 @@
-"""The transport of the server's own HTTP clients: through the owner's proxy where that serves, and else directly.
+"""The server's own HTTP clients: through the owner's proxy where that serves, and else directly.
 
 httpx2 asks the proxy with CONNECT, and sends nothing of a request before the server has proved its name: of another
 scheme than https no request reaches the part that knows the proxy.
 """
 
 import ssl
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import httpx2
 
@@ -57,3 +59,36 @@ class ForwardedTransport(httpx2.AsyncBaseTransport):
         await self._direct.aclose()
         if self._tunnels is not None:
             await self._tunnels.aclose()
+
+
+class UnusableReplyError(Exception):
+    """An answer that is compressed, or too large."""
+
+
+class BoundedReply(NamedTuple):
+    """An answer to ``post_bounded``, and its whole body."""
+
+    status: int
+    headers: httpx2.Headers
+    content: bytes
+
+
+async def post_bounded(
+    transport: ForwardedTransport, url: str, headers: Mapping[str, str], body: bytes, most_bytes: int
+) -> BoundedReply:
+    """Post a body. No redirect is followed. The caller limits the time.
+
+    Raises:
+        UnusableReplyError: The answer is compressed, perhaps to a bomb, or has more than ``most_bytes``.
+        UpstreamError, httpx2.HTTPError, httpx2.InvalidURL: There is no answer.
+    """
+    client = httpx2.AsyncClient(transport=transport, trust_env=False, follow_redirects=False, timeout=None)
+    async with client, client.stream("POST", url, headers=headers, content=body) as response:
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise UnusableReplyError("compresses its answer, though it was not asked to")
+        content = bytearray()
+        async for piece in response.aiter_raw():
+            content += piece
+            if len(content) > most_bytes:
+                raise UnusableReplyError(f"answers more than {most_bytes} bytes")
+        return BoundedReply(response.status_code, response.headers, bytes(content))

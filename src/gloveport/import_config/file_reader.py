@@ -57,7 +57,8 @@ def read_entries(place: ClientFile) -> list[ClientEntry] | None:
         return None
     data = _parse(place.path, content)
     if not isinstance(data, dict):
-        raise _shapeless(place.path)
+        what, hint = f"{_show(place.path)} holds no table", "name a file in which a client keeps its MCP servers"
+        raise ConfigError(what, hint=hint)
     entries = [ClientEntry(name=name, place=place, table=table) for name, table in _servers(data).items()]
     projects = data.get("projects")
     for directory, project in projects.items() if isinstance(projects, dict) else ():
@@ -141,10 +142,6 @@ def _servers(data: Table) -> Table:
 
 def _is_server(table: Table) -> bool:
     return not _WAYS.isdisjoint(table)
-
-
-def _shapeless(path: Path) -> ConfigError:
-    return ConfigError(f"{_show(path)} holds no table", hint="name a file in which a client keeps its MCP servers")
 
 
 def _show(path: Path) -> str:

@@ -5,8 +5,8 @@ a short line is passed on, as a hint, without the key. The key is sent over TLS 
 """
 
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 import anyio
@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from gloveport.errors import UpstreamError
 from gloveport.forward_proxy.forward_proxy import ForwardProxy
-from gloveport.forward_proxy.http_transport import ForwardedTransport
+from gloveport.forward_proxy.http_transport import BoundedReply, ForwardedTransport, UnusableReplyError, post_bounded
 from gloveport.model.hub import Sampling
 from gloveport.model.json_value import JsonValue
 from gloveport.policy.hosts.authorities import is_confidential
@@ -26,18 +26,18 @@ from gloveport.secrets.scrub import Needles, scrub_text
 
 MAX_ANSWER_BYTES: Final = 4 << 20
 
-_ANTHROPIC_VERSION = b"2023-06-01"
+_ANTHROPIC_VERSION = "2023-06-01"
 _MOST_TOKENS = 10_000_000
 _NAME = "sampling.secret"
 _OWNERS = "the owner has to check sampling.url, sampling.model and what is there"
 
-_Headers: TypeAlias = Mapping[bytes, bytes]
+_Headers: TypeAlias = Mapping[str, str]
 
 _HEADERS: _Headers = {
-    b"content-type": b"application/json",
-    b"accept": b"application/json",
-    b"accept-encoding": b"identity",
-    b"user-agent": b"gloveport",
+    "content-type": "application/json",
+    "accept": "application/json",
+    "accept-encoding": "identity",
+    "user-agent": "gloveport",
 }
 
 
@@ -100,31 +100,12 @@ class Provider(Struct, frozen=True, kw_only=True):
             reply = await self._send(url, headers, _completion(question, "max_completion_tokens"))
         return _of_completion(_document(reply, clean), question)
 
-    async def _send(self, url: str, headers: _Headers, body: Mapping[str, JsonValue]) -> "_Reply":
+    async def _send(self, url: str, headers: _Headers, body: Mapping[str, JsonValue]) -> BoundedReply:
         transport = ForwardedTransport(self.tls, self.proxy)
-        client = httpx2.AsyncClient(transport=transport, trust_env=False, follow_redirects=False, timeout=None)
-        async with (
-            client,
-            client.stream("POST", url, headers=headers, content=pydantic_core.to_json(body)) as response,
-        ):
-            if response.headers.get("content-encoding", "identity") != "identity":
-                raise _failure("compresses its answer, though it was not asked to", _OWNERS)  # perhaps a bomb
-            return _Reply(response.status_code, response.headers, await _read_bounded(response.aiter_raw()))
-
-
-class _Reply(NamedTuple):
-    status: int
-    headers: httpx2.Headers
-    content: bytes
-
-
-async def _read_bounded(pieces: AsyncIterator[bytes]) -> bytes:
-    content = bytearray()
-    async for piece in pieces:
-        content += piece
-        if len(content) > MAX_ANSWER_BYTES:
-            raise _failure(f"answers more than {MAX_ANSWER_BYTES} bytes", _OWNERS)
-    return bytes(content)
+        try:
+            return await post_bounded(transport, url, headers, pydantic_core.to_json(body), MAX_ANSWER_BYTES)
+        except UnusableReplyError as error:
+            raise _failure(str(error), _OWNERS) from None
 
 
 def _messages_url(base: str) -> str:
@@ -133,12 +114,11 @@ def _messages_url(base: str) -> str:
 
 
 def _anthropic_headers(key: str) -> _Headers:
-    named = {b"x-api-key": key.encode()} if key else {}
-    return {**_HEADERS, b"anthropic-version": _ANTHROPIC_VERSION, **named}
+    return {**_HEADERS, "anthropic-version": _ANTHROPIC_VERSION, **({"x-api-key": key} if key else {})}
 
 
 def _openai_headers(key: str) -> _Headers:
-    return {**_HEADERS, **({b"authorization": b"Bearer " + key.encode()} if key else {})}
+    return {**_HEADERS, **({"authorization": f"Bearer {key}"} if key else {})}
 
 
 def _message(question: ModelQuestion) -> dict[str, JsonValue]:
@@ -186,7 +166,7 @@ def _answer(
     )
 
 
-def _document(reply: _Reply, clean: Callable[[str], str]) -> Mapping[str, JsonValue]:
+def _document(reply: BoundedReply, clean: Callable[[str], str]) -> Mapping[str, JsonValue]:
     """Parse the answer.
 
     Raises:
@@ -208,7 +188,7 @@ def _parse_json(content: bytes) -> JsonValue:
     return document
 
 
-def _refusal(reply: _Reply, clean: Callable[[str], str]) -> UpstreamError:
+def _refusal(reply: BoundedReply, clean: Callable[[str], str]) -> UpstreamError:
     words = _words(reply.content, clean)
     match reply.status:
         case 401 | 403:

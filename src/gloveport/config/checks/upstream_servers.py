@@ -82,22 +82,18 @@ def _way_faults(base: KeyPath, table: Table) -> Iterator[Fault]:
             hint="a server is reached in one way: remove one of the two",
         )
     else:
-        way, strange = ("command", _REMOTE) if command else ("url", _LOCAL)
+        way, own, strange = ("command", _LOCAL, _REMOTE) if command else ("url", _REMOTE, _LOCAL)
         for key in strange:
             if table.get(key) and table[key] != fields_of(Server)[key].default:
                 yield Fault(
                     keys=((*base, key),),
                     problem=f"means nothing for a server that has {way}",
-                    hint=f"remove it; for a server that has {way} there are {', '.join(_counterparts(strange))}",
+                    hint=f"remove it; for a server that has {way} there are {', '.join(own)}",
                 )
     if isinstance(command, list) and command and command[0] == "":
         yield Fault(
             keys=((*base, "command", 0),), problem="expected a program, found nothing", hint="name the program to start"
         )
-
-
-def _counterparts(strange: tuple[str, ...]) -> tuple[str, ...]:
-    return _LOCAL if strange == _REMOTE else _REMOTE
 
 
 def _variable_faults(base: KeyPath, table: Table) -> Iterator[Fault]:

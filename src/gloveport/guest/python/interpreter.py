@@ -24,7 +24,6 @@ import _socket  # unchanged even if a program has replaced parts of ``socket``
 import contextlib
 import ctypes
 import errno
-import io
 import json
 import linecache
 import os
@@ -277,8 +276,7 @@ class Interpreter:
         program = self.program
         sys.argv = [name]
         source = source.removeprefix("\ufeff")
-        lines = io.StringIO(source.removesuffix("\n") + "\n", newline=None).readlines()
-        linecache.cache[name] = (len(source), None, lines, name)
+        program.keep_lines(source, name)
         code = program.compile_program(source, name, self.namespace)
         value = eval(code, self.namespace)
         if not code.co_flags & program.CO_COROUTINE:

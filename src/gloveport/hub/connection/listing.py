@@ -4,7 +4,7 @@ The SDK's session never sees the listing: it would store the schemas, and check 
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import mcp_types as wire
 from anyio import to_thread
@@ -87,7 +87,7 @@ async def list_tools(server: str, client: Client, most: int) -> OfferListing:
     repeating = found if client.protocol_version in MODERN_PROTOCOL_VERSIONS else {}
     headers = {name: x_mcp_header_map(tool.input_schema) for name, tool in repeating.items()}
     return OfferListing(
-        tools=await to_thread.run_sync(_definitions, server, [*found.values()]),
+        tools=await to_thread.run_sync(lambda: tuple(definition_of(server, tool) for tool in found.values())),
         headers={name: repeated for name, repeated in headers.items() if repeated},
     )
 
@@ -107,10 +107,6 @@ async def _page(server: str, client: Client, cursor: str | None) -> wire.ListToo
 def _sizes(page: wire.ListToolsResult) -> list[int]:
     """Bytes of each tool, schemas included."""
     return [len(tool.model_dump_json(exclude_none=True)) for tool in page.tools]
-
-
-def _definitions(server: str, tools: Sequence[wire.Tool]) -> tuple[Definition, ...]:
-    return tuple(definition_of(server, tool) for tool in tools)
 
 
 def _is_fit(tool: wire.Tool, client: Client) -> bool:

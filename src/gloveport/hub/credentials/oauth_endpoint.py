@@ -7,7 +7,7 @@ import httpx2
 from msgspec import Struct
 
 from gloveport.forward_proxy.forward_proxy import ForwardProxy
-from gloveport.forward_proxy.http_transport import ForwardedTransport
+from gloveport.forward_proxy.http_transport import ForwardedTransport, UnusableReplyError, post_bounded
 from gloveport.oauth.token_endpoint import endpoint_error
 
 _MOST_BYTES = 1 << 20
@@ -35,20 +35,11 @@ class OAuthEndpoint(Struct, frozen=True, kw_only=True):
             UpstreamError: ``oauth_failed``: the endpoint can't be reached, or its answer is too large; or as
                 ``ForwardedTransport``.
         """
+        transport = ForwardedTransport(self.tls, self.proxy)
         try:
-            return await self._post(body, {**headers, **_HEADERS})
+            status, _, content = await post_bounded(transport, self.url, {**headers, **_HEADERS}, body, _MOST_BYTES)
+        except UnusableReplyError as error:
+            raise endpoint_error(self.owner, str(error)) from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise endpoint_error(self.owner, f"can't be asked ({type(error).__name__})") from None
-
-    async def _post(self, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
-        transport = ForwardedTransport(self.tls, self.proxy)
-        http = httpx2.AsyncClient(transport=transport, trust_env=False, follow_redirects=False, timeout=None)
-        async with http, http.stream("POST", self.url, headers=headers, content=body) as response:
-            if response.headers.get("content-encoding", "identity") != "identity":
-                raise endpoint_error(self.owner, "compresses its answer, though it was not asked to")
-            content = bytearray()
-            async for piece in response.aiter_raw():
-                content += piece
-                if len(content) > _MOST_BYTES:
-                    raise endpoint_error(self.owner, f"answers more than {_MOST_BYTES} bytes")
-            return response.status_code, bytes(content)
+        return status, content

@@ -85,7 +85,9 @@ def read_system(
     Where ``/lib`` is a link it stays one, where it is a directory it is bound.
     """
     mounts = [
-        Mount(source=path, target=path) for path in (*_SHOWN_PATHS, *_ETC) if Path(path).exists() and _is_real(path)
+        Mount(source=path, target=path)
+        for path in (*_SHOWN_PATHS, *_ETC)
+        if Path(path).exists() and not Path(path).is_symlink()
     ]
     symlinks = []
     for path in (*_SHOWN_PATHS, *_ROOT_LINKS):
@@ -115,7 +117,3 @@ def read_most_open_files() -> int:
     """Descriptors that a program may have at most on this host."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(hard // 2, hard - _RESERVED_DESCRIPTORS)
-
-
-def _is_real(path: str) -> bool:
-    return not Path(path).is_symlink()

@@ -23,7 +23,7 @@ def lean(schema: Mapping[str, Any], *, opaque: frozenset[str] = frozenset()) -> 
     """
     definitions = schema.get("$defs", {})
     properties = {
-        name: _outline(value, definitions) if name in opaque else _lean(value, definitions)
+        name: {"type": _lean(value, definitions)["type"]} if name in opaque else _lean(value, definitions)
         for name, value in schema.get("properties", {}).items()
     }
     for name in _TOLD_DEFAULTS & properties.keys():
@@ -31,10 +31,6 @@ def lean(schema: Mapping[str, Any], *, opaque: frozenset[str] = frozenset()) -> 
             properties[name]["default"] = original["default"]
     required = {"required": schema["required"]} if "required" in schema else {}
     return {"type": "object", "properties": properties, **required, "additionalProperties": False}
-
-
-def _outline(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
-    return {"type": _lean(node, definitions)["type"]}
 
 
 def _lean(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:

@@ -237,20 +237,20 @@ class PermissionTool(Struct, frozen=True, kw_only=True):
                 action=command,
                 detail=partial(command_detail, command, command_arguments.env or {}, command_arguments.stdin),
             )
+        make: Callable[[], WriteFiles]
+        text: Callable[[], str]
         if tool == "apply_patch":
             patch = PatchArguments.model_validate(arguments).patch
-            write = await write_in_thread(partial(patch_action, tree, patch))
-            await write_in_thread(partial(demand_unprotected, tree, write))
-            return _PlannedCall(action=write, detail=partial(write_detail, write, patch))
-        if tool == "edit_file":
+            make, text = partial(patch_action, tree, patch), partial(str, patch)
+        elif tool == "edit_file":
             edit = EditArguments.model_validate(arguments)
-            write = await write_in_thread(partial(replacement_action, tree, edit))
-            await write_in_thread(partial(demand_unprotected, tree, write))
-            return _PlannedCall(action=write, detail=lambda: write_detail(write, replacement_text(edit)))
-        changes = ChangesArguments.model_validate(arguments).changes
-        write = await write_in_thread(partial(changes_action, tree, changes))
+            make, text = partial(replacement_action, tree, edit), partial(replacement_text, edit)
+        else:
+            changes = ChangesArguments.model_validate(arguments).changes
+            make, text = partial(changes_action, tree, changes), partial(changes_text, changes)
+        write = await write_in_thread(make)
         await write_in_thread(partial(demand_unprotected, tree, write))
-        return _PlannedCall(action=write, detail=lambda: write_detail(write, changes_text(changes)))
+        return _PlannedCall(action=write, detail=lambda: write_detail(write, text()))
 
 
 def _outcome(

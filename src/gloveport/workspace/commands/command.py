@@ -55,10 +55,6 @@ class RefusedRequest(Struct, frozen=True, kw_only=True):
     remedy: str
 
 
-def _nothing_refused() -> Sequence[RefusedRequest]:
-    return ()
-
-
 class Command(Job, eq=False, kw_only=True, weakref=True):
     """A command that runs, or has ended and is remembered.
 
@@ -87,7 +83,7 @@ class Command(Job, eq=False, kw_only=True, weakref=True):
     has_all_time: bool = False
     can_ask_for_network: bool = False
     missing: str = ""
-    refused: Callable[[], Sequence[RefusedRequest]] = _nothing_refused
+    refused: Callable[[], Sequence[RefusedRequest]] = tuple
     unresolved: Sequence[RefusedRequest] = ()
     session: SessionState | None = None
     interrupt: Callable[[], object] | None = None

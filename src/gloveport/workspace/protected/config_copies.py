@@ -58,7 +58,8 @@ class ConfigCopy(Struct, eq=False, kw_only=True):
     @property
     def expected_values(self) -> Values:
         """The configuration's values, as far as the sandbox can know. Raises ValueError."""
-        return _without_empty({**config_text.read_values(config_text.decode(self.given_text)), **self.agreed})
+        values = {**config_text.read_values(config_text.decode(self.given_text)), **self.agreed}
+        return {key: found for key, found in values.items() if found}
 
 
 class Saved(Struct, kw_only=True):
@@ -210,10 +211,6 @@ def _read(directory: int, path: bytes) -> bytes:
         if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             return read_all(file.fileno(), _MOST_BYTES) or b""
     return b""
-
-
-def _without_empty(values: Values) -> Values:
-    return {key: found for key, found in values.items() if found}
 
 
 def _first(words: list[str]) -> list[str]:
