@@ -80,7 +80,16 @@ async def test_a_link_that_is_too_old_or_guessed_leads_nowhere(client, web, monk
     assert (await web.get(await link_of(client, "open('/out/a.txt', 'w').write('a')"))).status_code == 404
 
 
-@pytest.mark.parametrize("headers", [{"Host": "evil.example"}, {"Origin": "https://evil.example"}, {"Origin": "null"}])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        *({"Host": host} for host in ("evil.example", "a@127.0.0.1", "[::1")),
+        *(
+            {"Origin": origin}
+            for origin in ("https://evil.example", "null", "http://[::1", "http://localhost@evil.example")
+        ),
+    ],
+)
 async def test_no_page_of_the_web_downloads_or_uploads(client, web, headers):
     link = await link_of(client, "open('/out/a.txt', 'w').write('a')")
     assert (await web.get(link, headers=headers)).status_code == 404
