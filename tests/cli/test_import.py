@@ -77,7 +77,7 @@ def test_without_yes_nothing_is_written_and_everything_is_shown(world):
         assert str(world.home / place) in answer.stdout
     assert "+ github (added, claude-desktop)" in answer.stdout
     assert "- gloveport (skipped, claude-desktop): it is Gloveport itself" in answer.stdout
-    assert '"--dsn", "•••"]' in answer.stdout
+    assert '"--dsn", "postgres://localhost:5432/•••"]' in answer.stdout
     assert 'url = "https://mcp.example.com/mcp"' in answer.stdout
     assert answer.stdout.splitlines()[-1] == f"nothing was written to {world.file}: say --yes as well to do so"
     assert list(world.file.parent.iterdir()) == []

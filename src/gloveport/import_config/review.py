@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from gloveport.import_config.loader_variables import loads_code
-from gloveport.import_config.secrets import TOKEN, is_secret_name, is_switch
+from gloveport.import_config.secrets import TOKEN, address_in, is_secret_name, is_switch
 
 HIDDEN: Final = "•••"
 """Stands for a secret."""
@@ -104,8 +104,11 @@ def _set_before(program: _Program, before: str, word: str) -> str:
 
 def _mask_word(before: str, word: str) -> str:
     """A word after the program that runs, or after one that runs no other."""
-    if before.startswith("-") and "=" not in before and is_secret_name(before) and not word.startswith("-"):
-        return word if is_switch(word) else HIDDEN
+    if before.startswith("-") and "=" not in before and not word.startswith("-"):
+        if loads_code(before):
+            return word
+        if is_secret_name(before):
+            return word if is_switch(word) else _hide(word)
     if (found := _ASSIGNMENT.fullmatch(word)) and "://" not in found["name"] and not re.search(r"[;&]", found["value"]):
         return _render_variable(found["name"], found["value"])
     if (found := _HEADER.fullmatch(word)) and is_secret_name(found["name"]):
@@ -115,7 +118,13 @@ def _mask_word(before: str, word: str) -> str:
     return TOKEN.sub(HIDDEN, text)
 
 
+def _hide(value: str) -> str:
+    """Hide a value, but not the host that it leads to: it may be where a program sends its credentials."""
+    address = address_in(value)
+    return f"{address}/{HIDDEN}" if address else HIDDEN
+
+
 def _render_variable(name: str, value: str) -> str:
     if is_secret_name(name) and not loads_code(name) and not is_switch(value):
-        return f"{name}={HIDDEN}"
+        return f"{name}={_hide(value)}"
     return f"{name}={value if loads_code(name) else _mask_word('', value)}"

@@ -40,6 +40,7 @@ _LONGEST_VALUE_WORD = 15
 _SEPARATORS = re.compile(r"[-_.,/@~+]")
 _VERSION = re.compile(r"[0-9]{1,3}[A-Za-z]{1,2}")
 _SCHEME = re.compile(r"(?:https?|file|wss?)://")
+_ADDRESS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{0,30}://)(?:[^\s/?#\\]*@)?(?P<host>[^\s/?#\\@]+)")
 _LINE_BREAK = re.compile(r"[\t\n\r]")
 _PORT = re.compile(r":[0-9]{1,5}(?=/|$)")
 
@@ -86,6 +87,12 @@ def is_harmless_argument(before: str, argument: str) -> bool:
 def is_harmless_address(url: str) -> bool:
     """Tell whether there is certainly no secret in an address."""
     return _is_ordinary(url, longest=_LONGEST_WORD)
+
+
+def address_in(value: str) -> str:
+    """Give scheme and host of an address, which are no secret; empty for other text."""
+    found = _ADDRESS.match(value)
+    return f"{found['scheme']}{found['host']}" if found else ""
 
 
 def find_fault(value: str) -> str | None:
