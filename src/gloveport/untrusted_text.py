@@ -33,6 +33,11 @@ def printable_lines(text: str) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
+def shorten(text: str, limit: int = 200) -> str:
+    """A text, by default a path for a message, of at most so many characters and a mark that more were cut off."""
+    return text if len(text) <= limit else f"{text[:limit]}…"
+
+
 def one_line(text: str, limit: int) -> str:
     """The text as one printable line of at most so many characters before they are escaped."""
     joined = " ".join(text[: 4 * limit].split())

@@ -17,10 +17,10 @@ from gloveport.audit.log_files import (
     Head,
     file_name,
     file_numbers,
+    file_size,
     hold_lock,
     lines,
     open_directory,
-    open_file,
     parse_head,
 )
 from gloveport.audit.record import MAX_LINE_BYTES, ChainLink, claimed_seq, link
@@ -139,12 +139,7 @@ def _snapshot(descriptor: int) -> tuple[bytes, dict[int, int]]:
 
 
 def _sizes(descriptor: int) -> dict[int, int]:
-    sizes = {}
-    for number in file_numbers(descriptor):
-        opened = open_file(number, descriptor)
-        sizes[number] = os.fstat(opened).st_size
-        os.close(opened)
-    return sizes
+    return {number: file_size(number, descriptor) for number in file_numbers(descriptor)}
 
 
 def _scan_file(found: Scan, descriptor: int, number: int, size: int) -> None:

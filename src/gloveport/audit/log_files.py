@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from gloveport.audit.record import GENESIS, MAX_LINE_BYTES
 from gloveport.errors import AuditError
+from gloveport.file_descriptors import closing
 from gloveport.late_pattern import late_pattern
 
 HEAD_NAME = "head"
@@ -83,6 +84,12 @@ def open_file(number: int, directory: int) -> int:
         return os.open(file_name(number), os.O_RDONLY | os.O_NONBLOCK | SAFE, dir_fd=directory)
     except OSError as error:
         raise AuditError(f"{file_name(number)} can't be read: {error.strerror}", hint=VERIFY_HINT) from error
+
+
+def file_size(number: int, directory: int) -> int:
+    """The size of one of the log's files; raises as ``open_file`` does."""
+    with closing(open_file(number, directory)) as opened:
+        return os.fstat(opened).st_size
 
 
 def lines(number: int, directory: int, *, start: int = 0, end: int | None = None) -> Iterator[tuple[bytes, int]]:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from gloveport.audit.log_files import BLOCK, file_name, file_numbers, lines, open_directory, open_file
+from gloveport.audit.log_files import BLOCK, file_name, file_numbers, file_size, lines, open_directory, open_file
 from gloveport.audit.record import Record, parse
 from gloveport.errors import AuditError
 from gloveport.file_descriptors import closing
@@ -133,9 +133,7 @@ class Follower:
         return entries
 
     def _read_added(self, descriptor: int) -> list[Entry]:
-        opened = open_file(self._number, descriptor)
-        size = os.fstat(opened).st_size
-        os.close(opened)
+        size = file_size(self._number, descriptor)
         if size < self._offset:
             raise AuditError(f"{file_name(self._number)} lost its end", hint="run `gloveport audit verify`")
         added: list[Entry] = []

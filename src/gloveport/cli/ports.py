@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from gloveport.errors import ConfigError
-from gloveport.untrusted_text import printable
+from gloveport.untrusted_text import printable, shorten
 
 if TYPE_CHECKING:
     from anyio.abc import SocketStream
@@ -62,8 +62,7 @@ def open_port(
 
 
 def _title(sandbox: _Sandbox) -> str:
-    text = printable(sandbox.what)
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+    return shorten(printable(sandbox.what), _SHOWN_CHARACTERS)
 
 
 def _find_sandboxes() -> Iterator[_Sandbox]:

@@ -27,7 +27,7 @@ from gloveport.hub.stubs.interface import Interface
 from gloveport.hub.stubs.schema_reader import shape_of, text_of
 from gloveport.hub.stubs.shapes import Types
 from gloveport.model.json_value import JsonValue
-from gloveport.untrusted_text import one_line, quote
+from gloveport.untrusted_text import one_line, quote, shorten
 
 _MOST_STEPS = 1_000_000
 _MOST_COPIED_BYTES = 1_000_000
@@ -242,8 +242,7 @@ def _kind(value: JsonValue) -> str:
 def _render_value(value: JsonValue) -> str:
     if isinstance(value, dict | list):
         return f"an {_kind(value)}"
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+    return shorten(json.dumps(value, ensure_ascii=False), _SHOWN_CHARACTERS)
 
 
 def _type(root: Mapping[str, JsonValue], schema: JsonValue) -> str:

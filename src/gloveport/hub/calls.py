@@ -29,6 +29,7 @@ from gloveport.policy.decisions.decide import decide
 from gloveport.policy.decisions.tools import hosts_to_confirm, hosts_to_look_up, is_visible, servers_in_words
 from gloveport.policy.wording import FINAL, join_listed, quote_sent
 from gloveport.rpc import DoorRequest
+from gloveport.untrusted_text import shorten
 
 if TYPE_CHECKING:
     import mcp_types as wire
@@ -72,7 +73,8 @@ class Calls(Struct, frozen=True, kw_only=True):
             value = await self._call(server, tool, arguments)
             code = None
         except (Denied, UpstreamError) as raised:
-            code, reason = raised.code, _cut(self.clean(f"{raised.args[0]} {raised.hint}".rstrip()))
+            code = raised.code
+            reason = shorten(self.clean(f"{raised.args[0]} {raised.hint}".rstrip()), _REASON_CHARACTERS)
             raise self.scrub_error(raised, request) from None
         finally:
             self.ledger.add(
@@ -280,11 +282,6 @@ def _too_many_bytes(guard: Guard) -> Denied:
         f"The calls of a run may send and bring {most} bytes together.",
         hint="Ask for less: a page, a filter, fewer fields.",
     )
-
-
-def _cut(text: str) -> str:
-    """Shorten a server's error for the answer to an agent."""
-    return text if len(text) <= _REASON_CHARACTERS else f"{text[:_REASON_CHARACTERS]}…"
 
 
 def shown_name(name: str) -> str:

@@ -24,6 +24,7 @@ from gloveport.policy.decisions.tools import is_visible, servers_in_words
 from gloveport.policy.wording import FINAL, quote_sent
 from gloveport.rpc import DoorRequest, Handler
 from gloveport.secrets.scrub import scrub_value
+from gloveport.untrusted_text import shorten
 
 Detail: TypeAlias = Literal["names", "signatures", "full"]
 DETAILS: tuple[Detail, ...] = get_args(Detail)
@@ -272,5 +273,4 @@ def describe_tool(hub: Hub, tool: Definition, detail: str) -> dict[str, JsonValu
 def summary(tool: Definition) -> str:
     """Return the first sentence of a description, shortened if necessary."""
     text = " ".join((tool.description or tool.title).split())
-    first = text.split(". ", 1)[0]
-    return first if len(first) <= _SUMMARY_CHARACTERS else f"{first[:_SUMMARY_CHARACTERS]}…"
+    return shorten(text.split(". ", 1)[0], _SUMMARY_CHARACTERS)

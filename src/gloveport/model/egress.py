@@ -1,5 +1,6 @@
 """Values of outbound HTTP: APIs of the operator, their rules and credentials, and the requests of programs."""
 
+import base64
 from collections.abc import Mapping
 from functools import cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -126,6 +127,11 @@ class Basic(Value):
     """The other half, which is no secret."""
     secret_is: Literal["password", "username"] = "password"  # noqa: S105 - which half of the pair
     """Which half the secret is."""
+
+    def header(self, secret: str) -> str:
+        """The value of the header with this secret."""
+        halves = (secret, self.username) if self.secret_is == "username" else (self.username, secret)  # noqa: S105 - which half it is
+        return f"Basic {base64.b64encode(':'.join(halves).encode()).decode()}"
 
 
 class Header(Value):

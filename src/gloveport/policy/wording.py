@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from gloveport.untrusted_text import shorten
+
 FINAL = "Retrying does not help."
 
 _SHOWN_CHARACTERS = 128
@@ -11,7 +13,7 @@ _LISTED = 400
 
 def quote_sent(text: str) -> str:
     """Quote what a program sent, in printable characters, cut off where it is long."""
-    return ascii(text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…")
+    return ascii(shorten(text, _SHOWN_CHARACTERS))
 
 
 def join_listed(items: Iterable[str]) -> str:

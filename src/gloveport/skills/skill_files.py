@@ -151,11 +151,10 @@ def make_files(
         FILE: write_skill_md(head, _body(head, language, parameters)).encode(),
         entry: code.encode("utf-8", "replace"),
         SCHEMA_FILE: _as_json(schema_of(parameters)),
-        GRANT_FILE: _as_json(grant.model_dump(mode="json", exclude_defaults=True)),
+        GRANT_FILE: _as_json(_plain(grant)),
     }
     if examples:
-        listed = [example.model_dump(mode="json", exclude_defaults=True) for example in examples[:MOST_EXAMPLES]]
-        files[EXAMPLES_FILE] = _as_json(listed)
+        files[EXAMPLES_FILE] = _as_json([_plain(one) for one in examples[:MOST_EXAMPLES]])
     parse_skill(Snapshot(name, files))  # write nothing that can't be parsed
     return files
 
@@ -166,18 +165,10 @@ def with_grant(skill: Skill, grant: SkillGrant, example: Example) -> dict[str, b
     Raises:
         Denied: It would be none.
     """
-    metadata = {**skill.head.metadata, VERSION: str(skill.version + 1), GRANT: GRANT_FILE, EXAMPLES: EXAMPLES_FILE}
-    head = skill.head.model_copy(update={"metadata": metadata})
     others = [one for one in skill.examples if one.arguments != example.arguments]
-    listed = [one.model_dump(mode="json", exclude_defaults=True) for one in (example, *others)[:MOST_EXAMPLES]]
-    files = {
-        **skill.snapshot.files,
-        FILE: write_skill_md(head, skill.body).encode(),
-        GRANT_FILE: _as_json(grant.model_dump(mode="json", exclude_defaults=True)),
-        EXAMPLES_FILE: _as_json(listed),
-    }
-    parse_skill(Snapshot(skill.name, files))
-    return files
+    examples = [_plain(one) for one in (example, *others)[:MOST_EXAMPLES]]
+    files = {GRANT_FILE: _as_json(_plain(grant)), EXAMPLES_FILE: _as_json(examples)}
+    return _next_version(skill, skill.body, {GRANT: GRANT_FILE, EXAMPLES: EXAMPLES_FILE}, files)
 
 
 def with_code(skill: Skill, code: str) -> dict[str, bytes]:
@@ -188,20 +179,23 @@ def with_code(skill: Skill, code: str) -> dict[str, bytes]:
     """
     if skill.language is None:
         raise bad_skill("it has no program", hint="Save another.")
-    metadata = {**skill.head.metadata, VERSION: str(skill.version + 1)}
-    head = skill.head.model_copy(update={"metadata": metadata})
+    metadata = skill.head.metadata
     parameters = [one.parameter for one in find_parameters(skill.language, code)]
     generated_body = _body(skill.head, skill.language, skill.parameters).strip()
-    body = _body(head, skill.language, parameters) if skill.body.strip() == generated_body else skill.body
-    files = {
-        **skill.snapshot.files,
-        FILE: write_skill_md(head, body).encode(),
-        metadata[ENTRY]: code.encode("utf-8", "replace"),
-    }
+    body = _body(skill.head, skill.language, parameters) if skill.body.strip() == generated_body else skill.body
+    files = {metadata[ENTRY]: code.encode("utf-8", "replace")}
     if SCHEMA in metadata:
         files[metadata[SCHEMA]] = _as_json(schema_of(parameters))
-    parse_skill(Snapshot(skill.name, files))
-    return files
+    return _next_version(skill, body, {}, files)
+
+
+def _next_version(skill: Skill, body: str, metadata: Mapping[str, str], files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The files of a skill, with these in place of those of the same names."""
+    metadata = {**skill.head.metadata, VERSION: str(skill.version + 1), **metadata}
+    text = write_skill_md(skill.head.model_copy(update={"metadata": metadata}), body)
+    every = {**skill.snapshot.files, FILE: text.encode(), **files}
+    parse_skill(Snapshot(skill.name, every))
+    return every
 
 
 def _body(head: Frontmatter, language: Language, parameters: Sequence[SkillParameter]) -> str:
@@ -220,6 +214,10 @@ terminal, `gloveport skills run {head.name}{options}`.
 
 Without Gloveport: `{_ALONE[language]}`, with the parameters as they stand in the file.
 """
+
+
+def _plain(value: Value) -> JsonValue:
+    return value.model_dump(mode="json", exclude_defaults=True)
 
 
 def _as_json(value: object) -> bytes:

@@ -3,7 +3,6 @@
 A credential goes only to its API's hosts, only over TLS; the route decides which host that is, never the request.
 """
 
-import base64
 import hashlib
 import re
 from collections.abc import Mapping
@@ -201,10 +200,7 @@ class Injector:
             case ClientCredentials() | RefreshToken():
                 return _with_header(draft.out, _AUTHORIZATION, f"Bearer {await self._tokens.get(name, api, auth)}")
             case Basic():
-                secret = await self._vault.get(name, auth.secret)
-                halves = (secret, auth.username) if auth.secret_is == "username" else (auth.username, secret)  # noqa: S105 - which half it is
-                pair = base64.b64encode(":".join(halves).encode()).decode()
-                return _with_header(draft.out, _AUTHORIZATION, f"Basic {pair}")
+                return _with_header(draft.out, _AUTHORIZATION, auth.header(await self._vault.get(name, auth.secret)))
             case Placeholder() | Postgres() | Redis():
                 raise AssertionError("a placeholder is filled in, and a database is no request")
 

@@ -32,6 +32,7 @@ from gloveport.limits.untrusted_json import first_faults
 from gloveport.model.hub import Server
 from gloveport.policy.wording import quote_sent
 from gloveport.task_group import flatten_group
+from gloveport.untrusted_text import shorten
 
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[tuple[Reading, Writing]]]
 
@@ -78,8 +79,7 @@ class ConnectionTarget(Struct, frozen=True, kw_only=True):
 
     def quote_output(self, text: str) -> str:
         """Quote what the server has said: printable, cut off where it is long."""
-        text = self.clean(text)  # before it is cut: half a secret is not found
-        return ascii(text if len(text) <= _SAID_CHARS else f"{text[:_SAID_CHARS]}…")
+        return ascii(shorten(self.clean(text), _SAID_CHARS))  # cleaned before it is cut: half a secret is not found
 
 
 class UpstreamConnection:

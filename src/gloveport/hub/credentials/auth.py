@@ -4,7 +4,6 @@ Secrets are resolved for each request, so that a renewed one counts at once, and
 The scrubber knows each credential before it is sent.
 """
 
-import base64
 import logging
 import re
 import ssl
@@ -163,7 +162,7 @@ class _Keeper(Struct, frozen=True, kw_only=True):
             case Bearer():
                 return self._fixed_source(label, auth.secret, "authorization", lambda secret: f"Bearer {secret}")
             case Basic():
-                return self._fixed_source(label, auth.secret, "authorization", lambda secret: _basic(auth, secret))
+                return self._fixed_source(label, auth.secret, "authorization", auth.header)
             case Header():
                 return self._fixed_source(
                     label, auth.secret, auth.name.lower(), lambda secret: f"{auth.prefix}{secret}"
@@ -241,11 +240,6 @@ def _apply_credentials(request: httpx2.Request, headers: list[tuple[str, str]]) 
     fields = [(name.encode(), value.encode()) for name, value in headers if not name.startswith(_PARAMETER)]
     taken = {name for name, _ in fields}
     request.headers = httpx2.Headers([*((n, v) for n, v in request.headers.raw if n.lower() not in taken), *fields])
-
-
-def _basic(auth: Basic, secret: str) -> str:
-    halves = (secret, auth.username) if auth.secret_is == "username" else (auth.username, secret)  # noqa: S105 - which half it is
-    return f"Basic {base64.b64encode(':'.join(halves).encode()).decode()}"
 
 
 def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:

@@ -16,7 +16,7 @@ from gloveport.policy.shell_text.rule_hits import UNNAMED_HOST, RuleHit, find_hi
 from gloveport.policy.shell_text.rulebook import rulebook
 from gloveport.policy.wildcards import matches
 from gloveport.policy.wording import join_listed, quote_sent
-from gloveport.untrusted_text import printable
+from gloveport.untrusted_text import printable, shorten
 
 _MOST_NEEDS: Final = 16
 _PIECE: Final = 160
@@ -83,8 +83,7 @@ def order_needs(needs: Iterable[GateHit]) -> tuple[GateHit, ...]:
 
 def make_need(gate: Gate, piece: str, why: str, instead: str, lost: tuple[str, ...] = ()) -> GateHit:
     """A need, with its piece of text cut and made printable."""
-    short = printable(piece if len(piece) <= _PIECE else f"{piece[:_PIECE]}…")
-    return GateHit(gate=gate, piece=short, why=why, instead=instead, lost=lost)
+    return GateHit(gate=gate, piece=printable(shorten(piece, _PIECE)), why=why, instead=instead, lost=lost)
 
 
 def _needs(policy: WorkspacePolicy, request: CommandRequest, facts: Facts) -> Iterator[GateHit]:

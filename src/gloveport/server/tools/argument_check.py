@@ -23,6 +23,7 @@ from gloveport.model.pydantic_models import pydantic_model
 from gloveport.model.value import Value
 from gloveport.server.fast_path import without_nulls
 from gloveport.server.rendering.replies import error_reply
+from gloveport.untrusted_text import shorten
 
 _SHOWN_CHARACTERS = 80
 _SHOWN_FAULTS = 20
@@ -113,15 +114,12 @@ def _has_many_values(tool: Tool, name: str, value: object) -> bool:
 def _unknown_argument(name: str, names: list[str]) -> str:
     near = get_close_matches(name[:_SHOWN_CHARACTERS], names, n=1)
     suggestion = f"; did you mean {near[0]}?" if near else ""
-    return f"- {_shorten(name)}: there is no such argument{suggestion}"
+    return f"- {shorten(name, _SHOWN_CHARACTERS)}: there is no such argument{suggestion}"
 
 
 def _wrong(detail: ErrorDetails) -> str:
-    name = _shorten(".".join(map(str, detail["loc"])))
+    name = shorten(".".join(map(str, detail["loc"])), _SHOWN_CHARACTERS)
     if detail["type"] == "missing":
         return f"- {name}: is missing"
-    return f"- {name}: {detail['msg'].removeprefix('Input ')}; it was {_shorten(repr(detail['input']))}"
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+    sent = shorten(repr(detail["input"]), _SHOWN_CHARACTERS)
+    return f"- {name}: {detail['msg'].removeprefix('Input ')}; it was {sent}"

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Final
 
 from gloveport.late_pattern import late_pattern
+from gloveport.untrusted_text import shorten
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.tool_types import demand_unicode
 
@@ -20,7 +21,6 @@ MAX_PATH_BYTES: Final = 4096
 MAX_NAME_BYTES: Final = 255
 """Of each of its parts: NAME_MAX."""
 
-_SHOWN_CHARACTERS: Final = 200
 """How many characters of a path a message shows; ``details`` have the whole path."""
 
 _ABSOLUTE: Final = late_pattern(r"/|[A-Za-z]:[\\/]")
@@ -60,11 +60,6 @@ def parent_of(path: str) -> str:
 def native_name(path: str) -> str:
     """The last part of a path, as functions of ``os`` take it."""
     return os.fsdecode(raw(path.rpartition("/")[2]))
-
-
-def shorten(text: str, most: int = _SHOWN_CHARACTERS) -> str:
-    """A text, by default a path, shortened for a message."""
-    return text if len(text) <= most else f"{text[:most]}…"
 
 
 @lru_cache(256)  # one call checks the same few paths again and again

@@ -23,10 +23,11 @@ from gloveport.errors import ConfigError, SandboxError
 from gloveport.file_descriptors import closing
 from gloveport.openat2 import BENEATH, NO_MAGICLINKS, NO_SYMLINKS, NO_XDEV, open_beneath
 from gloveport.policy.decisions.protected_names import protected_part
+from gloveport.untrusted_text import shorten
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files import descriptors
 from gloveport.workspace.files.descriptors import path_of
-from gloveport.workspace.files.spelling import check_path, native_name, parent_of, raw, shorten, spell_path
+from gloveport.workspace.files.spelling import check_path, native_name, parent_of, raw, spell_path
 
 # O_NONBLOCK: a FIFO, or a file on which a program holds a lease, would stop the thread here. O_NOCTTY: a terminal
 # among the files must not become the server's.

@@ -4,8 +4,9 @@ import re
 from typing import Annotated, Final, NotRequired, TypedDict
 
 from gloveport.model.constraints import Constraints
+from gloveport.untrusted_text import shorten
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.spelling import check_path, shorten
+from gloveport.workspace.files.spelling import check_path
 from gloveport.workspace.git.invocation import GitAnswer, GitOutput, check_revision, pathspec, run_git
 from gloveport.workspace.program import RunProgram
 from gloveport.workspace.tool_types import Line, NextAction, Text, next_action

@@ -19,9 +19,9 @@ from gloveport.file_descriptors import READ
 from gloveport.openat2 import open_beneath
 from gloveport.policy.decisions.git_config_keys import ConfigKey, Repository, may_write, resolve_address
 from gloveport.sandbox.plan import PathProtection
-from gloveport.untrusted_text import printable
+from gloveport.untrusted_text import printable, shorten
 from gloveport.workspace.files.descriptors import read_all
-from gloveport.workspace.files.spelling import shorten, spell_path
+from gloveport.workspace.files.spelling import spell_path
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.protected import config_text, git_directory
 from gloveport.workspace.protected.config_text import Values

@@ -22,8 +22,8 @@ from functools import cached_property
 from typing import Final
 
 from gloveport.sandbox.plan import PathProtection
-from gloveport.untrusted_text import printable
-from gloveport.workspace.files.spelling import shorten, spell_path
+from gloveport.untrusted_text import printable, shorten
+from gloveport.workspace.files.spelling import spell_path
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.protected import mount_plan
 from gloveport.workspace.protected.descent import Mark, descend
