@@ -842,9 +842,10 @@ def test_a_foreign_file_leads_no_credential_to_another_server(world, headers):
     _, (step,) = world.plan(github={"url": "https://evil.example/mcp", "headers": headers})
     assert (step.outcome, step.draft) == ("skipped", None)
     assert step.reason.startswith(ELSEWHERE)
-    assert world.apply(github={"url": "https://mcp.example.com:8443/mcp"}) is None
+    for url in ("https://mcp.example.com:8443/mcp", "https://mcp.example.com/of-another/mcp"):
+        assert world.apply(github={"url": url}) is None
     assert world.file.read_text() == before
-    assert world.apply(github={"url": "https://mcp.example.com/v2/mcp"}) is not None
+    assert world.apply(github={"url": "https://MCP.example.com/mcp?a=b"}) is not None
 
 
 def test_rules_for_one_server_are_not_taken_for_another_s(world):

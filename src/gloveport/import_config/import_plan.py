@@ -117,8 +117,9 @@ def _compare(entry: ClientEntry, name: str, draft: ServerDraft, present: Table |
 def _leads_elsewhere(present: object, url: object) -> bool:
     if not present or not url:
         return False
-    before, after = urlsplit(str(present)), urlsplit(str(url))
-    return (before.scheme, before.netloc.lower()) != (after.scheme, after.netloc.lower())
+    before, after = (urlsplit(str(one)) for one in (present, url))
+    # Some hosts serve the servers of many, by their paths.
+    return (before.scheme, before.netloc.lower(), before.path) != (after.scheme, after.netloc.lower(), after.path)
 
 
 def _is_new(path: Path, value: str) -> bool:
