@@ -120,6 +120,22 @@ def test_a_project_does_not_take_the_place_of_what_the_user_has(world):
     assert world.servers["db"].command == ("mine",)
 
 
+def test_a_project_does_not_take_the_place_of_what_is_here(world):
+    """T3, T4: neither its program, nor its account: the user's own file no longer has the server."""
+    mine = {"url": "https://mcp.example.com/mcp", "headers": {"Authorization": "Bearer of-mine-8f7d6c5b4a"}}
+    (world.home / ".claude.json").write_text(json.dumps({"mcpServers": {"db": {"command": "mine"}, "web": mine}}))
+    assert world.run("--yes").returncode == 0
+    (world.home / ".claude.json").unlink()
+    theirs = mine | {"headers": {"Authorization": "Bearer of-theirs-39281706f"}}
+    (world.project / ".mcp.json").write_text(json.dumps({"mcpServers": {"db": {"command": "theirs"}, "web": theirs}}))
+    answer = world.run("--project", "--yes")
+    for name in ("db", "web"):
+        assert f"- {name} (skipped, claude-code): another of that name is here" in answer.stdout
+    assert world.servers["db"].command == ("mine",)
+    assert (world.file.parent / "secrets/web/bearer").read_text() == "of-mine-8f7d6c5b4a\n"
+    assert "~ web (changed, file)" in world.run("--from", ".mcp.json").stdout
+
+
 def test_one_client_and_one_server_alone(world):
     world.install()
     assert world.run("--from", "cursor", "--only", "figma", "--yes").returncode == 0

@@ -20,6 +20,8 @@ class ClientFile(Value):
     path: Path
     workspace: Path | None = None
     """The project it belongs to."""
+    is_checked_in: bool = False
+    """Whether it may come with a foreign checkout, and nobody has named it."""
 
 
 def user_places(client: Client, *, home: Path, environ: Mapping[str, str]) -> list[ClientFile]:
@@ -54,7 +56,9 @@ def project_places(client: Client, *, cwd: Path) -> list[ClientFile]:
         "gemini": [".gemini/settings.json"],
         "opencode": ["opencode.json", "opencode.jsonc", ".opencode/opencode.json"],
     }
-    return [ClientFile(client=client, path=cwd / path, workspace=cwd) for path in paths.get(client, [])]
+    return [
+        ClientFile(client=client, path=cwd / path, workspace=cwd, is_checked_in=True) for path in paths.get(client, [])
+    ]
 
 
 def named_place(path: Path) -> ClientFile:

@@ -110,6 +110,8 @@ def _compare(entry: ClientEntry, name: str, draft: ServerDraft, present: Table |
     removed = tuple(key for key in strange if key in present)
     require_sound(name, {key: value for key, value in present.items() if key not in removed} | draft.table)
     if keys or removed or any(_is_new(draft.directory / file, value) for file, value in draft.secrets.items()):
+        if entry.place.is_checked_in:
+            raise ConfigError("another of that name is here", hint="name the file with --from, if it is to be changed")
         return Step(entry=entry, name=name, outcome="changed", draft=draft, keys=keys, removed=removed)
     return Step(entry=entry, name=name, outcome="same", draft=draft)
 
