@@ -169,6 +169,15 @@ def test_a_method_in_disguise_is_seen(head):
     assert asked(head).override()
 
 
+def test_a_second_path_is_seen():
+    """N2: what is copied may be what no rule allows."""
+    head = "PUT / HTTP/1.1\nHost: alpha.test\n"
+    for name in ("x-amz-copy-source", "X_MS_COPY_SOURCE", "x-ms-rename-source", "Destination"):
+        assert asked(f"{head}{name}: /secret/x").second_path() == name.lower()
+    for name in ("x-amz-copy-source-range", "x-destination", "x-source"):
+        assert asked(f"{head}{name}: 1").second_path() is None
+
+
 @pytest.mark.parametrize("name", ["_method", ".method", " _method", "[_method]"])
 def test_a_method_in_a_form_is_seen(name):
     """N8: as urlencoded fields, and as parts."""

@@ -234,9 +234,11 @@ class _RequestHandler(Struct, kw_only=True, dict=True):
         """Refuse a request that could circumvent a rule or the scrubber.
 
         Raises:
-            Denied: It has a method override, or a Range header.
+            Denied: It has a method override, a second path, or a Range header.
         """
         if self._api.rules and (place := self.request.override()):
+            raise _refuse_override(place)
+        if any(rule.paths for rule in self._api.rules) and (place := self.request.second_path()):
             raise _refuse_override(place)
         if self._api.auth and any(name == b"range" for name, _ in self.request.headers):
             raise Denied(

@@ -23,6 +23,10 @@ _OVERRIDES = frozenset(
     {b"x-http-method-override", b"x-http-method", b"x-method-override", b"x-original-method"}
     | {b"x-original-url", b"x-rewrite-url", b"x-original-uri"}
 )
+_SECOND_PATH = re.compile(rb"x-[a-z0-9]{1,16}-(?:copy|rename)-source|destination")
+"""Headers that name another object, which is copied from there, or to there: those of S3, Azure and others, and of
+WebDAV."""
+
 # Rack takes every multipart body for a form, and a POST without a type.
 _FORM = re.compile(rb"application/x-www-form-urlencoded|multipart/", re.IGNORECASE)
 _CHARSET = re.compile(rb";\s*charset\s*=\s*\"?([^\s;\"]*)", re.IGNORECASE)
@@ -116,6 +120,11 @@ class ParsedRequest(Struct, frozen=True, kw_only=True):
             if hyphenate(header) in _OVERRIDES:
                 return header.decode()
         return "the query" if _overrides((self.query or "").encode()) else None
+
+    def second_path(self) -> str | None:
+        """Find the header that names a second path, which no rule has been asked about; None if there is none."""
+        names = (header for header, _ in self.headers if _SECOND_PATH.fullmatch(hyphenate(header)))
+        return next((header.decode() for header in names), None)
 
     def overrides_in(self, form: bytes) -> bool:
         """Whether a form asks for another method. For a large form, call it in a thread."""
