@@ -7,6 +7,7 @@ import anyio
 from gloveport.server.transports.overload import RequestLimit
 
 SESSIONS = ("one", "two")
+LISTEN = "subscriptions/listen"
 
 
 class _Requests:
@@ -28,7 +29,8 @@ class _Requests:
         async def send(message) -> None:
             self.refused[session] += message.get("status") == 503
 
-        headers = [(b"mcp-session-id", session.encode())] if session else []
+        name, value = (b"mcp-method", LISTEN) if session == LISTEN else (b"mcp-session-id", session)
+        headers = [(name, value.encode())] if session else []
         for _ in range(count):
             self._tasks.start_soon(self._limit, {"type": "http", "session": session, "headers": headers}, receive, send)
         while self.taken[session] + self.refused[session] < count:
@@ -53,3 +55,14 @@ async def test_those_without_a_session_take_no_place_from_sessions():
         await requests.send("one", 150)
         tasks.cancel_scope.cancel()
     assert requests.taken == {"": 64, "one": 150}
+
+
+async def test_subscriptions_which_have_no_end_take_no_place_from_requests():
+    """P8: 64 clients of 2026-07-28 that listen for changes kept out everybody else for as long as they listened."""
+    async with anyio.create_task_group() as tasks:
+        requests = _Requests(tasks)
+        await requests.send(LISTEN, 300)
+        await requests.send("", 300)
+        await requests.send("one", 192)
+        tasks.cancel_scope.cancel()
+    assert requests.taken == {LISTEN: 64, "": 64, "one": 192}

@@ -1,7 +1,7 @@
 """Bounds the number of concurrent HTTP requests: further ones get 503 with Retry-After.
 
 Each open session has some places of its own, and those without a session have others together: so neither new clients
-block sessions, nor sessions new clients.
+block sessions, nor sessions new clients. Subscriptions of 2026-07-28, which have no end, have places apart.
 """
 
 from collections import Counter
@@ -15,9 +15,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gloveport.server.transports import jsonrpc_errors
 
 _MOST_OF_SESSIONS: Final = 192
-_MOST_WITHOUT_SESSION: Final = 64
+_LISTEN: Final = "subscriptions/listen"
+_MOST_OF_OTHERS: Final = {"": 64, _LISTEN: 64}
 _OF_EACH_SESSION: Final = 8
 _SESSION: Final = b"mcp-session-id"
+_METHOD: Final = b"mcp-method"
+"""The SDK refuses a request of another method than this header names."""
+
 _RETRY_AFTER: Final = (b"retry-after", b"1")
 
 
@@ -32,16 +36,15 @@ class RequestLimit(Struct, frozen=True, kw_only=True):
     app: ASGIApp
     is_session: Callable[[str], bool]
     _going: Counter[str] = field(default_factory=Counter)
-    """Current requests by session id; those without a session under the empty id."""
+    """Current requests by session id; those without a session by the keys of ``_MOST_OF_OTHERS``."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        named = next((value.decode("latin-1") for name, value in scope["headers"] if name == _SESSION), "")
-        session = named if self.is_session(named) else ""
-        if not self._has_place(session):
+        share = self._share_of(scope)
+        if not self._has_place(share):
             await _read_to_end(receive)  # closing a socket with unread data resets it, and the answer is lost
             busy = Response(jsonrpc_errors.too_busy(), 503, {"retry-after": "1"}, "application/json")
             await busy(scope, receive, send)
@@ -52,19 +55,26 @@ class RequestLimit(Struct, frozen=True, kw_only=True):
                 message = {**message, "headers": [*message.get("headers", ()), _RETRY_AFTER]}
             await send(message)
 
-        self._going[session] += 1
+        self._going[share] += 1
         try:
             await self.app(scope, receive, send_on)
         finally:
-            self._going[session] -= 1
-            if not self._going[session]:
-                del self._going[session]
+            self._going[share] -= 1
+            if not self._going[share]:
+                del self._going[share]
 
-    def _has_place(self, session: str) -> bool:
-        going = self._going.get(session, 0)
-        if not session:
-            return going < _MOST_WITHOUT_SESSION
-        return going < _OF_EACH_SESSION or self._going.total() - self._going.get("", 0) < _MOST_OF_SESSIONS
+    def _share_of(self, scope: Scope) -> str:
+        session = next((value.decode("latin-1") for name, value in scope["headers"] if name == _SESSION), "")
+        if self.is_session(session):
+            return session
+        return _LISTEN if (_METHOD, _LISTEN.encode()) in scope["headers"] else ""
+
+    def _has_place(self, share: str) -> bool:
+        going = self._going.get(share, 0)
+        if share in _MOST_OF_OTHERS:
+            return going < _MOST_OF_OTHERS[share]
+        others = sum(self._going.get(other, 0) for other in _MOST_OF_OTHERS)
+        return going < _OF_EACH_SESSION or self._going.total() - others < _MOST_OF_SESSIONS
 
 
 async def _read_to_end(receive: Receive) -> None:
