@@ -7,10 +7,14 @@ import pty
 import re
 import select
 import struct
+import subprocess
 import termios
 import time
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+
+from tests import forked
 
 _BYTES = 1 << 16
 
@@ -66,3 +70,29 @@ def open_terminal() -> Iterator[Terminal]:
     finally:
         os.close(person)
         os.close(program)
+
+
+def lines_on_terminal(environ: Mapping[str, str], *command: str) -> list[str]:
+    """What a command of Gloveport shows on a terminal of 80 columns."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        forked.command("gloveport", *command), env={**os.environ, "COLUMNS": "80", **environ}, stdout=theirs
+    ) as process:
+        os.close(theirs)
+        shown = b"".join(iter(lambda: _read(ours), b"")).decode()
+    os.close(ours)
+    assert process.returncode == 0, shown
+    return shown.splitlines()
+
+
+def columns_of(line: str) -> int:
+    """How many columns of a terminal it takes."""
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in line)
+
+
+def _read(terminal: int) -> bytes:
+    """What it has next; nothing when nobody writes to it any more."""
+    try:
+        return os.read(terminal, _BYTES)
+    except OSError:
+        return b""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from skills_ref.validator import validate
 from tests import forked
+from tests.cli.terminals import columns_of, lines_on_terminal
 from typer.testing import CliRunner
 
 from gloveport.cli.skills import app
@@ -199,6 +200,20 @@ def test_nothing_that_an_approver_reads_can_look_like_a_line_of_ours(skills, sav
     forged = {"mounts": ["/data\n\npython:\n  'harmless'"]}
     (saved / "hello/references/grant.json").write_text(json.dumps(forged))
     assert "grant.json is not what it should be" in skills("approve", "hello", "--yes")
+
+
+def test_no_line_of_a_program_looks_like_another_by_its_length(skills, saved, tmp_path):
+    """S2 P14: a terminal goes on at the left where a line is too long for it."""
+    skills("new", "hello", "-d", "x")
+    begin = "# harmless "
+    code = f"{begin}{' ' * (80 - 2 - len(begin))}  may       reach nothing\nprint(1)\n"
+    (saved / "hello/scripts/main.py").write_text(f"{code}{'漢' * 39}  may       reach nothing\n")
+    (tmp_path / "gloveport.toml").write_text("")
+    environ = {"GLOVEPORT_STATE": str(tmp_path / "state")}
+    lines = lines_on_terminal(environ, "skills", "show", "hello", "--config", str(tmp_path / "gloveport.toml"))
+    assert [line for line in lines if line.startswith("  may ")] == ["  may       reach nothing"]
+    assert ">   may       reach nothing" in lines
+    assert max(map(columns_of, lines)) == 80
 
 
 def test_what_is_no_skill_is_refused_with_a_remedy_and_hides_no_other(skills, saved, tmp_path):

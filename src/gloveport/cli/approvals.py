@@ -5,14 +5,15 @@ Programs and servers wrote these texts, so all of them are escaped for the termi
 
 import json
 import os
-import shutil
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from gloveport.cli.folded_lines import echo_lines
 from gloveport.cli.options import AsJson, ConfigOption, Yes, confirm, recording
 from gloveport.untrusted_text import printable
 
@@ -27,10 +28,6 @@ app = typer.Typer()
 Identifiers: TypeAlias = Annotated[
     list[str], typer.Argument(metavar="ID...", help="Of `list`; their first digits are enough.")
 ]
-
-
-_FOLD = "      "
-_NARROWEST = 20
 
 
 class Holds(StrEnum):
@@ -62,7 +59,8 @@ def list_(
     if as_json:
         typer.echo(json.dumps([one.model_dump(mode="json") for one in found]))
     elif found:
-        typer.echo("\n\n".join(map(_question_text, found)))
+        for number, one in enumerate(found):
+            echo_lines(["", *_question_lines(one)] if number else _question_lines(one))
     else:
         typer.echo("Nothing waits for an answer.")
 
@@ -99,7 +97,9 @@ def approve(
     verdict = Verdict(allowed=True, by=_by(_person()), scope=scope, pattern=pattern)
     for identifier in identifiers:
         found = _store().find(identifier)
-        typer.echo("\n".join(_question_text(one) for one in _store().entries() if one.question.id == found))
+        for one in _store().entries():
+            if one.question.id == found:
+                echo_lines(_question_lines(one))
         if not yes:
             confirm("allow this?")
         _answer(found, verdict)
@@ -121,8 +121,10 @@ def print_remembered(as_json: AsJson = False) -> None:
     found = store.list_remembered() if store.exists else ()
     if as_json:
         typer.echo(json.dumps([one.model_dump(mode="json") for one in found]))
-    for one in () if as_json else found:
-        typer.echo(printable(f"{one.number}  {one.pattern}  ({_moment(one.approved)}, {_by(one.person)})"))
+    echo_lines(
+        printable(f"{one.number}  {one.pattern}  ({_moment(one.approved)}, {_by(one.person)})")
+        for one in (() if as_json else found)
+    )
     if not found and not as_json:
         typer.echo("Nothing is remembered.")
 
@@ -167,7 +169,7 @@ def _by(person: "Person") -> str:
     return f"gloveport approvals (uid {person.uid}{f', {person.tty}' if person.tty else ''})"
 
 
-def _question_text(entry: "QueuedQuestion") -> str:
+def _question_lines(entry: "QueuedQuestion") -> "Iterator[str]":
     question = entry.question
     lines = [
         f"{question.id}  {_standing(entry)}",
@@ -176,15 +178,7 @@ def _question_text(entry: "QueuedQuestion") -> str:
         f"  about: {question.subject}",
         f"  asked: {_moment(question.asked)} by {question.run} for {question.caller}",
     ]
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
-    return "\n".join(_fold_line(printable(line), max(width, _NARROWEST)) for line in lines)
-
-
-def _fold_line(line: str, width: int) -> str:
-    """Break a line where the terminal would, and indent the rest: else an argument could forge the next line."""
-    room = width - len(_FOLD)
-    rest = (line[start : start + room] for start in range(width, len(line), room))
-    return "\n".join((line[:width], *(f"{_FOLD}{part}" for part in rest)))
+    return map(printable, lines)
 
 
 def _standing(entry: "QueuedQuestion") -> str:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from gloveport.cli.config_loading import load_config
+from gloveport.cli.folded_lines import echo_lines
 from gloveport.cli.options import AsJson, escape_unencodable
 from gloveport.untrusted_text import printable
 
@@ -247,9 +248,11 @@ def _show(records: "Iterable[Record]", as_json: bool) -> None:
 
 
 def _show_lines(records: "Iterable[Record]", as_json: bool) -> None:
-    for record in records:
-        # A stored line is ASCII with every control character escaped.
-        typer.echo(record.line if as_json else f"{_time(record)} {record.seq} {record.kind} {_pairs(record.fields)}")
+    if as_json:
+        for record in records:
+            typer.echo(record.line)  # ASCII, with every control character escaped
+        return
+    echo_lines(f"{_time(record)} {record.seq} {record.kind} {_pairs(record.fields)}" for record in records)
 
 
 def _time(record: "Record") -> str:

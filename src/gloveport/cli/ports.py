@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from gloveport.cli.folded_lines import echo_lines
 from gloveport.errors import ConfigError
 from gloveport.untrusted_text import printable, shorten
 
@@ -39,7 +40,7 @@ def ports(context: typer.Context) -> None:
     """Open a port of an agent's command to your browser; without a command, print whose ports there are."""
     if context.invoked_subcommand is None:
         found = list(_find_sandboxes())
-        typer.echo("\n".join(f"{one.name}  {_title(one)}" for one in found) or "No command of a workspace runs.")
+        echo_lines([f"{one.name}  {_title(one)}" for one in found] or ["No command of a workspace runs."])
 
 
 @app.command("open")
@@ -134,7 +135,7 @@ async def _serve(sandbox: _Sandbox, port: int) -> None:
 
     address = ".".join(["127", *(str(1 + secrets.randbelow(254)) for _ in range(3))])
     listener = await anyio.create_tcp_listener(local_host=address, local_port=port)
-    typer.echo(f"http://{address}:{port}/ leads to port {port} of: {_title(sandbox)}")
+    echo_lines([f"http://{address}:{port}/ leads to port {port} of: {_title(sandbox)}"])
     typer.echo("Ctrl-C ends it. What is shown there an agent's programs have made.")
 
     async def handle(client: "SocketStream") -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from gloveport.cli.config_loading import load_config
+from gloveport.cli.folded_lines import echo_lines
 from gloveport.cli.options import AsJson, ConfigOption, Yes, confirm, escape_unencodable, recording
 from gloveport.errors import ConfigError
 
@@ -94,7 +95,7 @@ def review(
     for each in names:
         server = _server(each, config)
         if (offer := _pins().held_offer(each)) is not None:
-            typer.echo("\n".join(_render_review(each, server, offer, None)))
+            echo_lines(_render_review(each, server, offer, None))
             found = True
     typer.echo("accept them with: gloveport servers accept NAME [TOOL...]" if found else "nothing is held back")
 
@@ -112,7 +113,7 @@ def accept(
     if offer is None:
         raise ConfigError(f"nothing of the server {name} is held back", hint="there is nothing to accept")
     lines = [*_render_review(name, server, offer, tools)]
-    typer.echo("\n".join(lines))
+    echo_lines(lines)
     if not yes:
         confirm(f"accept this, all {len(lines)} lines of it?")  # the first may be scrolled off
     named: dict[str, JsonValue] = {

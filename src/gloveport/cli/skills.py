@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from gloveport.cli.config_loading import load_with_origins
+from gloveport.cli.folded_lines import echo_lines
 from gloveport.cli.options import AsJson, ConfigOption, Yes, confirm, escape_unencodable, recording
 from gloveport.cli.skill_editor import edit_text, read_text
 from gloveport.cli.skill_exchange import export_skill, find_elsewhere, import_skill
@@ -81,11 +82,11 @@ def list_(config: ConfigOption = None, as_json: AsJson = False) -> None:
     if not rows:
         typer.echo("no skill is kept; `gloveport skills new` makes one, and agents save what has worked")
     width = max((len(row["name"]) for row in rows), default=0)
-    for row in rows:
-        typer.echo(
-            f"{row['name'].ljust(width)}  {row['state'].ljust(9)}  "
-            f"{one_line(row['origin'], 60)}  {one_line(row['description'], 100)}"
-        )
+    echo_lines(
+        f"{row['name'].ljust(width)}  {row['state'].ljust(9)}  "
+        f"{one_line(row['origin'], 60)}  {one_line(row['description'], 100)}"
+        for row in rows
+    )
 
 
 @app.command()
@@ -106,7 +107,7 @@ def show(name: Name, config: ConfigOption = None, as_json: AsJson = False) -> No
         }
         typer.echo(json.dumps(fields, indent=2))
         return
-    typer.echo("\n".join(review_lines(kept_skill, found.config)))
+    echo_lines(review_lines(kept_skill, found.config))
 
 
 @app.command()
@@ -214,7 +215,7 @@ def approve(
     if kept_skill.skill.language is None:
         raise Denied("bad_skill", f"{name} has no program that runs here.", hint="There is nothing to approve.")
     lines = review_lines(kept_skill, found.config)
-    typer.echo("\n".join(lines))
+    echo_lines(lines)
     if without_asking:
         typer.echo("\nwhat a rule asks about is allowed to it WITHOUT ASKING each time")
     if not yes:
