@@ -3,10 +3,17 @@
 import base64
 import json
 import re
+import time
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from mcp_types import Implementation
 from tests.server.eras import both_eras
+
+from gloveport.artifacts.artifact_store import Bundle, Found
+from gloveport.server.tools.artifact_tool import read_lines
 
 AGENT = Implementation(name="claude-code", version="1")
 PIXELS = """\
@@ -182,3 +189,33 @@ async def test_files_that_are_neither_are_refused(agent, text):
         return
     assert answer.is_error
     assert "- files: 'a' is no base64" in answer.content[0].text
+
+
+@given(st.lists(st.text("ab", max_size=3), max_size=9), st.booleans(), st.integers(1, 12), st.integers(1, 5))
+def test_whatever_line_is_asked_for_is_found(lines, has_end, first, count):
+    text = "\n".join(lines) + "\n" * has_end
+    bundle = Bundle(Path("/nowhere"), "me")
+    bundle.begin()
+    bundle.write(text.encode())
+    uri = bundle.end("a.txt", "/out/a.txt").uri
+    shown = read_lines(Found(bundle, 1), first, count)
+    whole = text.removesuffix("\n").split("\n") if text else []
+    expected = whole[first - 1 : first - 1 + count]
+    if first + count <= len(whole):
+        expected.append(f"[read_artifact(uri={uri!r}, line={first + count}) goes on]")
+    if first > max(1, len(whole)):
+        expected = [f"[/out/a.txt has {len(whole)} lines]"]
+    assert shown == "\n".join(expected)
+
+
+def test_a_file_of_empty_lines_alone_keeps_nobody_waiting(tmp_path):
+    """P38: the lines before the wanted one are not rendered."""
+    bundle = Bundle(tmp_path, "me")
+    bundle.begin()
+    bundle.write(b"\n" * (32 << 20))
+    bundle.end("a.txt", "/out/a.txt")
+    began = time.thread_time()
+    assert read_lines(Found(bundle, 1), 1 << 30, 1) == f"[/out/a.txt has {32 << 20} lines]"
+    assert read_lines(Found(bundle, 1), 32 << 20, 2) == ""
+    assert time.thread_time() - began < 5  # 0.1; before, 80
+    bundle.close()

@@ -1,10 +1,11 @@
 """Recent successful runs, with their program and the rights they used: skills are saved from these."""
 
-from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct, field
 
+from gloveport.fairness import choose_forgotten
 from gloveport.model import Request, Result
 from gloveport.policy.decisions.skill_grant import UsedRight
 
@@ -30,24 +31,35 @@ class RecentRun(Struct, frozen=True, kw_only=True):
     @property
     def bytes(self) -> int:
         """Its approximate size."""
-        return len(self.request.code) + sum(map(len, self.request.files.values())) + len(self.result.stdout.text)
+        texts = (self.request.code, self.result.stdout.text, self.result.stderr.text)
+        rights = sum(len(right.place) + len(right.path) for right in self.used)
+        return sum(map(len, (*texts, *self.request.files.values()))) + rights
 
 
 class RecentRuns(Struct):
-    """The latest runs, kept only in memory."""
+    """The latest runs, kept only in memory.
 
-    _runs: OrderedDict[str, RecentRun] = field(default_factory=OrderedDict)
+    Without room, the oldest of the owner with the most goes, so that nobody drives out what others have.
+    """
+
+    _runs: dict[str, tuple[RecentRun, int]] = field(default_factory=dict)
+    """With their sizes, the oldest first."""
+
     _bytes: int = 0
 
     def add(self, run: RecentRun) -> None:
-        """Keep a run; the oldest go when there are too many, or they are too large."""
-        self._runs[run.result.run_id] = run
+        """Keep a run, and forget others if there are too many, or they are too large."""
+        self._runs[run.result.run_id] = run, run.bytes
         self._bytes += run.bytes
-        while len(self._runs) > _MOST or (self._bytes > _MOST_BYTES and len(self._runs) > 1):
-            _, oldest = self._runs.popitem(last=False)
-            self._bytes -= oldest.bytes
+        while len(self._runs) > _MOST:
+            self._forget([(run_id, run.owner, 1) for run_id, (run, _) in self._runs.items()])
+        while self._bytes > _MOST_BYTES:
+            self._forget([(run_id, run.owner, size) for run_id, (run, size) in self._runs.items()])
 
     def find(self, run_id: str, owner: str) -> RecentRun | None:
         """A run of this owner; None if there is none, or no longer."""
-        run = self._runs.get(run_id)
+        run, _ = self._runs.get(run_id, (None, 0))
         return run if run is not None and run.owner == owner else None
+
+    def _forget(self, entries: Sequence[tuple[str, str, int]]) -> None:
+        self._bytes -= self._runs.pop(choose_forgotten(entries))[1]

@@ -8,6 +8,7 @@ processes are dead, but we do not rely on that: those of a session live on.
 
 import os
 import stat
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final
@@ -83,10 +84,12 @@ class OutFiles(Struct):
             OSError: Handling the pieces has failed.
         """
         remaining_bytes, files = most_bytes, 0
+        marks = Counter[str]()
         for name, descriptor, status in self._walk(directory, "", 0):
-            path = name
-            while path in self.taken_versions:  # two names may be displayed alike
-                path += "~"
+            path = name + "~" * marks[name]
+            while path in self.taken_versions:  # two names may be displayed alike, and all of them
+                marks[name] += 1
+                path = name + "~" * marks[name]
             if self.known_versions.get(path) == FileVersion.of(status):
                 self.taken_versions[path] = self.known_versions[path]
                 continue

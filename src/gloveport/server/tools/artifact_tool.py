@@ -126,31 +126,49 @@ class ArtifactTool(Struct, frozen=True, kw_only=True):
 
 def read_lines(found: Found, first: int, count: int) -> str:
     """Render lines of a text file, as many as fit on a page, and say how to read on."""
+    offset, number = _find_line(found, first)
+    if offset == found.artifact.bytes and first > 1:
+        has_end = offset == 0 or found.read(offset - 1, 1) == b"\n"
+        return f"[{found.artifact.path} has {number - has_end} lines]"
     lines: list[str] = []
-    size, number = 0, 0
-    for number, text in enumerate(_lines_of(found), 1):
-        if number < first:
-            continue
+    size = 0
+    for text in map(_show_line, _lines_from(found, offset)):
         if len(lines) == count or size + len(text) > _PAGE_BYTES:
-            return "\n".join([*lines, f"[read_artifact(uri={found.artifact.uri!r}, line={number}) goes on]"])
+            going_on = f"[read_artifact(uri={found.artifact.uri!r}, line={number + len(lines)}) goes on]"
+            return "\n".join([*lines, going_on])
         lines.append(text)
         size += len(text.encode()) + 1
-    if first > max(1, number):
-        return f"[{found.artifact.path} has {number} lines]"
     return "\n".join(lines)
 
 
-def _lines_of(found: Found) -> Iterator[str]:
-    """Read the file's lines as text that is safe to show, long ones cut."""
-    offset, rest = 0, b""
+def _find_line(found: Found, wanted: int) -> tuple[int, int]:
+    """The offset of a line, and its number; if there are fewer, the file's end and the number of its ends of lines + 1.
+
+    The lines before are only counted: a file may have as many as bytes.
+    """
+    offset, number = 0, 1
+    while number < wanted and (data := found.read(offset, _SCAN_BYTES)):
+        ends = data.count(b"\n")
+        if number + ends >= wanted:
+            place = 0
+            for _ in range(wanted - number):
+                place = data.index(b"\n", place) + 1
+            return offset + place, wanted
+        number += ends
+        offset += len(data)
+    return offset, number
+
+
+def _lines_from(found: Found, offset: int) -> Iterator[bytes]:
+    """The file's lines from an offset on; of a very long one the beginning."""
+    rest = b""
     while data := found.read(offset, _SCAN_BYTES):
         offset += len(data)
         *whole, rest = (rest + data).split(b"\n")
-        yield from map(_show_line, whole)
-        if len(rest) > _SCAN_BYTES:
-            rest = rest[:_SCAN_BYTES]
+        yield from whole
+        rest = rest[:_SCAN_BYTES]
     if rest:
-        yield _show_line(rest)
+        yield rest
 
 
 def _show_line(data: bytes) -> str:
