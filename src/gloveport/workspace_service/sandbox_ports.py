@@ -22,6 +22,9 @@ from gloveport.sandbox.connectors import Connectors
 _LOOPBACK: Final = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
 _FREE_SECONDS: Final = 5.0
 _CONNECT_SECONDS: Final = 2.0
+_WHAT_CHARACTERS: Final = 200
+"""Of a command: all are sent in one message, which a long one would make too long."""
+
 _UNSPECIFIED: Final = struct.pack("=H14x", socket.AF_UNSPEC)
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -81,7 +84,7 @@ class SandboxPorts(Struct, eq=False, kw_only=True):
         """Make the ports of a sandbox reachable as long as it exists; ``what`` tells people what runs in it."""
         self._sandboxes = {other: one for other, one in self._sandboxes.items() if one.is_there}
         if connectors.families and name not in self._sandboxes:
-            self._sandboxes[name] = _Reachable(what=what, connectors=connectors)
+            self._sandboxes[name] = _Reachable(what=what[:_WHAT_CHARACTERS], connectors=connectors)
 
     def remove(self, name: str) -> None:
         """Make no port of a sandbox reachable any more."""

@@ -5,6 +5,7 @@ import functools
 import os
 import re
 import signal
+import socket
 import subprocess
 import urllib.request
 from pathlib import Path
@@ -15,8 +16,9 @@ from anyio import to_thread
 from tests.server.workspace.served import opened
 
 from gloveport.cli.port_service import answer_ports
+from gloveport.sandbox.connectors import Connectors
 from gloveport.workspace_service import sandbox_ports
-from gloveport.workspace_service.sandbox_ports import PortError
+from gloveport.workspace_service.sandbox_ports import PortError, SandboxPorts
 
 pytestmark = pytest.mark.anyio
 
@@ -124,6 +126,20 @@ async def test_the_owner_opens_a_port_on_the_command_line(served, gloveport):
     assert records[-1] | {"port": 5173} == records[-1]
     gone = await to_thread.run_sync(run, "ports")
     assert gone.stdout == "No command of a workspace runs.\n"
+
+
+async def test_no_command_hides_others_by_its_length(served, gloveport, tmp_path):
+    """P14: a command may have a million characters, and each six bytes as JSON."""
+    ports, environ = SandboxPorts(), {"GLOVEPORT_STATE": str(tmp_path)}
+    for number in range(4):
+        ports.add(f"long-{number}", "sleep 9 # " + "\x01" * (1 << 20), Connectors((socket.AF_INET,), []))
+    ports.add("short", "make run", Connectors((socket.AF_INET,), []))
+    async with answer_ports(ports, served.engine.audit, environ):
+        run = functools.partial(gloveport.run, env={**os.environ, **environ})
+        listed = await to_thread.run_sync(run, "ports")
+    assert listed.returncode == 0, listed.stderr
+    assert listed.stdout.startswith(r"long-0  sleep 9 # \u0001\u0001")
+    assert listed.stdout.endswith("short  make run\n")
 
 
 async def test_where_the_operator_says_no_nothing_can_be_reached(tmp_path):
