@@ -3,6 +3,7 @@ own, under no more than what calls it may do, and at its cost.
 """
 
 import json
+import time
 
 import anyio
 import pytest
@@ -15,6 +16,7 @@ from gloveport.engine import skill_calls
 from gloveport.engine.run_context import RunContext
 from gloveport.model import Narrowing, Request
 from gloveport.model.skill import SkillGrant
+from gloveport.skills import snapshot
 from gloveport.skills.skill_files import make_files
 
 pytestmark = pytest.mark.anyio
@@ -99,6 +101,21 @@ async def test_programs_of_every_language_and_sessions_call_skills(host):
     assert await host.value(again, "javascript", session=first.session.id) == 1
     assert await host.value("sales_report(month=2)['month']", session=first.session.id) == 2
     await host.engine.sessions.end_of("me", "the test is over")
+
+
+async def test_large_arguments_become_literals_beside_the_event_loop(host, monkeypatch):
+    """P38: where every character is escaped that takes half a second."""
+    monkeypatch.setattr(snapshot, "_SETTLED_NS", 0)  # so that it is known at once, and needs no thread for reading
+    host.save("many", "const WORDS = []; // parameter\nWORDS.length\n", "javascript")
+    requests = host.engine.skill_requests
+    requests.prepare("many", {}, owner="me")
+    assert requests.prepare_unchanged("many", {"words": ["!"] * 50}, owner="me") is not None
+    large = {"words": ["!" * 250_000]}
+    assert requests.prepare_unchanged("many", large, owner="me") is None
+    began = time.thread_time()
+    request, _ = await requests.prepare_in_thread("many", large, owner="me")
+    assert time.thread_time() - began < 0.1
+    assert request.code.count("0021") == 250_000
 
 
 async def test_what_goes_wrong_is_a_typed_error_with_words_that_help(host, monkeypatch):

@@ -7,7 +7,6 @@ place in the queue: a run that holds a place and waits for another could wait fo
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 import anyio
@@ -142,8 +141,7 @@ class SkillCalls(Struct, eq=False, kw_only=True):
         for own in _spellings(name):
             if (prepared := self.requests.prepare_unchanged(own, arguments, owner=owner)) is not None:
                 return prepared
-        prepare = partial(self.requests.prepare, await self._find_name(name), arguments, owner=owner)
-        return await to_thread.run_sync(prepare)
+        return await self.requests.prepare_in_thread(await self._find_name(name), arguments, owner=owner)
 
     async def _find_name(self, name: str) -> str:
         """The skill that a program means.

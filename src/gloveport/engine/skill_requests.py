@@ -5,8 +5,10 @@ deletes it, unless a person has put it there.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
+from anyio import to_thread
 from msgspec import Struct
 
 from gloveport.audit.log import AuditLog
@@ -14,17 +16,20 @@ from gloveport.engine.recent_runs import RecentRuns
 from gloveport.engine.run_context import SkillRun
 from gloveport.engine.skill_replay import example_of
 from gloveport.errors import Denied
+from gloveport.fairness import compute
 from gloveport.model import Language, Request
-from gloveport.model.json_value import JsonValue
+from gloveport.model.json_value import JsonValue, is_longer
 from gloveport.model.skill import SkillGrant
 from gloveport.policy.decisions.skill_grant import MOST_USED, learn_grant
 from gloveport.policy.wording import quote_sent
-from gloveport.skills.parameters import bind_arguments, find_parameters
+from gloveport.skills.parameters import MOST_ARGUMENT_BYTES, bind_arguments, find_parameters
 from gloveport.skills.search_replace import apply_blocks, parse_blocks
 from gloveport.skills.skill_files import make_files, with_code
 from gloveport.skills.skill_library import KeptSkill, SkillLibrary
 
 _MOST_PATCH: Final = 1 << 20
+_SMALL_CHARACTERS: Final = 4096
+"""Of arguments: to write so many as literals takes a few milliseconds."""
 
 
 class SkillRequests(Struct, frozen=True, kw_only=True):
@@ -115,14 +120,23 @@ class SkillRequests(Struct, frozen=True, kw_only=True):
     def prepare_unchanged(
         self, name: str, arguments: Mapping[str, JsonValue], *, owner: str
     ) -> tuple[Request, SkillRun] | None:
-        """The same, quickly, if the skill has not changed since ``prepare``; else None. May be called on the event
-        loop.
+        """The same, quickly, if the skill has not changed since ``prepare`` and the arguments are small; else None. May
+        be called on the event loop.
 
         Raises:
             Denied, ConfigError: As ``prepare``.
         """
-        entry = self.library.find_unchanged(name)
+        entry = None if is_longer(arguments, _SMALL_CHARACTERS) else self.library.find_unchanged(name)
         return None if entry is None else self._bind(entry, arguments, owner)
+
+    async def prepare_in_thread(
+        self, name: str, arguments: Mapping[str, JsonValue], *, owner: str
+    ) -> tuple[Request, SkillRun]:
+        """As ``prepare``, in a thread: it reads files, and large arguments take long to be written as literals."""
+        work = partial(self.prepare, name, arguments, owner=owner)
+        if is_longer(arguments, _SMALL_CHARACTERS):
+            return await compute(MOST_ARGUMENT_BYTES, work)
+        return await to_thread.run_sync(work)
 
     def _bind(self, entry: KeptSkill, arguments: Mapping[str, JsonValue], owner: str) -> tuple[Request, SkillRun]:
         skill, rights, name = entry.skill, entry.rights, entry.skill.name

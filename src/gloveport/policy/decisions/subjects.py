@@ -16,7 +16,7 @@ from gloveport.errors import Denied
 from gloveport.model import Action, Execute
 from gloveport.model.egress import Connect, Fetch
 from gloveport.model.hub import CallTool, Sample
-from gloveport.model.json_value import JsonValue
+from gloveport.model.json_value import JsonValue, is_longer
 from gloveport.model.packages import Install
 from gloveport.model.workspace import Gate, PathChange, RunCommand, WriteFiles
 from gloveport.policy.hosts.authorities import DEFAULT_PORTS
@@ -162,7 +162,7 @@ def _host(host: str) -> str:
 
 
 def _lines(values: Mapping[str, JsonValue]) -> str:
-    if len(values) > MOST_LINES or _is_longer(values, MOST_CHARACTERS):  # before the work of rendering it
+    if len(values) > MOST_LINES or is_longer(values, MOST_CHARACTERS):  # before the work of rendering it
         raise _too_large(len(values), f"more than {MOST_CHARACTERS}")
     lines = [_line(name, value) for name, value in values.items()]
     characters = sum(map(len, lines))
@@ -178,26 +178,6 @@ def _too_large(arguments: int, characters: str) -> Denied:
         hint=f"Send {MOST_LINES} arguments of {MOST_CHARACTERS} characters at most, so in several calls; or the "
         "owner writes a rule that allows it.",
     )
-
-
-def _is_longer(value: JsonValue | Mapping[str, JsonValue], most: int) -> bool:
-    """Whether a value has more than ``most`` characters as JSON, without encoding it. Stops as soon as it does."""
-    characters, pending = 0, [value]
-    while pending and characters <= most:
-        match pending.pop():
-            case str() as text:
-                characters += len(text)
-            case Mapping() as members:
-                characters += 2 * len(members)
-                if characters <= most:
-                    pending += [*members, *members.values()]
-            case list() as elements:
-                characters += len(elements)
-                if characters <= most:
-                    pending += elements
-            case _:
-                characters += 1
-    return characters > most
 
 
 def _line(name: str, value: JsonValue) -> str:

@@ -5,10 +5,8 @@ import binascii
 import math
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Annotated, Final, Literal
 
-from anyio import to_thread
 from msgspec import Struct
 
 from gloveport.engine.caller import Caller
@@ -106,9 +104,7 @@ class RunCalls(Struct, frozen=True, kw_only=True):
         try:
             values, owner = arguments.arguments or {}, caller.share
             prepared = requests.prepare_unchanged(arguments.name, values, owner=owner)
-            if prepared is None:  # not in memory: read it in a thread
-                prepared = await to_thread.run_sync(partial(requests.prepare, arguments.name, values, owner=owner))
-            request, skill = prepared
+            request, skill = prepared or await requests.prepare_in_thread(arguments.name, values, owner=owner)
         except GloveportError as error:
             return reply_refusal(error)
         return self._begin(request, caller, can_sample=can_sample, skill=skill)
