@@ -253,6 +253,8 @@ def test_what_a_source_requires_is_a_list_of_packages():
     for text in (
         "[",
         "build-system = 1",
+        f"{'a.' * 1000}a = 1",
+        f"# {'x' * (256 * 1024)}",
         "build-system.requires = 'x'",
         *map("build-system.requires = [{!r}]".format, named),
     ):

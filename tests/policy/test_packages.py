@@ -1,12 +1,24 @@
 """P45: what a program may ask for, by its own text and the operator's rules."""
 
+import re
+import time
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gloveport.config.checks.cross_checks import rule_faults
 from gloveport.model import Allow, Ask, Deny
 from gloveport.model.packages import Install, LockedPackage, PackageRules
 from gloveport.policy.npm_requests import MetadataError, normalize_npm_requirement, read_imports, with_imports_of_npm
-from gloveport.policy.package_requests import decide_install, find_likeness, name_of, read_metadata, refuse_names
+from gloveport.policy.package_requests import (
+    _find_blocks,
+    decide_install,
+    find_likeness,
+    name_of,
+    read_metadata,
+    refuse_names,
+)
 
 BLOCK = "# /// script\n# dependencies = [%s]\n# ///\n"
 
@@ -25,9 +37,40 @@ def test_a_block_is_read_as_pep_723_has_it():
         BLOCK % ", ".join(['"a"'] * 65),
         BLOCK % f'"{"a" * 201}"',
         BLOCK % "1",
+        BLOCK % f"], x = {'1' * 5000}",
+        BLOCK % f"]\n# {'a.' * 600}a = [1",
+        BLOCK % f'"a"]\n# # {"x" * 20_000}\n# x = [',
     ):
         with pytest.raises(MetadataError):
             read_metadata(wrong)
+
+
+_PEP_723 = re.compile(r"(?m)^# /// (?P<type>[a-zA-Z0-9-]+)$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
+_LINES = ["# /// script", "# /// x", "# ///", "#", "# a", "", "# /// ", "#x", " # ///", "x = 1"]
+
+
+@given(st.lists(st.sampled_from(_LINES), max_size=12))
+def test_blocks_are_those_of_the_expression_of_pep_723(lines):
+    source = "\n".join(lines)
+    found = [(block["type"], re.sub("(?m)^# ?", "", block["content"])) for block in _PEP_723.finditer(f"{source}\n")]
+    assert list(_find_blocks(source)) == found
+
+
+@pytest.mark.parametrize("line", ["# /// script", "# /// script\n#", "# /// x\n# /// script"])
+def test_a_program_of_many_beginnings_is_read_in_linear_time(line):
+    """P38: by the expression of PEP 723 a program of 256 KiB takes a minute, in which the server does nothing else."""
+    began = time.process_time()
+    with pytest.raises(MetadataError):
+        read_metadata(f"{line}\n" * (256 * 1024 // len(line)))
+    assert time.process_time() - began < 5  # 0.05
+
+
+def test_a_block_of_long_keys_is_read_in_bounded_time():
+    """P38: the standard library's parser takes quadratic time for the parts of a key."""
+    keys = "".join(f"# {'a.' * 490}a{number} = 1\n" for number in range(16))
+    began = time.process_time()
+    assert read_metadata(BLOCK % f'"a"]\n{keys}# y = [') == ("a",)
+    assert time.process_time() - began < 5  # 0.1
 
 
 def test_what_looks_like_a_well_known_name_is_told():

@@ -15,8 +15,9 @@ from gloveport.engine.ecosystems import Ecosystem
 from gloveport.engine.run_environment import PackageTree, RunEnvironment
 from gloveport.environments.environment_store import BuiltTree, EnvironmentStore
 from gloveport.environments.lock_requests import LockRequest
-from gloveport.environments.locks import Lock
+from gloveport.environments.locks import MOST_LOCK_BYTES, Lock
 from gloveport.errors import Denied
+from gloveport.fairness import compute
 from gloveport.guard import Guard
 from gloveport.model import Grant, Language, Request
 from gloveport.model.packages import Environment, Install, LockedPackage, PackageRules
@@ -177,7 +178,7 @@ class Environments(Struct, frozen=True, kw_only=True):
         if cached_tree is not None and name is not None and self.store.path_of(cached_tree).exists():
             return cached_tree
         async with self._hold_name(lock_request.digest):
-            lock = await to_thread.run_sync(self._find_lock, ecosystem, name, lock_request)
+            lock = await compute(MOST_LOCK_BYTES, self._find_lock, ecosystem, name, lock_request)
             if lock is None:
                 lock = await self._resolve(ecosystem, name, lock_request, guard, on_progress)
                 self.store.save_lock(lock_request, lock)  # the lock that a person approves stays the same

@@ -29,6 +29,7 @@ from gloveport.environments.environment_store import BuiltTree
 from gloveport.environments.lock_requests import LockRequest
 from gloveport.environments.locks import BuiltWheel, Lock, Pin, add_built, read_lock
 from gloveport.environments.seal import SealedTree
+from gloveport.fairness import compute
 from gloveport.guard import Guard
 from gloveport.model import GUEST, MIB, OUT, Grant
 from gloveport.model.byte_size import ByteSize
@@ -56,12 +57,14 @@ class PythonBuilder(Struct, frozen=True, kw_only=True):
             built.append(await sources.build(pinned, built, guard, on_progress, refuse_builds))
         on_progress(f"resolving {len(request.specifiers)} requirements")
         lock = await self.uv.resolve(request.specifiers, built, guard)
-        return read_lock(add_built(lock.text, built).encode(), self.uv.python.version)
+        data = add_built(lock.text, built).encode()
+        return await compute(len(data), read_lock, data, self.uv.python.version)
 
     async def build(self, lock: Lock, guard: Guard, on_progress: OnProgress) -> BuiltTree:
         """See ``Builder``."""
         store, interpreter = self.uv.host.store, self.uv.python.extension
-        pins = read_lock(lock.text.encode(), self.uv.python.version).pins
+        data = lock.text.encode()
+        pins = (await compute(len(data), read_lock, data, self.uv.python.version)).pins
 
         def load_unpacked() -> dict[str, SealedTree]:
             found = ((pin.name, store.wheels.load_unpacked(pin.wheel, interpreter)) for pin in pins)

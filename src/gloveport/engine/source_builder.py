@@ -22,6 +22,7 @@ from gloveport.engine.build_sandboxes import BuildSandboxes
 from gloveport.engine.uv_sandboxes import CACHE, COMMON, LYING, UV, WHEELS, UvSandboxes
 from gloveport.environments.locks import BuiltWheel, Lock, PythonLock, Wheel, refuse_young
 from gloveport.errors import Denied
+from gloveport.fairness import compute
 from gloveport.guard import Guard
 from gloveport.late_module import late_module
 from gloveport.model import GUEST
@@ -101,7 +102,8 @@ class SourceBuilder(Struct, frozen=True, kw_only=True):
             page = Wheel(url=f"{index}/{name}/{'index.html' * index.startswith('file:')}", file=f"{number}", sha256="")
             await self.uv.fetch_files(build, [page], guard)
             if (fetched := build.work / WHEELS / page.file).exists():
-                found = source_distributions.find_source(read_lock_file(fetched), page.url, pinned)
+                data = await to_thread.run_sync(read_lock_file, fetched)
+                found = await compute(len(data), source_distributions.find_source, data, page.url, pinned)
                 if found is not None:
                     return found
                 break

@@ -17,6 +17,7 @@ from gloveport.engine.build_sandboxes import BuildSandboxes, ProgramEnding
 from gloveport.environments.indexes import Indexes
 from gloveport.environments.locks import BuiltWheel, PythonLock, Wheel, read_lock, refuse_young, select_aged
 from gloveport.errors import Denied
+from gloveport.fairness import compute
 from gloveport.guard import Guard
 from gloveport.late_module import late_module
 from gloveport.model import GUEST, Grant, Mount
@@ -119,7 +120,8 @@ class UvSandboxes(Struct, frozen=True, kw_only=True):
             ending = await build.run((UV, "pip", "compile", *COMMON, CACHE, *which, *how, *files), guard)
             if ending.outcome.exit_code != 0:
                 raise self._resolution_failure(ending)
-            lock = read_lock(read_lock_file(build.work / "pylock.toml"), self.python.version)
+            data = await to_thread.run_sync(read_lock_file, build.work / "pylock.toml")
+            lock = await compute(len(data), read_lock, data, self.python.version)
         for one in built:  # no other package may come under its name
             if any(pin.name == one.name and pin.wheel.sha256 != one.wheel_sha256 for pin in lock.pins):
                 raise Denied("package_refused", f"{one.name} is another than what was built.", hint=LYING)

@@ -9,7 +9,6 @@ import json
 import os
 import re
 import stat
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
@@ -26,11 +25,12 @@ from gloveport.errors import Denied
 from gloveport.file_descriptors import LIST, closing
 from gloveport.model.packages import LockedPackage
 from gloveport.policy.npm_requests import MOST_REQUIREMENTS, MetadataError
-from gloveport.policy.package_requests import normalize_requirement
+from gloveport.policy.package_requests import normalize_requirement, parse_toml
 
 _LEGACY: Final = ("setuptools>=40.8.0",)
 """The default of PEP 517."""
 
+_MOST_PROJECT_CHARACTERS: Final = 256 * 1024
 _FILE: Final = re.compile(r"[A-Za-z0-9_.+-]{1,200}")
 _MOST_NAMES: Final = 100
 
@@ -73,11 +73,12 @@ def read_build_requirements(pyproject: bytes | None) -> tuple[str, ...]:
         Denied: It can't be read, or names a source for a requirement.
     """
     try:
-        listed = tomllib.loads((pyproject or b"").decode()).get("build-system", {}).get("requires", _LEGACY)
+        project = parse_toml((pyproject or b"").decode(), _MOST_PROJECT_CHARACTERS)
+        listed = project.get("build-system", {}).get("requires", _LEGACY)
         if isinstance(listed, list | tuple) and len(listed) <= MOST_REQUIREMENTS:
             return tuple(normalize_requirement(one) for one in listed)
         why = f"requires is no list of at most {MOST_REQUIREMENTS} texts"
-    except (ValueError, RecursionError, AttributeError, TypeError, MetadataError) as error:
+    except (ValueError, AttributeError, TypeError, MetadataError) as error:
         why = f"{str(error)!a:.200}"
     raise Denied("package_refused", f"What it needs to be built can't be read: {why}.", hint="ask for another version")
 
