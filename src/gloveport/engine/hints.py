@@ -45,12 +45,14 @@ _MISSING_BESIDE_PANDAS = re.compile(r"(?:`Import |Missing optional dependency ')
 
 _NPM_NAME = r"(?:npm:)?/?((?:@[a-z0-9~-][a-z0-9._~-]*/)?[a-z0-9~-][a-z0-9._~-]*)"
 _MISSING_OF_NPM = (
-    re.compile(rf"Import \"{_NPM_NAME}[@/\"].*not a dependency"),
+    re.compile(rf"Import \"{_NPM_NAME}[@/\"].{{0,200}}not a dependency"),
     re.compile(rf"Cannot find module '{_NPM_NAME}[@/']"),
     re.compile(rf"matching package for '{_NPM_NAME}[@/']"),
     re.compile(rf"--no-npm is specified\n.*[\"']{_NPM_NAME}[@/\"']"),
 )
-"""Messages of Deno and Node about a missing package, and the program's line that follows."""
+"""Messages of Deno and Node about a missing package, and the program's line that follows. Each may stand in a text
+thousands of times: what may come between is bounded.
+"""
 
 _SAYS_ITSELF = "ToolError"
 _WANTS_PACKAGES = "PackagesError"
