@@ -54,18 +54,21 @@ def test_no_interpreter_of_the_workspace_is_asked_on_a_host_whose_system_has_non
 async def test_no_program_of_the_workspace_prints_a_secret_or_serves_tools(environ, tmp_path):
     """P30: commands write to an active environment, which comes first on PATH, while the server runs."""
     work, own = tmp_path / "work/.venv/bin/tool", tmp_path / "bin/tool"
-    for program, text in ((own, "echo of-the-owner"), (work, f"touch {tmp_path}/ran; echo of-a-command")):
+    for program, text in (
+        (own, "echo of-the-owner; echo the owner speaks >&2"),
+        (work, f"touch {tmp_path}/ran; echo of-a-command"),
+    ):
         program.parent.mkdir(parents=True)
         program.write_text(f"#!/bin/sh\n{text}\n")
         program.chmod(0o755)
     work.rename(tmp_path / "later")
-    config = read_value(
-        Config, {"workspace": {"root": str(tmp_path / "work")}, "servers": {"mine": {"command": ["tool"]}}}
-    )
     path = os.pathsep.join(map(str, (work.parent, own.parent, "/usr/bin", "/bin")))
+    servers = {"mine": {"command": ["tool"]}, "other": {"command": ["tool"], "env": {"PATH": path}}}
+    config = read_value(Config, {"workspace": {"root": str(tmp_path / "work")}, "servers": servers})
     async with shared_host.assemble(config, {**environ, "PATH": path}, connect_servers) as engine:
         (tmp_path / "later").rename(work)
         assert await engine.gateway.vault.get("x", "command:tool") == "of-the-owner"
-        with pytest.raises(UpstreamError):
-            await engine.hub.find("mine", "x")
+        for name in servers:
+            with pytest.raises(UpstreamError, match="It said: the owner speaks"):
+                await engine.hub.find(name, "x")
     assert not (tmp_path / "ran").exists()

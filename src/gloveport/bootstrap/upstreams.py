@@ -19,11 +19,15 @@ async def connect_servers(
 ) -> AsyncIterator[Hub]:
     """The hub to the servers of the configuration; see ``hub.open_hub``."""
     environ = environ_outside(config, environ)
+    servers = {
+        name: server.model_copy(update={"env": environ_outside(config, server.env)}) if "PATH" in server.env else server
+        for name, server in config.servers.items()
+    }
     state = state_directory(environ)
     logins = Logins(directory=state / "oauth", environ=environ)
     connector = Connector(vault=proxy.vault, logins=logins, environ=environ, record=audit.append, proxy=proxy)
     async with hub.open_hub(
-        config.servers,
+        servers,
         pins=Pins(state / "servers"),
         connect=connector.upstream,
         record=audit.append,
