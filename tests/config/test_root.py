@@ -139,6 +139,9 @@ def test_a_directory_with_authorities_is_no_workspace(work):
         ({"command": ["npx", "s"], "directory": "WORK/below"}, "directory"),
         ({"command": ["node", "work/serve.js"], "directory": "BESIDE"}, "command"),
         ({"command": ["serve"], "env": {"PATH": "WORK/bin:/usr/bin"}}, "command"),
+        ({"command": ["serve"], "env": {"PYTHONPATH": "/srv/lib:WORK/later"}}, "env.PYTHONPATH"),
+        ({"command": ["serve"], "env": {"NODE_OPTIONS": "--import=file://WORK/later.mjs"}}, "env.NODE_OPTIONS"),
+        ({"command": ["serve"], "env": {"RUBYOPT": "-w -IWORK/later"}}, "env.RUBYOPT"),
     ],
 )
 def test_a_directory_with_something_of_another_server_is_no_workspace(work, server, key, tmp_path_factory):
@@ -172,7 +175,8 @@ def test_a_directory_with_something_of_another_server_is_no_workspace(work, serv
 def test_a_directory_with_the_data_of_another_server_is_a_workspace(work, command):
     """T1, W2: what a server reads is not what it runs."""
     (work / "data.db").touch()
-    ask(work, servers={"s": {"command": [word.replace("WORK", str(work)) for word in command]}})
+    env = {"ROOT": f"{work}", "NODE_OPTIONS": "--max-old-space-size=100", "PYTHONPATH": "/srv/lib"}
+    ask(work, servers={"s": {"command": [word.replace("WORK", str(work)) for word in command], "env": env}})
 
 
 def test_a_directory_below_that_of_a_server_is_no_workspace_unless_that_holds_everybodys(work):

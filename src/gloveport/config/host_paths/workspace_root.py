@@ -19,6 +19,7 @@ from gloveport.config.schema import Config
 from gloveport.config.toml_text import as_toml, printable, spell_key
 from gloveport.errors import ConfigError
 from gloveport.executables import find_executable
+from gloveport.late_pattern import late_pattern
 from gloveport.user_directories import config_directory, state_directory
 
 _SYSTEM = tuple(
@@ -43,6 +44,14 @@ _CODE_OF_PROGRAMS = frozenset(
     {".cjs", ".js", ".jar", ".mjs", ".mts", ".php", ".pl", ".py", ".pyz", ".rb", ".sh", ".ts", ".tsx", ".wasm"}
 )
 """Suffixes of files that interpreters run."""
+
+_CODE_VARIABLES = frozenset(
+    {"BASH_ENV", "CLASSPATH", "ENV", "LD_LIBRARY_PATH", "LD_PRELOAD", "NODE_OPTIONS", "NODE_PATH", "PERL5LIB"}
+    | {"PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "RUBYLIB", "RUBYOPT"}
+)
+"""Variables that name files and directories from which a server runs code. ``PATH`` is filtered instead."""
+
+_ABSOLUTE = late_pattern(r"/[^\s:\"']+")
 
 _MOST_LINKS = 40
 """The kernel's own limit."""
@@ -240,6 +249,10 @@ def _of_servers(config: Config, environ: Mapping[str, str]) -> Iterator[_Belongi
         directory = Path(server.directory or environ.get("HOME", "/"))
         for path in _find_executables(server.command, directory, {**environ, **server.env}):
             yield _Belonging(path=path, what=spell_key((*key, "command")), remedy=remedy, broad=True)
+        for variable in _CODE_VARIABLES & server.env.keys():
+            for text in _ABSOLUTE.findall(server.env[variable]):
+                what = spell_key((*key, "env", variable))
+                yield _Belonging(path=Path(text), what=what, remedy=remedy, broad=True)
 
 
 def _words(line: str) -> list[str]:
