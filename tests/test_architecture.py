@@ -53,7 +53,7 @@ SUBPACKAGES = {
     "workspace/files": [
         {"birth_time", "descriptors", "globs", "spelling"},
         {"tree"},
-        {"gitignore", "large_files", "line_reader", "file_threads"},
+        {"gitignore", "line_reader", "file_threads"},
         {"documents", "walk"},
         {"file_contents", "file_listing"},
     ],

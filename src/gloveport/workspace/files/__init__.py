@@ -9,8 +9,7 @@ gitignore        which files are left out
 walk             the entries below a directory, within bounds
 file_listing     the names in a directory, the files below one
 line_reader      lines of a text file, and its revision
-large_files      few of them are held at a time
-file_threads     files are read and written in few threads of their own
+file_threads     files are read and written in few threads of their own, few large ones held at a time
 documents        PDFs and notebooks as text
 file_contents    lines of one or several files
 """

@@ -2,18 +2,18 @@
 
 import json
 from collections.abc import Mapping
-from typing import Final, Literal, NotRequired, TypeAlias, TypedDict
+from typing import Final, Literal, TypeAlias, TypedDict
 
 from anyio import to_thread
 
 from gloveport.model import GUEST
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.descriptors import read_all
-from gloveport.workspace.files.large_files import take_turn
-from gloveport.workspace.files.line_reader import LineRange, select_lines
+from gloveport.workspace.files.file_threads import take_turn
+from gloveport.workspace.files.line_reader import LineExcerpt, LineRange, select_lines
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.program import ProgramOutput, RunProgram
-from gloveport.workspace.tool_types import Excerpt, NextAction, next_action
+from gloveport.workspace.tool_types import next_action
 
 DocumentKind: TypeAlias = Literal["pdf", "notebook"]
 
@@ -34,23 +34,14 @@ _WHY: Final = {
 }
 
 
-class DocumentRead(Excerpt):
+class DocumentRead(LineExcerpt):
     """The answer of ``read_file`` for a document: lines of its text. It has no revision: this text can't be edited."""
 
-    path: str
     document: DocumentKind
     pages: int
     """How many pages it has; for a notebook, cells."""
     page_range: str
     """The pages that these lines come from."""
-    content: str
-    start_line: int
-    end_line: int
-    total_lines: int
-    total_bytes: int
-    next_start_line: int | None
-    warnings: list[str]
-    next_action: NotRequired[NextAction]
 
 
 class _Head(TypedDict):
@@ -141,23 +132,7 @@ def _describe(
     read = select_lines(path, text, lines)
     first, last = page_span
     page_range = f"{first}-{head['last']}"
-    answer = DocumentRead(
-        path=path,
-        document=kind,
-        pages=head["pages"],
-        page_range=page_range,
-        content=read["content"],
-        start_line=read["start_line"],
-        end_line=read["end_line"],
-        total_lines=read["total_lines"],
-        total_bytes=read["total_bytes"],
-        truncated=read["truncated"],
-        truncated_by=read["truncated_by"],
-        output_lines=read["output_lines"],
-        output_bytes=read["output_bytes"],
-        next_start_line=read["next_start_line"],
-        warnings=read["warnings"],
-    )
+    answer: DocumentRead = {**read, "document": kind, "pages": head["pages"], "page_range": page_range}
     if read["next_start_line"] is not None:
         numbers = True if lines.line_numbers else None
         answer["next_action"] = next_action(

@@ -29,24 +29,29 @@ _LOOKED_AT: Final = 4096
 """A NUL within so many first bytes makes a file binary."""
 
 
-class TextRead(Excerpt):
-    """The answer of ``read_file``, as it is on the wire. Lines count from 1; a last line may lack its newline."""
+class LineExcerpt(Excerpt):
+    """Lines of a text, as they are on the wire. They count from 1; a last line may lack its newline."""
 
     path: str
     content: str
-    encoding: str
-    revision: str
-    revision_algorithm: str
-    max_bytes: int
     start_line: int
     end_line: int
     total_lines: int
     total_bytes: int
-    bytes_read: int
-    first_line_exceeds_limit: bool
     next_start_line: int | None
     warnings: list[str]
     next_action: NotRequired[NextAction]
+
+
+class TextRead(LineExcerpt):
+    """The answer of ``read_file``, as it is on the wire."""
+
+    encoding: str
+    revision: str
+    revision_algorithm: str
+    max_bytes: int
+    bytes_read: int
+    first_line_exceeds_limit: bool
 
 
 class LineRange(Struct, frozen=True, kw_only=True):
@@ -75,10 +80,19 @@ def read_lines(tree: Tree, path: str, lines: LineRange, *, file_bytes: int = MAX
     with tree.open_file(path) as opened:
         scan = _Scan(lines.start_line, lines.max_bytes)
         _scan_all(opened, scan, file_bytes)
-    return _answer(opened.path, scan, lines)
+    excerpt = _excerpt(opened.path, scan, lines)
+    return {
+        **excerpt,
+        "encoding": "utf-8",
+        "revision": scan.digest.hexdigest(),
+        "revision_algorithm": "sha256",
+        "max_bytes": scan.max_bytes,
+        "bytes_read": excerpt["output_bytes"],
+        "first_line_exceeds_limit": excerpt["truncated_by"] == "bytes" and not excerpt["content"].endswith("\n"),
+    }
 
 
-def select_lines(path: str, text: bytes, lines: LineRange) -> TextRead:
+def select_lines(path: str, text: bytes, lines: LineRange) -> LineExcerpt:
     """The same lines of a given text.
 
     Raises:
@@ -87,7 +101,7 @@ def select_lines(path: str, text: bytes, lines: LineRange) -> TextRead:
     scan = _Scan(lines.start_line, lines.max_bytes)
     if text:
         scan.take(text)
-    return _answer(path, scan, lines)
+    return _excerpt(path, scan, lines)
 
 
 def find_end(start_line: int, end_line: int | None, max_lines: int | None) -> int | None:
@@ -189,7 +203,7 @@ def _cut(scan: _Scan, line_count: int) -> tuple[bytes, bool]:
     return bytes(window[: end or whole_characters(bytes(window[: scan.max_bytes]))]), True
 
 
-def _answer(path: str, scan: _Scan, lines: LineRange) -> TextRead:
+def _excerpt(path: str, scan: _Scan, lines: LineRange) -> LineExcerpt:
     end_line = lines.end_line
     line_count = min(MAX_LINES, scan.total_lines if end_line is None else end_line - scan.start_line + 1)
     content, too_long = _cut(scan, max(0, line_count))
@@ -199,27 +213,21 @@ def _answer(path: str, scan: _Scan, lines: LineRange) -> TextRead:
     goal = scan.total_lines if end_line is None else min(scan.total_lines, end_line)
     truncated_by = "bytes" if too_long else "lines" if last < goal else None
     following = last + 1 if truncated_by and last < scan.total_lines else None
-    answer = TextRead(
+    answer = LineExcerpt(
         path=path,
         content=_decode(content, path),
-        encoding="utf-8",
-        revision=scan.digest.hexdigest(),
-        revision_algorithm="sha256",
-        max_bytes=scan.max_bytes,
         start_line=scan.start_line,
         end_line=min(last, scan.total_lines),
         total_lines=scan.total_lines,
         total_bytes=scan.total_bytes,
-        bytes_read=len(content),
         truncated=truncated_by is not None,
         truncated_by=truncated_by,
-        first_line_exceeds_limit=exceeds,
         output_lines=count,
         output_bytes=len(content),
         next_start_line=following,
         warnings=[],
     )
-    answer["warnings"] += _warnings(answer)
+    answer["warnings"] += _warnings(answer, exceeds=exceeds)
     numbers = True if lines.line_numbers else None
     if following is not None:
         answer["next_action"] = next_action(
@@ -259,10 +267,10 @@ def _decode(content: bytes, path: str) -> str:
         ) from error
 
 
-def _warnings(answer: TextRead) -> Iterator[str]:
+def _warnings(answer: LineExcerpt, *, exceeds: bool) -> Iterator[str]:
     if answer["truncated"]:
         yield "content truncated"
-    if answer["first_line_exceeds_limit"]:
+    if exceeds:
         yield f"line {answer['start_line']} is longer than max_bytes; only its beginning is here"
     if answer["start_line"] > max(1, answer["total_lines"]):
         yield f"start_line is past the end: the file has {answer['total_lines']} lines"

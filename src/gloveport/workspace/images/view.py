@@ -8,7 +8,7 @@ from gloveport.model import GUEST
 from gloveport.model.constraints import Constraints
 from gloveport.model.json_value import JsonValue
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.large_files import take_turn
+from gloveport.workspace.files.file_threads import take_turn
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.images.image_info import Picture, PictureBounds, picture_of, read_image
 from gloveport.workspace.program import RunProgram
