@@ -58,7 +58,18 @@ async def using(
         ways = (functools.partial(stdio_connection.connect, "far", server, **given),)
     else:
         verify = verify or ssl.create_default_context()
-        ways = http_connection.ways_to_connect("far", server, auth=auth, verify=verify, proxy=proxy)
+        transports = ("http", "sse") if server.transport == "auto" else (server.transport,)
+        ways = tuple(
+            functools.partial(
+                http_connection.connect,
+                "far",
+                server.model_copy(update={"transport": transport}),
+                auth=auth,
+                verify=verify,
+                proxy=proxy,
+            )
+            for transport in transports
+        )
     async with anyio.create_task_group() as tasks:
         told = {"on_tools": ignore, "clean": clean} | told
         upstream = Upstream("far", server, ways, tasks=tasks, **told)

@@ -16,8 +16,8 @@ from msgspec import Struct
 from gloveport.errors import ConfigError, UpstreamError
 from gloveport.forward_proxy.forward_proxy import ForwardProxy
 from gloveport.hub.connection import http_connection, stdio_connection
-from gloveport.hub.connection.upstream import Connect, Upstream
-from gloveport.hub.connection.wire import Reading, Writing
+from gloveport.hub.connection.upstream import Upstream
+from gloveport.hub.connection.wire import Connect, Reading, Writing
 from gloveport.hub.credentials.auth import auth_of
 from gloveport.hub.credentials.login_storage import Logins
 from gloveport.hub.server_state import OnTools, Record
@@ -85,8 +85,7 @@ class Connector(Struct, frozen=True, kw_only=True):
         self.record("server.connecting", {"server": name, "transport": server.transport})
         tls = await to_thread.run_sync(_context, name, server)
         auth = await auth_of(name, server, vault=self.vault, logins=self.logins, tls=tls, proxy=self.proxy)
-        (way,) = http_connection.ways_to_connect(name, server, auth=auth, verify=tls, proxy=self.proxy)
-        async with way() as streams:
+        async with http_connection.connect(name, server, auth=auth, verify=tls, proxy=self.proxy) as streams:
             yield streams
 
     def clean(self, text: str) -> str:

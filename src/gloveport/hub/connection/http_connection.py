@@ -7,7 +7,6 @@ import contextlib
 import functools
 import ssl
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
 from typing import TypeAlias
 
@@ -26,7 +25,6 @@ from gloveport.model.hub import Server
 from gloveport.policy.wording import quote_sent
 
 MakeTransport: TypeAlias = Callable[[httpx2.Limits], ForwardedTransport]
-Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[tuple[Reading, Writing]]]
 
 _SPARE_SECONDS = 2.0
 """How long after the longest time-out of a call an open request is closed."""
@@ -38,15 +36,16 @@ _SSE_EVENT_BYTES = 1 << 20
 """The SDK's limit for an event in its older transport."""
 
 
-def ways_to_connect(
+@contextlib.asynccontextmanager
+async def connect(
     name: str,
     server: Server,
     *,
     auth: httpx2.Auth | None,
     verify: ssl.SSLContext,
     proxy: ForwardProxy | None,
-) -> tuple[Connect, ...]:
-    """List the ways to connect, in the order in which to try them.
+) -> AsyncIterator[tuple[Reading, Writing]]:
+    """Connect by the server's transport, ``http`` or ``sse``; leaving the context disconnects.
 
     Args:
         name: The operator's name of the server.
@@ -54,41 +53,28 @@ def ways_to_connect(
         auth: Puts credentials on requests.
         verify: The trusted certificate authorities.
         proxy: The owner's proxy, if there is one.
+
+    Raises:
+        UpstreamError: The server exceeds a bound, or wants other credentials.
     """
-    ways = {"http": (_streamable,), "sse": (_older,), "auto": (_streamable, _older)}[server.transport]
-    transport = functools.partial(ForwardedTransport, verify, proxy)
-    return tuple(functools.partial(way, name, server, auth, transport) for way in ways)
-
-
-@contextlib.asynccontextmanager
-async def _streamable(
-    name: str, server: Server, auth: httpx2.Auth | None, transport: MakeTransport
-) -> AsyncIterator[tuple[Reading, Writing]]:
-    most = int(server.answer_bytes)
+    transport, most = functools.partial(ForwardedTransport, verify, proxy), int(server.answer_bytes)
+    if server.transport == "sse":
+        most = min(most, _SSE_EVENT_BYTES)
+        async with (
+            _client(name, server, auth, transport, most, after_failure="is stuck") as client,
+            sse_client(
+                server.url,
+                httpx_client_factory=lambda headers=None, timeout=None, auth=None: client,  # noqa: ARG005 - it has its own
+            ) as streams,
+        ):
+            yield streams
+        return
     async with (
         _client(name, server, auth, transport, most, after_failure="goes on") as client,
         client,
         streamable_http_client(server.url, http_client=client, max_sse_event_size=most) as streams,
     ):
         yield streams
-
-
-@contextlib.asynccontextmanager
-async def _older(
-    name: str, server: Server, auth: httpx2.Auth | None, transport: MakeTransport
-) -> AsyncIterator[tuple[Reading, Writing]]:
-    most = min(int(server.answer_bytes), _SSE_EVENT_BYTES)
-    async with _client(name, server, auth, transport, most, after_failure="is stuck") as client:
-
-        def make_client(
-            headers: dict[str, str] | None = None,  # noqa: ARG001 - our client has its own
-            timeout: httpx2.Timeout | None = None,  # noqa: ARG001
-            auth: httpx2.Auth | None = None,  # noqa: ARG001
-        ) -> httpx2.AsyncClient:
-            return client
-
-        async with sse_client(server.url, httpx_client_factory=make_client) as streams:
-            yield streams
 
 
 @contextlib.asynccontextmanager

@@ -10,8 +10,7 @@ import importlib.metadata
 import logging
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 import anyio
 import mcp_types as wire
@@ -26,15 +25,13 @@ from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 from gloveport.errors import GloveportError, UpstreamError
 from gloveport.hub.connection.listing import OfferListing, list_tools
 from gloveport.hub.connection.unreadable import BAD_ANSWER
-from gloveport.hub.connection.wire import TOO_LARGE, Reading, Wire, Writing
+from gloveport.hub.connection.wire import TOO_LARGE, Connect, Wire
 from gloveport.hub.definition import Definition
 from gloveport.limits.untrusted_json import first_faults
 from gloveport.model.hub import Server
 from gloveport.policy.wording import quote_sent
 from gloveport.task_group import flatten_group
 from gloveport.untrusted_text import shorten
-
-Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[tuple[Reading, Writing]]]
 
 MODES = ("auto", "legacy")
 """Handshakes to try, in order. Some servers exit if the first message is not that of the older handshake."""

@@ -7,7 +7,6 @@ server that fails repeatedly is not tried for a while.
 import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Literal, TypeAlias
 
 import anyio
 import mcp_types as wire
@@ -15,15 +14,13 @@ from anyio.abc import TaskGroup
 
 from gloveport.errors import UpstreamError
 from gloveport.hub.connection.breaker import Breaker
-from gloveport.hub.connection.link import MODES, Connect, ConnectionTarget, UpstreamConnection
+from gloveport.hub.connection.link import MODES, ConnectionTarget, UpstreamConnection
+from gloveport.hub.connection.wire import Connect
 from gloveport.hub.definition import Definition
+from gloveport.hub.server_state import ConnectionState
 from gloveport.model.hub import Server
 from gloveport.model.json_value import JsonValue
 from gloveport.policy.wording import quote_sent
-
-__all__ = ["Connect", "State", "Upstream"]
-
-State: TypeAlias = Literal["idle", "connecting", "ready", "failed"]
 
 _PROVEN_SECONDS = 60.0
 """A connection that has lasted so long counts as a success for the breaker, however it ended."""
@@ -68,7 +65,7 @@ class Upstream:
         """The tools that the server listed last; None before the first listing."""
 
     @property
-    def state(self) -> State:
+    def state(self) -> ConnectionState:
         """The state of the connection."""
         link = self._link
         if link is None or (link.over.is_set() and link.fault is None):

@@ -9,6 +9,7 @@ read slowly. An answer with so many values that the SDK would block our event lo
 import logging
 import re
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Final, Protocol, Self, TypeAlias
 
@@ -67,6 +68,9 @@ class Writing(Protocol):
     async def send(self, item: SessionMessage, /) -> None: ...  # noqa: D102
     async def aclose(self) -> None: ...  # noqa: D102
 
+
+Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[tuple[Reading, Writing]]]
+"""A way to connect to a server."""
 
 Headers: TypeAlias = Mapping[tuple[str, ...], str]
 """Arguments of a tool that have to be repeated in HTTP headers: path in the arguments → name of the header."""
