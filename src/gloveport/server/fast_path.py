@@ -135,11 +135,7 @@ class FastPath(Struct, eq=False, kw_only=True):
         params, request = message.params, message.id
         if request is None or message.method != "tools/call":
             return None
-        tool, arguments, meta = (
-            self.tools.get(str(params.get("name"))),
-            params.get("arguments", {}),
-            params.get("_meta"),
-        )
+        tool, arguments = self.tools.get(str(params.get("name"))), params.get("arguments", {})
         if tool is None or not isinstance(arguments, dict) or not params.keys() <= {"name", "arguments", "_meta"}:
             return None
         meta = params.get("_meta") or {}

@@ -18,6 +18,11 @@ def to_wire(reply: RunReply) -> wire.CallToolResult:
     )
 
 
+def text_reply(text: str) -> wire.CallToolResult:
+    """Make the answer of a text alone."""
+    return to_wire(RunReply(text))
+
+
 def error_reply(*lines: str) -> wire.CallToolResult:
     """Make the answer to a call that was not carried out."""
     return to_wire(reply_error(*lines))

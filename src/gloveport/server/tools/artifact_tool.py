@@ -20,7 +20,7 @@ from gloveport.errors import Denied, GloveportError
 from gloveport.fairness import compute
 from gloveport.sandbox.run.capture import plain
 from gloveport.server.rendering.artifact_text import describe_artifact
-from gloveport.server.rendering.replies import error_reply, picture_blocks
+from gloveport.server.rendering.replies import error_reply, picture_blocks, text_reply
 from gloveport.server.request_caller import caller_of, share_of
 from gloveport.server.transports.file_transfer import LINK_SECONDS, FileTransfer
 
@@ -89,9 +89,9 @@ class ArtifactTool(Struct, frozen=True, kw_only=True):
         if is_picture(one):
             return await self._show(found, share, link)
         if not is_text(found.read(0, HEAD_BYTES)):
-            return _reply(f"{describe_artifact(one)}\nno text: {_how_to_get(one.bytes)}{link}")
+            return text_reply(f"{describe_artifact(one)}\nno text: {_how_to_get(one.bytes)}{link}")
         text = await compute(one.bytes, read_lines, found, line, limit)
-        return _reply(self.engine.clean(text) + (link if line == 1 else ""))
+        return text_reply(self.engine.clean(text) + (link if line == 1 else ""))
 
     def _link(self, ctx: Context[Any, Any], found: Found) -> str:
         """Write a line with a link for a person to download the file; empty without HTTP."""
@@ -184,7 +184,3 @@ def _how_to_get(size: int) -> str:
 def not_kept(uri: str) -> tuple[str, str]:
     """Make message and hint for a file that does not exist, or is another caller's."""
     return f"{uri[:80]!a} is not kept, or no longer", "hint: run the program again"
-
-
-def _reply(text: str) -> wire.CallToolResult:
-    return wire.CallToolResult(content=[wire.TextContent(type="text", text=text)])

@@ -31,7 +31,7 @@ from gloveport.model.pydantic_models import pydantic_model
 from gloveport.sandbox.run.capture import PAGE_BYTES
 from gloveport.server.rendering.api_text import apis_text
 from gloveport.server.rendering.pages import PREFIX, not_kept, page_text, read_page
-from gloveport.server.rendering.replies import error_reply, to_wire
+from gloveport.server.rendering.replies import error_reply, text_reply, to_wire
 from gloveport.server.rendering.run_reply import RunReply
 from gloveport.server.rendering.tool_search import found_text
 from gloveport.server.request_caller import caller_of
@@ -152,7 +152,7 @@ class Tools(Struct, frozen=True, kw_only=True):
         if self.skills is not None:
             skills = await to_thread.run_sync(self.skills.search, query, limit, share)
         text = await to_thread.run_sync(lambda: self.engine.clean(found_text(hub, found, detail, skills)))
-        return wire.CallToolResult(content=[wire.TextContent(type="text", text=text)])
+        return text_reply(text)
 
     async def list_apis(self, name: ApiName | None = None) -> wire.CallToolResult:
         """What programs may reach: hosts, what may be asked of them, and how credentials get there.
@@ -162,7 +162,7 @@ class Tools(Struct, frozen=True, kw_only=True):
         text = apis_text(self.engine.reach.egress, name)
         if not text:
             return error_reply(f"there is no API {name!r}", "hint: call list_apis without a name")
-        return wire.CallToolResult(content=[wire.TextContent(type="text", text=text)])
+        return text_reply(text)
 
     async def read_output(
         self,
@@ -176,7 +176,7 @@ class Tools(Struct, frozen=True, kw_only=True):
         if page is None:
             what, hint = not_kept(output_ref)
             return error_reply(what, f"hint: {hint}")
-        return wire.CallToolResult(content=[wire.TextContent(type="text", text=page_text(page))])
+        return text_reply(page_text(page))
 
     async def health(self, ctx: Context[Any, Any]) -> Annotated[wire.CallToolResult, pydantic_model(Health)]:
         """Try every layer of the sandbox and the audit log, and count the runs that are going on and waiting."""

@@ -15,12 +15,11 @@ from gloveport.policy.decisions.modes import stance
 from gloveport.server.rendering import workspace_text as texts
 from gloveport.server.rendering.workspace_replies import reply
 from gloveport.server.request_caller import caller_of
+from gloveport.server.server_offer import NAME, TITLE
 from gloveport.untrusted_text import one_line
 from gloveport.workspace.commands.retained import HEAD_BYTES, TAIL_BYTES
 from gloveport.workspace.files.file_listing import list_dir
 from gloveport.workspace_service.service import WorkspaceService
-
-TITLE: Final = "Gloveport"
 
 _TMP: Final = "allowed"
 """Each command has a /tmp of its own."""
@@ -47,7 +46,7 @@ class InformationTools(Struct, frozen=True, kw_only=True):
         ]
         fields = {
             **await self._common(),
-            "server": "gloveport",
+            "server": NAME,
             "title": TITLE,
             "version": self.version,
             "supported_protocol_versions": [*SUPPORTED_PROTOCOL_VERSIONS],

@@ -15,7 +15,7 @@ from gloveport.errors import Denied, GloveportError
 from gloveport.model import SessionState
 from gloveport.sandbox.base import Outcome
 from gloveport.sandbox.run.capture import plain
-from gloveport.server.rendering.replies import error_reply
+from gloveport.server.rendering.replies import error_reply, text_reply
 from gloveport.server.rendering.session_text import session_lines, variables_text
 from gloveport.server.request_caller import caller_of
 
@@ -100,4 +100,4 @@ def _render_list(sessions: Sequence[Session]) -> list[str]:
 
 
 def _reply(lines: Sequence[str]) -> wire.CallToolResult:
-    return wire.CallToolResult(content=[wire.TextContent(type="text", text="\n".join(lines))])
+    return text_reply("\n".join(lines))

@@ -13,7 +13,7 @@ from gloveport.engine.caller import Caller
 from gloveport.errors import GloveportError
 from gloveport.model import Language
 from gloveport.policy.decisions.skill_grant import describe_grant
-from gloveport.server.rendering.replies import error_reply, to_wire
+from gloveport.server.rendering.replies import error_reply, text_reply, to_wire
 from gloveport.server.rendering.run_reply import RunReply, reply_refusal
 from gloveport.server.request_caller import caller_of
 from gloveport.server.tools.argument_check import takes
@@ -99,8 +99,7 @@ class SkillTools(Struct, frozen=True, kw_only=True):
             item = await to_thread.run_sync(work, caller)
         except GloveportError as error:
             return to_wire(reply_refusal(error))
-        words = self.tools.engine.clean(text(item))
-        return wire.CallToolResult(content=[wire.TextContent(type="text", text=words)])
+        return text_reply(self.tools.engine.clean(text(item)))
 
 
 def describe_skill_tools(tools: Tools) -> list[Tool]:

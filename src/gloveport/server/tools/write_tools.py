@@ -70,36 +70,38 @@ class WriteTools(Struct, frozen=True, kw_only=True):
         """Replace a text in a file, exactly as it stands there, once; with `replace_all`, which needs the revision,
         wherever it stands.
         """
+        caller = self._caller(ctx)
         action = write_in_thread(partial(replacement_action, self.service.tree, arguments))
-        work = partial(self.service.writer.edit_file, arguments, arguments, self._owner(ctx))
-        return await self._write(ctx, action, work, arguments)
+        work = partial(self.service.writer.edit_file, arguments, arguments, caller.share)
+        return await self._write(caller, ctx.request_id, action, work, arguments)
 
     @takes(PatchArguments)
     async def apply_patch(self, ctx: Context[Any, Any], arguments: PatchArguments) -> wire.CallToolResult:
         """Change files by a patch, all or none: `*** Begin Patch`, then `*** Add File: p`, `*** Delete File: p`,
         `*** Update File: p` (`*** Move to: q`) with `@@` hunks of ` `, `-` and `+` lines, then `*** End Patch`.
         """
-        return await self.patch(caller_of(ctx, self.service.transport), ctx.request_id, arguments)
+        return await self.patch(self._caller(ctx), ctx.request_id, arguments)
 
     @takes(ChangesArguments)
     async def apply_changes(self, ctx: Context[Any, Any], arguments: ChangesArguments) -> wire.CallToolResult:
         """Change files by line numbers of what read_file returned, all or none. A file that exists needs its revision.
         Content is whole lines.
         """
+        caller = self._caller(ctx)
         action = write_in_thread(partial(changes_action, self.service.tree, arguments.changes))
-        work = partial(self.service.writer.apply_changes, arguments.changes, arguments, self._owner(ctx))
-        return await self._write(ctx, action, work, arguments)
+        work = partial(self.service.writer.apply_changes, arguments.changes, arguments, caller.share)
+        return await self._write(caller, ctx.request_id, action, work, arguments)
 
     async def undo_patch(self, ctx: Context[Any, Any]) -> wire.CallToolResult:
         """Take back the last change by one of these tools, if its files are still as it left them."""
-        action = write_in_thread(partial(undo_action, self.service.writer))
-        return await self._write(ctx, action, self.service.writer.undo, WriteOptions(), texts.undo_result)
+        action, undo = write_in_thread(partial(undo_action, self.service.writer)), self.service.writer.undo
+        return await self._write(self._caller(ctx), ctx.request_id, action, undo, WriteOptions(), texts.undo_result)
 
     async def patch(self, caller: Caller, request: str, arguments: PatchArguments) -> wire.CallToolResult:
         """Do what ``apply_patch`` does, with parsed arguments."""
         action = write_in_thread(partial(patch_action, self.service.tree, arguments.patch))
         work = partial(self.service.writer.apply_patch, arguments.patch, arguments, caller.share)
-        return await self._write_for(caller, request, action, work, arguments)
+        return await self._write(caller, request, action, work, arguments)
 
     def patch_now(self, caller: Caller, request: str, patch: str) -> FastAnswer | None:
         """Apply a patch without waiting for anything but the disk; None where that is not possible.
@@ -132,21 +134,10 @@ class WriteTools(Struct, frozen=True, kw_only=True):
             fields = service.clean(outcome.answer)
             return FastAnswer(plain_reply(fields, texts.write_result(fields)), stack.pop_all().close)
 
-    def _owner(self, ctx: Context[Any, Any]) -> str:
-        return caller_of(ctx, self.service.transport).share
+    def _caller(self, ctx: Context[Any, Any]) -> Caller:
+        return caller_of(ctx, self.service.transport)
 
     async def _write(
-        self,
-        ctx: Context[Any, Any],
-        pending_action: Awaitable[WriteFiles],
-        work: Callable[[], WriteResult],
-        options: WriteOptions,
-        words: Words = texts.write_result,
-    ) -> wire.CallToolResult:
-        caller = caller_of(ctx, self.service.transport)
-        return await self._write_for(caller, ctx.request_id, pending_action, work, options, words)
-
-    async def _write_for(
         self,
         caller: Caller,
         request: str,

@@ -14,6 +14,20 @@ INVALID_REQUEST: Final = -32600
 INTERNAL_ERROR: Final = -32603
 
 
+def _error(request_id: str | int | None, code: int, words: str) -> bytes:
+    error = {"code": code, "message": words}
+    return pydantic_core.to_json({"jsonrpc": "2.0", "id": request_id, "error": error}) + b"\n"
+
+
+TOO_LONG: Final = _error(None, INVALID_REQUEST, f"a message of more than {MAX_LINE_BYTES} bytes is not read")
+TOO_MANY: Final = _error(None, INVALID_REQUEST, f"a message of more than {MOST_VALUES} values is not read")
+NO_MESSAGE: Final = _error(
+    None, INVALID_REQUEST, "the body is no message of JSON-RPC 2.0: one object with a method and its id"
+)
+WRONG_ENCODING: Final = _error(None, PARSE_ERROR, "a message has to be JSON in UTF-8")
+TOO_BUSY: Final = _error(None, INTERNAL_ERROR, "the server has too many requests at once: come again in a second")
+
+
 def answer_to(line: bytes) -> bytes | None:
     """Make the line that answers a broken message; None if it is no request.
 
@@ -37,31 +51,6 @@ def answer_to(line: bytes) -> bytes | None:
     return _error(usable_id, INVALID_REQUEST, "this line is no message of JSON-RPC 2.0, or holds what is no Unicode")
 
 
-def too_long() -> bytes:
-    """Make the line that answers a message which was too long to be read."""
-    return _error(None, INVALID_REQUEST, f"a message of more than {MAX_LINE_BYTES} bytes is not read")
-
-
-def too_many() -> bytes:
-    """Make the line that answers a message with too many values to be parsed."""
-    return _error(None, INVALID_REQUEST, f"a message of more than {MOST_VALUES} values is not read")
-
-
-def no_message() -> bytes:
-    """Make the answer to a body of JSON that is no message."""
-    return _error(None, INVALID_REQUEST, "the body is no message of JSON-RPC 2.0: one object with a method and its id")
-
-
-def wrong_encoding() -> bytes:
-    """Make the line that answers a message in UTF-16 or UTF-32."""
-    return _error(None, PARSE_ERROR, "a message has to be JSON in UTF-8")
-
-
-def too_busy() -> bytes:
-    """Make the answer to a request beyond the limit of concurrent ones."""
-    return _error(None, INTERNAL_ERROR, "the server has too many requests at once: come again in a second")
-
-
 def render_failure(request: str | int) -> bytes:
     """Make the line that answers a request which met our own fault."""
     return _error(request, INTERNAL_ERROR, "the server has met a fault: its log says which")
@@ -75,8 +64,3 @@ def render_refusal(request: str | int, why: str) -> bytes:
 def _is_plain(name: str | int) -> bool:
     """Whether an id can be sent back unchanged."""
     return name.isprintable() and len(name) <= 256 if isinstance(name, str) else abs(name) < 1 << 63
-
-
-def _error(request_id: str | int | None, code: int, words: str) -> bytes:
-    error = {"code": code, "message": words}
-    return pydantic_core.to_json({"jsonrpc": "2.0", "id": request_id, "error": error}) + b"\n"

@@ -47,19 +47,20 @@ class MessageLimit(Struct, frozen=True, kw_only=True):
             await self.app(scope, receive, send)
             return
         body, receive_again = await peek_body(scope, receive, self.most_bytes)
-        if b"\0" in body:  # as in each JSON text in UTF-16 or UTF-32, and in none in UTF-8
-            refusal = Response(jsonrpc_errors.wrong_encoding(), _BAD_REQUEST, media_type="application/json")
-            await refusal(scope, receive, send)
-            return
-        if await compute(len(body), has_many_values, body, jsonrpc_errors.MOST_VALUES):
-            answer = Response(jsonrpc_errors.too_many(), status_code=_TOO_LARGE, media_type="application/json")
-            await answer(scope, receive, send)
-            return
-        if await compute(len(body), _is_other_json, body):
-            refusal = Response(jsonrpc_errors.no_message(), _BAD_REQUEST, media_type="application/json")
-            await refusal(scope, receive, send)
-            return
-        await self.app(scope, receive_again, send)
+        if (refusal := await _find_refusal(body)) is None:
+            await self.app(scope, receive_again, send)
+        else:
+            text, status = refusal
+            await Response(text, status, media_type="application/json")(scope, receive, send)
+
+
+async def _find_refusal(body: bytes) -> tuple[bytes, int] | None:
+    """The answer to a body that is not to be parsed, and its status; None if the application may have it."""
+    if b"\0" in body:  # as in each JSON text in UTF-16 or UTF-32, and in none in UTF-8
+        return jsonrpc_errors.WRONG_ENCODING, _BAD_REQUEST
+    if await compute(len(body), has_many_values, body, jsonrpc_errors.MOST_VALUES):
+        return jsonrpc_errors.TOO_MANY, _TOO_LARGE
+    return (jsonrpc_errors.NO_MESSAGE, _BAD_REQUEST) if await compute(len(body), _is_other_json, body) else None
 
 
 async def peek_body(scope: Scope, receive: Receive, most_bytes: int) -> tuple[bytes, Receive]:

@@ -46,7 +46,7 @@ class RequestLimit(Struct, frozen=True, kw_only=True):
         share = self._share_of(scope)
         if not self._has_place(share):
             await _read_to_end(receive)  # closing a socket with unread data resets it, and the answer is lost
-            busy = Response(jsonrpc_errors.too_busy(), 503, {"retry-after": "1"}, "application/json")
+            busy = Response(jsonrpc_errors.TOO_BUSY, 503, {"retry-after": "1"}, "application/json")
             await busy(scope, receive, send)
             return
 

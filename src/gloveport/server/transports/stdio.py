@@ -131,9 +131,9 @@ class _Requests(Struct, kw_only=True):
         """
         while line := await self._line():
             if self._cut:
-                await self._answer(jsonrpc_errors.too_long())
+                await self._answer(jsonrpc_errors.TOO_LONG)
             elif await compute(len(line), has_many_values, line, jsonrpc_errors.MOST_VALUES):
-                await self._answer(jsonrpc_errors.too_many())
+                await self._answer(jsonrpc_errors.TOO_MANY)
             elif not await self._take(parse_message(line), line):
                 return line
         if not self._ended:  # the client has closed its end, so nobody reads further answers
