@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from gloveport import door, rpc
@@ -34,7 +34,8 @@ _OPERATIONS: Final = ("call", "search", "tree", "describe", "stubs", "sample", "
 """All operations that a program may request, if they are granted."""
 
 
-def open_doors(
+@asynccontextmanager
+async def open_doors(
     run: Execution,
     child: Child,
     gateway: Gateway,
@@ -43,21 +44,11 @@ def open_doors(
     look_up: "LookUp",
     provider: "Provider | None",
     skills: "SkillCalls | None",
-) -> AbstractAsyncContextManager[None]:
-    """Answer on the doors of this sandbox under the run's grant, as long as the context lasts."""
-    return _open_doors(run, child, gateway, hub, look_up, provider, skills) if child.doors else nullcontext()
-
-
-@asynccontextmanager
-async def _open_doors(
-    run: Execution,
-    child: Child,
-    gateway: Gateway,
-    hub: "Hub",
-    look_up: "LookUp",
-    provider: "Provider | None",
-    skills: "SkillCalls | None",
 ) -> AsyncIterator[None]:
+    """Answer on the doors of this sandbox under the run's grant, as long as the context lasts."""
+    if not child.doors:
+        yield
+        return
     outbound = EgressSession(
         gateway=gateway,
         guard=run.guard,
