@@ -9,7 +9,7 @@ import pytest
 from tests.cases import for_each
 
 import gloveport
-from gloveport.config import Config, load, refuse_as_workspace
+from gloveport.config import Config, environ_outside, load, refuse_as_workspace
 from gloveport.errors import ConfigError
 from gloveport.model.reading import read_value
 
@@ -187,6 +187,17 @@ def test_a_directory_below_that_of_a_server_is_no_workspace_unless_that_holds_ev
     home = pwd.getpwuid(os.geteuid()).pw_dir
     for broad in ("/", "/tmp", home):
         ask(work, servers={"s": {"command": ["npx", "server-filesystem", broad], "directory": broad}})
+
+
+def test_nothing_that_runs_outside_is_looked_up_in_the_workspace(work, monkeypatch):
+    """P30: neither programs, nor the indexes from which packages come, which builds may then reach."""
+    monkeypatch.chdir(work)
+    own = {"XDG_CONFIG_HOME": "/home/ada/.config", "PYTHONPATH": f"{work}"}
+    theirs = {"PIP_CONFIG_FILE": "pip.conf", "npm_config_userconfig": f"{work}/.npmrc"}
+    config = read_value(Config, {"workspace": {"root": str(work)}})
+    environ = {**own, **theirs, "PATH": f"{work}/.venv/bin:node_modules/.bin:/usr/bin"}
+    assert environ_outside(config, environ) == {**own, "PATH": "/usr/bin"}
+    assert environ_outside(Config(), environ) == environ
 
 
 def test_a_link_that_leads_through_the_workspace_makes_it_none(work, tmp_path):

@@ -9,7 +9,7 @@ from uv import find_uv_bin
 
 from gloveport.bootstrap.build import rules_of
 from gloveport.bootstrap.host_setup import store_of
-from gloveport.config import Config
+from gloveport.config import Config, environ_outside
 from gloveport.egress.outbound_session import Gateway
 from gloveport.engine.advisories import PUBLIC_ADVISORIES, AdvisoryService
 from gloveport.engine.build_host import BuildHost
@@ -43,6 +43,7 @@ def open_environments(
         system: What these see of this host.
         gateway: Their outbound gateway.
     """
+    environ = environ_outside(config, environ)
     settings, store = config.packages, store_of(environ)
     build = BuildHost(
         store=store,

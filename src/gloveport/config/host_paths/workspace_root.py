@@ -51,6 +51,9 @@ _CODE_VARIABLES = frozenset(
 )
 """Variables that name files and directories from which a server runs code. ``PATH`` is filtered instead."""
 
+_SETTINGS = ("PIP_CONFIG_FILE", "XDG_CONFIG_HOME", "npm_config_userconfig", "NPM_CONFIG_USERCONFIG")
+"""Variables that name files or directories of the settings of package managers, which say where packages come from."""
+
 _ABSOLUTE = late_pattern(r"/[^\s:\"']+")
 
 _MOST_LINKS = 40
@@ -114,10 +117,13 @@ def path_outside(environ: Mapping[str, str], workspaces: Iterable[Path]) -> str:
 
 
 def environ_outside(config: Config, environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Our environment for what runs outside of a sandbox, such as another MCP server: its ``PATH`` has no entry in the
-    workspace.
+    """Our environment for what runs outside of a sandbox, such as another MCP server, and for what is read there: its
+    ``PATH`` has no entry in the workspace, and no variable names settings of package managers there.
     """
-    return {**environ, "PATH": path_outside(environ, filter(None, [config.workspace.root]))}
+    root = config.workspace.root
+    inside = {name for name in _SETTINGS if root and name in environ and leads_through(Path(environ[name]), root)}
+    rest = {name: text for name, text in environ.items() if name not in inside}
+    return {**rest, "PATH": path_outside(environ, filter(None, [root]))}
 
 
 def _own_refusal(root: Path, homes: Sequence[Path], belongings: Iterable[_Belonging]) -> tuple[str, str] | None:
