@@ -116,6 +116,14 @@ async def test_an_answer_that_is_too_large_ends_the_connection(conduct):
         assert words(await far.call("plain", {}))["listings"] == 1
 
 
+async def test_a_caller_that_asks_for_too_much_again_and_again_keeps_nobody_from_the_server():
+    """P8: for a minute it was not connected to for anybody, as one that fails."""
+    async with using(hostile("huge answer", answer_bytes=1 << 20)) as far:
+        for _ in range(7):
+            assert (await failure(far.call("bad", {}))).code == "answer_too_large"
+        assert words(await far.call("plain", {}))["listings"] == 1
+
+
 @pytest.mark.parametrize(
     "conduct", ["wrong ids", "many wrong ids", "garbage", "flood of notifications", "answers twice"]
 )

@@ -163,7 +163,8 @@ class Upstream:
         if self._logged != (message := str(link.fault.args[0])):  # a repeated failure is logged once
             self._logged = message
             _log.warning("%s", message)
-        if link.was_ready and self._clock() - began >= _PROVEN_SECONDS:
+        is_caller_at_fault = link.fault.code == "answer_too_large"  # a caller may ask for that as often as it likes
+        if link.was_ready and (is_caller_at_fault or self._clock() - began >= _PROVEN_SECONDS):
             self._breaker.succeed()
         self._breaker.fail()
 
