@@ -233,7 +233,7 @@ def _import_all() -> None:
         importlib.import_module(name)
     read_value(Config, {}).model_dump_json()
     remembered.remember_tools()
-    describe(Tools(engine=None, inspection=None, transport="stdio", transfer=None, skills=None), {})  # of every server
+    describe(Tools(engine=None, inspection=None, transport="stdio", transfer=None, skills=None))  # of every server
 
 
 def _end_process() -> None:

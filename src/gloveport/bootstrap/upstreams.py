@@ -31,6 +31,6 @@ async def connect_servers(
         pins=Pins(state / "servers"),
         connect=connector.upstream,
         record=audit.append,
-        clean=connector.clean,
+        clean=proxy.vault.clean,
     ) as opened:
         yield opened

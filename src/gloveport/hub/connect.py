@@ -48,7 +48,7 @@ class Connector(Struct, frozen=True, kw_only=True):
 
     def upstream(self, name: str, server: Server, tasks: TaskGroup, on_tools: OnTools) -> Upstream:
         """Make the object for the server of this name, not connected yet."""
-        return Upstream(name, server, self.ways(name, server), tasks=tasks, on_tools=on_tools, clean=self.clean)
+        return Upstream(name, server, self.ways(name, server), tasks=tasks, on_tools=on_tools, clean=self.vault.clean)
 
     def ways(self, name: str, server: Server) -> tuple[Connect, ...]:
         """List the ways to connect, in the order in which to try them."""
@@ -65,7 +65,7 @@ class Connector(Struct, frozen=True, kw_only=True):
         self.record("server.connecting", {"server": name, "transport": "stdio"})
         secrets = {variable: await self._secret(name, variable, ref) for variable, ref in server.secret_env.items()}
         async with stdio_connection.connect(
-            name, server, environ=self.environ, secrets=secrets, clean=self.clean
+            name, server, environ=self.environ, secrets=secrets, clean=self.vault.clean
         ) as streams:
             yield streams
 
@@ -87,10 +87,6 @@ class Connector(Struct, frozen=True, kw_only=True):
         auth = await auth_of(name, server, vault=self.vault, logins=self.logins, tls=tls, proxy=self.proxy)
         async with http_connection.connect(name, server, auth=auth, verify=tls, proxy=self.proxy) as streams:
             yield streams
-
-    def clean(self, text: str) -> str:
-        """Take the secrets out of a text."""
-        return self.vault.clean(text)
 
 
 def _context(name: str, server: Server) -> ssl.SSLContext:

@@ -26,9 +26,9 @@ async def render_offer() -> str:
     skills: MCPServer[Any] = MCPServer("listing")
     add_skill_texts(skills, SkillTexts(library=_NOBODY, transport="stdio"))
     listing = {
-        "code": await _list_tools(describe(tools, {})),
+        "code": await _list_tools(describe(tools)),
         "skills": await _list_tools(describe_skill_tools(tools)),
-        "workspace": await _list_tools(describe_tools(_NOBODY, "", {})),
+        "workspace": await _list_tools(describe_tools(_NOBODY, "")),
         "templates": [_plain(one) for one in await server.list_resource_templates()],
         "skill_templates": [_plain(one) for one in await skills.list_resource_templates()],
         "skill_prompts": [_plain(one) for one in await skills.list_prompts()],

@@ -56,9 +56,12 @@ def make_server(
     offered = _offer(engine, config, service)
     skills = SkillSearch(library=engine.skills) if offered.has_skills else None
     tools = Tools(engine=engine, inspection=inspection, transport=transport, transfer=transfer, skills=skills)
-    code = describe(tools, offered.suffixes()) if offered.has_code else []
+    code = describe(tools) if offered.has_code else []
     code += describe_skill_tools(tools) if skills else []
-    files = offer.describe_tools(service, version_of_gloveport(), offered.suffixes()) if service else []
+    files = offer.describe_tools(service, version_of_gloveport()) if service else []
+    suffixes = offered.suffixes()
+    for tool in (*code, *files):
+        tool.description += suffixes.get(tool.name, "")
     code = [tool for tool in code if tool.name not in {one.name for one in files}]  # its read_output reads runs too
     server: MCPServer[Any] = MCPServer(
         NAME,

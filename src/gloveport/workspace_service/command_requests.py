@@ -19,7 +19,7 @@ from gloveport.sandbox.base import Outcome
 from gloveport.workspace.commands.answers import AnswerBounds
 from gloveport.workspace.commands.command import Command
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.spelling import raw, spell_path
+from gloveport.workspace.files.spelling import is_utf8, raw, spell_path
 from gloveport.workspace_service.approval_text import measure
 from gloveport.workspace_service.command_sessions import NEW
 from gloveport.workspace_service.command_types import PreparedCommand
@@ -70,7 +70,7 @@ async def make_command_action(
     workdir = arguments.cwd or arguments.workdir
     if workdir != ".":
         workdir = await to_thread.run_sync(_place_of, service, workdir)
-        if arguments.session is not None and not _is_utf8(raw(workdir)):
+        if arguments.session is not None and not is_utf8(raw(workdir)):
             raise WorkspaceError("INVALID_ARGUMENT", "a session takes no directory whose name is not UTF-8")
     request = _make_request(service, arguments, workdir)
     action = await compute(len(arguments.cmd) + len(arguments.stdin), command_action, service.settings, request)
@@ -202,10 +202,6 @@ def _without_own(service: WorkspaceService, share: str, action: RunCommand) -> R
         need for need in action.needs if not need.lost or not service.own.has_made_all(share, map(_spell, need.lost))
     )
     return action.model_copy(update={"needs": needs})
-
-
-def _is_utf8(name: bytes) -> bool:
-    return name.decode(errors="ignore").encode() == name
 
 
 def _spell(path: str) -> str:

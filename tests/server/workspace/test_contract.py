@@ -104,7 +104,7 @@ async def test_a_tool_takes_what_it_is_known_to_take(served, name):
     for argument, text in KNOWN["ours"].get(name, {}).items():
         required = expected.get(argument, {}).get("required", False) and not text.startswith("optional ")
         expected[argument] = {**field(text.removeprefix("optional ")), "required": required}
-    tool = next(one for one in offer.describe_tools(served.service, "0", {}) if one.name == name)
+    tool = next(one for one in offer.describe_tools(served.service, "0") if one.name == name)
     listed = next(one for one in (await served.client.list_tools()).tools if one.name == name)
     properties, required = listed.input_schema["properties"], listed.input_schema.get("required", [])
     models = tool.fn_metadata.arg_model.model_fields
@@ -131,7 +131,7 @@ async def test_what_a_caller_names_itself_is_open(served):
 
 async def test_programs_are_told_what_each_answer_has(served):
     """W1: as 0.5.0 does; but for pictures, which would be left out for it."""
-    files = {one.name for one in offer.describe_tools(served.service, "0", {})}
+    files = {one.name for one in offer.describe_tools(served.service, "0")}
     listed = {one.name: one.output_schema for one in (await served.client.list_tools()).tools if one.name in files}
     assert listed.pop("view_image") is None
     assert all(schema["required"] == ["ok"] for schema in listed.values())

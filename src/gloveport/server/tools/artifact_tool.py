@@ -16,11 +16,12 @@ from gloveport.artifacts.media_types import HEAD_BYTES, is_text
 from gloveport.engine.caller import Transport
 from gloveport.engine.execution import Engine
 from gloveport.engine.previews import is_picture, picture_of
-from gloveport.errors import Denied, GloveportError
+from gloveport.errors import GloveportError
 from gloveport.fairness import compute
 from gloveport.sandbox.run.capture import plain
 from gloveport.server.rendering.artifact_text import describe_artifact
-from gloveport.server.rendering.replies import error_reply, picture_blocks, text_reply
+from gloveport.server.rendering.replies import error_reply, picture_blocks, text_reply, to_wire
+from gloveport.server.rendering.run_reply import reply_refusal
 from gloveport.server.request_caller import caller_of, share_of
 from gloveport.server.transports.file_transfer import LINK_SECONDS, FileTransfer
 
@@ -104,10 +105,8 @@ class ArtifactTool(Struct, frozen=True, kw_only=True):
         if picture_of(found) is None:
             try:
                 await self.engine.show_picture(found, share)
-            except Denied as denial:
-                return error_reply(f"{denial.code}: {denial.reason}", f"hint: {denial.hint}")
             except GloveportError as error:
-                return error_reply(str(error))
+                return to_wire(reply_refusal(error))
         picture = picture_of(found)
         text = wire.TextContent(type="text", text=describe_artifact(found.artifact) + link)
         return wire.CallToolResult(content=[text, *picture_blocks([picture] if picture else [])])

@@ -7,7 +7,7 @@ results, and some hide their structured content. An error means that nothing was
 import contextlib
 import math
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any, TypeAlias
 
 import anyio
@@ -101,7 +101,7 @@ class Tools(Struct, frozen=True, kw_only=True):
         """
         if ctx.request_state is not None:
             return await self.again(ctx)
-        run = self.calls.begin(
+        run = await self.calls.begin(
             arguments,
             caller_of(ctx, self.transport),
             can_sample=can_sample(ctx),
@@ -221,8 +221,8 @@ class Tools(Struct, frozen=True, kw_only=True):
         return reply  # noqa: RET504 - the context may have ended what was in it
 
 
-def describe(tools: Tools, suffixes: Mapping[str, str]) -> list[Tool]:
-    """Describe the tools for clients; ``suffixes``: texts to append to descriptions, by the tools' names."""
+def describe(tools: Tools) -> list[Tool]:
+    """Describe the tools for clients."""
     execute = describe_tool(tools.execute_code, "Run code in a sandbox", ACTS)
     artifacts = ArtifactTool(engine=tools.engine, transport=tools.transport, transfer=tools.transfer)
     offered = [
@@ -238,8 +238,6 @@ def describe(tools: Tools, suffixes: Mapping[str, str]) -> list[Tool]:
     ]
     if tools.transfer is not None:
         execute.description += " Over HTTP, `files` takes the ticket that `PUT /uploads` of this server answers, too."
-    for tool in offered:
-        tool.description += suffixes.get(tool.name, "")
     return offered
 
 

@@ -6,54 +6,50 @@ from typing import TypeVar
 
 import pydantic_core
 
+from gloveport.engine.caller import Caller
 from gloveport.engine.runs import Run
 from gloveport.model.reading import WrongShapeError, read_value
-from gloveport.model.value import Value
 from gloveport.server.fast_path import FastCall, FastTool, Work, without_nulls
 from gloveport.server.rendering.run_reply import RunReply
 from gloveport.server.tools.progress import Progress
 from gloveport.server.tools.run_calls import ExecuteArguments, RunCalls, RunSkillArguments
 
-Arguments = TypeVar("Arguments", bound=Value)
+Arguments = TypeVar("Arguments", ExecuteArguments, RunSkillArguments)
 
 
 def fast_execute(calls: RunCalls) -> FastTool:
     """``execute_code``."""
-    return _running(calls, ExecuteArguments, _execute)
+    return _running(calls, ExecuteArguments, calls.begin)
 
 
 def fast_run_skill(calls: RunCalls) -> FastTool:
     """``run_skill``."""
-    return _running(calls, RunSkillArguments, _run_skill)
+    return _running(calls, RunSkillArguments, calls.begin_skill)
 
 
 def _running(
-    calls: RunCalls, model: type[Arguments], run: Callable[[RunCalls, Arguments, FastCall], Awaitable[RunReply]]
+    calls: RunCalls, model: type[Arguments], begin: Callable[[Arguments, Caller], Awaitable[Run | RunReply]]
 ) -> FastTool:
     """Make a tool of the fast path. It leaves runs with a way out to the SDK: they may have to ask the client."""
 
-    def begin(call: FastCall) -> Work | None:
+    async def run(arguments: Arguments, call: FastCall) -> RunReply:
+        answer = await begin(arguments, call.caller)
+        return (
+            answer
+            if isinstance(answer, RunReply)
+            else await calls.attend(answer, arguments.wait_seconds, _progress(call))
+        )
+
+    def answer(call: FastCall) -> Work | None:
         if calls.engine.reach.way_out.doors or calls.engine.reach.has_tools:
             return None
         try:
             arguments = read_value(model, without_nulls(call.arguments))
         except WrongShapeError:  # the SDK's path explains the fault
             return None
-        return partial(run, calls, arguments, call)
+        return partial(run, arguments, call)
 
-    return begin
-
-
-async def _execute(calls: RunCalls, arguments: ExecuteArguments, call: FastCall) -> RunReply:
-    return await _attend(calls, calls.begin(arguments, call.caller), arguments.wait_seconds, call)
-
-
-async def _run_skill(calls: RunCalls, arguments: RunSkillArguments, call: FastCall) -> RunReply:
-    return await _attend(calls, await calls.begin_skill(arguments, call.caller), arguments.wait_seconds, call)
-
-
-async def _attend(calls: RunCalls, run: Run | RunReply, seconds: float, call: FastCall) -> RunReply:
-    return run if isinstance(run, RunReply) else await calls.attend(run, seconds, _progress(call))
+    return answer
 
 
 def _progress(call: FastCall) -> Progress | None:

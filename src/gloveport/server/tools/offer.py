@@ -3,7 +3,7 @@
 import functools
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Final, ParamSpec, TypeAlias, TypeVar
 
 import mcp_types as wire
@@ -45,8 +45,8 @@ _OUTPUT: Final = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "
 """The common schema of all answers, errors included; their fields are those of coding-tools-mcp."""
 
 
-def describe_tools(service: WorkspaceService, version: str, suffixes: Mapping[str, str]) -> list[Tool]:
-    """Describe the tools, in the order of the list; ``suffixes`` as for ``code.describe``."""
+def describe_tools(service: WorkspaceService, version: str) -> list[Tool]:
+    """Describe the tools, in the order of the list."""
     names: list[str] = []
     files, writes, commands = file_tools(service), WriteTools(service=service), CommandTools(service=service)
     permission = PermissionTool(service=service)
@@ -77,10 +77,7 @@ def describe_tools(service: WorkspaceService, version: str, suffixes: Mapping[st
         (permission.request_permissions, "Request permissions", _FEEDS),
     ]
     names += [function.__name__ for function, _, _ in offered]
-    tools = [_make_tool(*one) for one in offered]
-    for tool in tools:
-        tool.description += suffixes.get(tool.name, "")
-    return tools
+    return [_make_tool(*one) for one in offered]
 
 
 def _make_tool(function: Function, title: str, annotations: wire.ToolAnnotations) -> Tool:

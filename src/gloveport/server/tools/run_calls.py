@@ -60,7 +60,7 @@ class RunCalls(Struct, frozen=True, kw_only=True):
 
     engine: Engine
 
-    def begin(
+    async def begin(
         self,
         arguments: ExecuteArguments,
         caller: Caller,

@@ -11,11 +11,12 @@ from pydantic import Field, JsonValue
 from gloveport.engine.caller import Transport
 from gloveport.engine.execution import Engine
 from gloveport.engine.session import Session
-from gloveport.errors import Denied, GloveportError
+from gloveport.errors import GloveportError
 from gloveport.model import SessionState
 from gloveport.sandbox.base import Outcome
 from gloveport.sandbox.run.capture import plain
-from gloveport.server.rendering.replies import error_reply, text_reply
+from gloveport.server.rendering.replies import error_reply, text_reply, to_wire
+from gloveport.server.rendering.run_reply import reply_refusal
 from gloveport.server.rendering.session_text import session_lines, variables_text
 from gloveport.server.request_caller import caller_of
 
@@ -66,10 +67,8 @@ class SessionTool(Struct, frozen=True, kw_only=True):
             if action == "inspect":
                 message |= {"expression": name}
             outcome, state = await requests.ask(session, message, caller=caller.name)
-        except Denied as denial:
-            return error_reply(f"{denial.code}: {denial.reason}", f"hint: {denial.hint}")
         except GloveportError as error:
-            return error_reply(str(error))
+            return to_wire(reply_refusal(error))
         return _reply([*self._render_outcome(action, outcome, state)])
 
     def _render_outcome(self, action: Action, outcome: Outcome, state: SessionState) -> Sequence[str]:

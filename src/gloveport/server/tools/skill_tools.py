@@ -1,6 +1,7 @@
 """The tools for skills: one thin function each. Each refusal says how to correct the call."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import mcp_types as wire
@@ -9,7 +10,6 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.tools import Tool
 from msgspec import Struct
 
-from gloveport.engine.caller import Caller
 from gloveport.errors import GloveportError
 from gloveport.model import Language
 from gloveport.policy.decisions.skill_grant import describe_grant
@@ -44,38 +44,23 @@ class SkillTools(Struct, frozen=True, kw_only=True):
         `MONTH = 11  # parameter: …` (`//` in TypeScript) are its parameters.
         """
         skills = self.tools.engine.skill_requests
+        save: Callable[..., KeptSkill]
         if from_run is not None and code is None and language is None:
-
-            def save(caller: Caller) -> KeptSkill:
-                return skills.save_run(name, description, run_id=from_run, caller=caller.name, owner=caller.share)
-
+            save = partial(skills.save_run, run_id=from_run)
         elif from_run is None and code is not None and language is not None:
-
-            def save(caller: Caller) -> KeptSkill:
-                return skills.save(
-                    name, description, code=code, language=language, caller=caller.name, owner=caller.share
-                )
-
+            save = partial(skills.save, code=code, language=language)
         else:
             return error_reply("save_skill was not carried out", "hint: give from_run alone, or code and language")
-        return await self._answer(ctx, save, lambda entry: _saved_text(entry, "saved"))
+        return await self._answer(ctx, partial(save, name, description), lambda entry: _saved_text(entry, "saved"))
 
     async def update_skill(self, ctx: Context[Any, Any], name: str, patch: str) -> wire.CallToolResult:
         """Patch a skill's program: blocks of lines `<<<<<<< SEARCH`, `=======`, `>>>>>>> REPLACE`, exact."""
-        skills = self.tools.engine.skill_requests
-
-        def update(caller: Caller) -> KeptSkill:
-            return skills.update(name, patch, caller=caller.name, owner=caller.share)
-
+        update = partial(self.tools.engine.skill_requests.update, name, patch)
         return await self._answer(ctx, update, lambda entry: _saved_text(entry, "updated"))
 
     async def delete_skill(self, ctx: Context[Any, Any], name: str) -> wire.CallToolResult:
         """Delete it."""
-        skills = self.tools.engine.skill_requests
-
-        def delete(caller: Caller) -> None:
-            skills.delete(name, caller=caller.name, owner=caller.share)
-
+        delete = partial(self.tools.engine.skill_requests.delete, name)
         return await self._answer(ctx, delete, lambda _: f"deleted: {name}")
 
     @takes(RunSkillArguments)
@@ -92,11 +77,11 @@ class SkillTools(Struct, frozen=True, kw_only=True):
         return await self.tools.attend(ctx, run, arguments.wait_seconds)
 
     async def _answer(
-        self, ctx: Context[Any, Any], work: Callable[[Caller], Item], text: Callable[[Item], str]
+        self, ctx: Context[Any, Any], work: Callable[..., Item], text: Callable[[Item], str]
     ) -> wire.CallToolResult:
         caller = caller_of(ctx, self.tools.transport)
         try:
-            item = await to_thread.run_sync(work, caller)
+            item = await to_thread.run_sync(partial(work, caller=caller.name, owner=caller.share))
         except GloveportError as error:
             return to_wire(reply_refusal(error))
         return text_reply(self.tools.engine.clean(text(item)))

@@ -52,6 +52,11 @@ def raw(path: str) -> bytes:
     return b"".join(bytes.fromhex(piece) if odd % 2 else piece.encode() for odd, piece in enumerate(pieces))
 
 
+def is_utf8(name: bytes) -> bool:
+    """Whether the bytes of a name are UTF-8."""
+    return name.decode(errors="ignore").encode() == name
+
+
 def parent_of(path: str) -> str:
     """The path of the parent directory."""
     return path.rpartition("/")[0] or "."

@@ -10,7 +10,7 @@ import anyio.to_thread
 from gloveport.model.constraints import Constraints
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.gitignore import NAMES, IgnoreIndex
-from gloveport.workspace.files.spelling import raw, spell_path
+from gloveport.workspace.files.spelling import is_utf8, raw, spell_path
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.git.tracked import find_hidden_files
 from gloveport.workspace.program import ProgramOutput, RunProgram
@@ -24,7 +24,7 @@ from gloveport.workspace.search.engines import (
     run_engine,
 )
 from gloveport.workspace.search.file_types import find_globs
-from gloveport.workspace.search.matches import FileMatches, Match, MatchSelection, choose_matches, count_matches
+from gloveport.workspace.search.matches import Chosen, FileMatches, Match, MatchSelection, choose_matches, count_matches
 from gloveport.workspace.tool_types import Excerpt, Globs, Text, demand_unicode, join_arguments
 
 MAX_QUERY: Final = 10_000
@@ -153,21 +153,13 @@ def _choose_tracked(tree: Tree, question: SearchQuery, candidates: Sequence[byte
         path = spell_path(name)
         if len(chosen) == _MOST_TRACKED or size > _TRACKED_BYTES:
             break
-        if not is_left_out(path) or not _is_utf8(name):
+        if not is_left_out(path) or not is_utf8(name):  # other bytes can't be passed as an argument
             continue
         with suppress(WorkspaceError), tree.open_file(path) as opened:
             if raw(opened.path) == name:  # and is reached by no link
                 chosen.append(name)
                 size += len(name)
     return chosen
-
-
-def _is_utf8(name: bytes) -> bool:
-    try:
-        name.decode()
-    except UnicodeDecodeError:  # it can't be passed as an argument
-        return False
-    return True
 
 
 def _spare_tracked(
@@ -186,18 +178,7 @@ def _lines_answer(
     end = selection.offset + len(chosen.matches)
     cut = "results" if len(chosen.matches) == selection.max_results and (chosen.total > end or ending) else None
     cut = cut or ("bytes" if end < chosen.total else ending)
-    answer: Matches = {
-        "query": query,
-        "matches": chosen.matches,
-        "total_matches": chosen.total,
-        "total_matches_exact": ending is None,
-        "engine": engine,
-        "truncated": cut is not None,
-        "truncated_by": cut,
-        "output_lines": chosen.lines,
-        "output_bytes": chosen.size,
-        "warnings": _warnings(cut, ran),
-    }
+    answer = _make_answer(query, engine, ran, chosen, cut, is_exact=ending is None)
     if end < chosen.total:
         answer["next_offset"] = end
     return answer
@@ -210,26 +191,30 @@ def _files_answer(
     files = found[selection.offset : selection.offset + selection.max_results]
     end = selection.offset + len(files)
     cut = "results" if end < len(found) else ending
-    answer: Matches = {
-        "query": query,
-        "matches": [],
-        "files": files,
-        "total_matches": sum(file["lines"] for file in found),
-        "total_matches_exact": ending is None,
-        "engine": engine,
-        "truncated": cut is not None,
-        "truncated_by": cut,
-        "output_lines": len(files),
-        "output_bytes": sum(len(file["path"].encode()) for file in files),
-        "warnings": _warnings(cut, ran),
-    }
+    size = sum(len(file["path"].encode()) for file in files)
+    chosen = Chosen([], sum(file["lines"] for file in found), len(files), size)
+    answer = _make_answer(query, engine, ran, chosen, cut, is_exact=ending is None)
+    answer["files"] = files
     if end < len(found):
         answer["next_offset"] = end
     return answer
 
 
-def _warnings(cut: str | None, ran: ProgramOutput) -> list[str]:
-    return [*([_CUT[cut]] if cut else []), *ran.stderr.decode(errors="replace").splitlines()[:4]]
+def _make_answer(
+    query: str, engine: Engine, ran: ProgramOutput, chosen: Chosen, cut: str | None, *, is_exact: bool
+) -> Matches:
+    return {
+        "query": query,
+        "matches": chosen.matches,
+        "total_matches": chosen.total,
+        "total_matches_exact": is_exact,
+        "engine": engine,
+        "truncated": cut is not None,
+        "truncated_by": cut,
+        "output_lines": chosen.lines,
+        "output_bytes": chosen.size,
+        "warnings": [*([_CUT[cut]] if cut else []), *ran.stderr.decode(errors="replace").splitlines()[:4]],
+    }
 
 
 def _demand_sane(query: str, globs: Sequence[str], *, multiline: bool) -> None:
