@@ -191,7 +191,7 @@ SUBPACKAGES = {
         {"rule_hits"},
     ],
     "skills": [
-        {"hidden_text", "search_replace"},
+        {"hidden_text", "search_replace", "skill_threads"},
         {"frontmatter"},
         {"parameters", "snapshot"},
         {"skill_files", "skill_store"},

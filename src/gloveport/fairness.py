@@ -21,9 +21,7 @@ from anyio.lowlevel import RunVar
 SMALL_BYTES: Final = 1 << 16
 """Work of up to this size runs at once: a change of threads costs as much."""
 
-_PLACES: Final = 2  # and not one: some work waits for a lock on a file, or computes without the interpreter's lock
 _MOMENT_SECONDS: Final = 0.004
-_limiter: RunVar[anyio.CapacityLimiter] = RunVar("gloveport.fairness.limiter")
 _resting: RunVar[anyio.Lock] = RunVar("gloveport.fairness.resting")
 
 Arguments = TypeVarTuple("Arguments")
@@ -45,6 +43,41 @@ def choose_forgotten(entries: Sequence[tuple[Key, str, int]]) -> Key:
     return next(key for key, owner, _ in entries if owner == greediest)
 
 
+class LoopLimiter:
+    """A limiter of each event loop: ``name`` is that of no other."""
+
+    def __init__(self, name: str, most: int) -> None:
+        self._most = most
+        self._of_loop = RunVar[anyio.CapacityLimiter](f"gloveport.fairness: {name}")
+
+    def get(self) -> anyio.CapacityLimiter:
+        """That of this event loop."""
+        limiter = self._of_loop.get(None)
+        if limiter is None:
+            limiter = anyio.CapacityLimiter(self._most)
+            self._of_loop.set(limiter)
+        return limiter
+
+
+class OwnThreads:
+    """Few threads for one kind of work: whoever does much of it leaves threads to all other work.
+
+    Forty calls of one caller that wait for a lock would else take all threads that a server has.
+    """
+
+    def __init__(self, name: str, count: int) -> None:
+        """``name``: of the kind of work, as no other has it."""
+        self._limiter = LoopLimiter(name, count)
+
+    async def run(self, work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
+        """Call ``work`` in one of them, when one is free."""
+        return await to_thread.run_sync(work, *arguments, limiter=self._limiter.get())
+
+
+_COMPUTATIONS: Final = OwnThreads("large computations", 2)
+"""And not one: some work waits for a lock on a file, or computes without the interpreter's lock."""
+
+
 async def compute(size: int, work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
     """Call ``work``, whose time grows with ``size``; if that is large, in a thread, when a place is free.
 
@@ -52,11 +85,7 @@ async def compute(size: int, work: Callable[[*Arguments], Result], *arguments: *
     """
     if size <= SMALL_BYTES:
         return work(*arguments)
-    limiter = _limiter.get(None)
-    if limiter is None:
-        limiter = anyio.CapacityLimiter(_PLACES)
-        _limiter.set(limiter)
-    return await to_thread.run_sync(functools.partial(_work_and_rest, work, *arguments), limiter=limiter)
+    return await _COMPUTATIONS.run(functools.partial(_work_and_rest, work, *arguments))
 
 
 def _work_and_rest(work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:

@@ -3,11 +3,13 @@
 S1, S2.
 """
 
+import functools
 import json
 from urllib.parse import quote
 
 import anyio
 import pytest
+from anyio import to_thread
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import Request, RequestParams
@@ -275,3 +277,17 @@ async def test_a_server_without_skills_offers_nothing_of_them(shop, era):
         assert (await client.list_resource_templates()).resource_templates[0].name == "output"
         with pytest.raises(MCPError):
             await ask(client, "skills/list")
+
+
+async def test_who_saves_many_skills_leaves_threads_to_all_others(shop, era, library, monkeypatch):
+    """P38: a save waits for others, here for one that holds the lock until everybody else has had a thread."""
+    monkeypatch.setattr(to_thread.current_default_thread_limiter(), "total_tokens", 3)  # as a server has forty
+    async with shop.client(era) as client, anyio.create_task_group() as tasks:
+        with library.own.lock(), anyio.fail_after(60):
+            for number in range(4):
+                save = functools.partial(call, client, "save_skill", name=f"s-{number}", description="x")
+                tasks.start_soon(functools.partial(save, code="1", language="python"))
+            left = await execute(client, "open('/out/a.txt', 'w').write('left')")
+            assert "/out/a.txt" in text(left)
+            assert "unknown_skill" in text(await call(client, "run_skill", name="none"))
+    assert len([*library.places()]) == 4

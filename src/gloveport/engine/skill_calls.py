@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import anyio
 import pydantic_core
-from anyio import to_thread
 from msgspec import Struct, field
 
 from gloveport.engine.run_context import Execution, Nesting, RunContext, SkillRun
@@ -27,6 +26,7 @@ from gloveport.policy.decisions.skill_grant import MOST_USED, UsedRight
 from gloveport.policy.wording import FINAL, quote_sent
 from gloveport.rpc import DoorRequest, Handler
 from gloveport.skills.parameters import schema_of
+from gloveport.skills.skill_threads import SKILL_READS, SKILL_SEARCHES
 from gloveport.skills.snapshot import unknown_skill
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class SkillCalls(Struct, eq=False, kw_only=True):
     async def list_names(self, message: DoorRequest) -> JsonValue:  # noqa: ARG002 - as every handler
         """Names of skills → ``{names, total}``; only the first of many."""
         self._count()
-        places = await to_thread.run_sync(lambda: [name for name, _ in self.requests.library.places()])
+        places = await SKILL_SEARCHES.run(lambda: [name for name, _ in self.requests.library.places()])
         names: list[JsonValue] = [*places[:_MOST_NAMED]]
         return {"names": names, "total": len(places)}
 
@@ -116,7 +116,7 @@ class SkillCalls(Struct, eq=False, kw_only=True):
         """``{skill}`` → a skill's description and typed parameters."""
         self._count()
         own = await self._find_name(_read_skill_name(message))
-        entry = await to_thread.run_sync(self.requests.library.find, own)
+        entry = await SKILL_READS.run(self.requests.library.find, own)
         if not entry.is_shown_to(self.run.share):
             raise unknown_skill(own)
         exposed = own.replace("-", "_")
@@ -150,7 +150,7 @@ class SkillCalls(Struct, eq=False, kw_only=True):
             Denied: There is none.
         """
         stores = (self.requests.library.own, *self.requests.library.others)
-        found = await to_thread.run_sync(
+        found = await SKILL_READS.run(
             lambda: next((one for one in _spellings(name) if any(store.has(one) for store in stores)), None)
         )
         if found is None:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from anyio import to_thread
 from msgspec import Struct
 
 from gloveport.audit.log import AuditLog
@@ -26,6 +25,7 @@ from gloveport.skills.parameters import MOST_ARGUMENT_BYTES, bind_arguments, fin
 from gloveport.skills.search_replace import apply_blocks, parse_blocks
 from gloveport.skills.skill_files import make_files, with_code
 from gloveport.skills.skill_library import KeptSkill, SkillLibrary
+from gloveport.skills.skill_threads import SKILL_READS
 
 _MOST_PATCH: Final = 1 << 20
 _SMALL_CHARACTERS: Final = 4096
@@ -136,7 +136,7 @@ class SkillRequests(Struct, frozen=True, kw_only=True):
         work = partial(self.prepare, name, arguments, owner=owner)
         if is_longer(arguments, _SMALL_CHARACTERS):
             return await compute(MOST_ARGUMENT_BYTES, work)
-        return await to_thread.run_sync(work)
+        return await SKILL_READS.run(work)
 
     def _bind(self, entry: KeptSkill, arguments: Mapping[str, JsonValue], owner: str) -> tuple[Request, SkillRun]:
         skill, rights, name = entry.skill, entry.rights, entry.skill.name

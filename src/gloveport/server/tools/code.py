@@ -46,6 +46,7 @@ from gloveport.server.tools.run_calls import WAIT_SECONDS, ExecuteArguments, Run
 from gloveport.server.tools.session_tool import SessionTool
 from gloveport.server.transports.disconnect import ended_with
 from gloveport.server.transports.file_transfer import FileTransfer
+from gloveport.skills.skill_threads import SKILL_SEARCHES
 
 RunId: TypeAlias = Annotated[str, Field(pattern=r"^run-[0-9a-f]{16}$")]
 
@@ -150,7 +151,7 @@ class Tools(Struct, frozen=True, kw_only=True):
         found = await search(hub, toolbox, query, limit)
         skills, share = FoundSkills((), 0), caller_of(ctx, self.transport).share
         if self.skills is not None:
-            skills = await to_thread.run_sync(self.skills.search, query, limit, share)
+            skills = await SKILL_SEARCHES.run(self.skills.search, query, limit, share)
         text = await to_thread.run_sync(lambda: self.engine.clean(found_text(hub, found, detail, skills)))
         return text_reply(text)
 

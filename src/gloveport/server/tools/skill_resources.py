@@ -5,11 +5,9 @@ An entry names every file with its digest, so that a client can bind what its us
 
 import json
 from collections.abc import Sequence
-from functools import partial
 from typing import Annotated, Any, Final
 from urllib.parse import quote, unquote
 
-from anyio import to_thread
 from mcp.server import MCPServer
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.extension import Extension, MethodBinding
@@ -27,6 +25,7 @@ from gloveport.server.request_caller import share_of
 from gloveport.server.server_offer import SKILLS_EXTENSION, SKILLS_SETTINGS
 from gloveport.skills.frontmatter import FILE
 from gloveport.skills.skill_library import KeptSkill, SkillLibrary
+from gloveport.skills.skill_threads import SKILL_READS, SKILL_SEARCHES
 from gloveport.untrusted_text import one_line
 
 SCHEME: Final = "skill://"
@@ -80,7 +79,7 @@ class SkillExtension(Extension):
         ]
 
     async def _list(self, ctx: ServerRequestContext[Any, Any], params: ListParams) -> HandlerResult:
-        return await to_thread.run_sync(self._page, params.cursor or "", share_of(ctx, self._transport))
+        return await SKILL_SEARCHES.run(self._page, params.cursor or "", share_of(ctx, self._transport))
 
     def _page(self, after: str, owner: str) -> dict[str, Any]:
         names = [name for name, _ in self._library.places() if name > after]
@@ -90,14 +89,14 @@ class SkillExtension(Extension):
 
     async def _get(self, ctx: ServerRequestContext[Any, Any], params: UriParams) -> HandlerResult:
         name, path = split_uri(params.uri)
-        entry = await to_thread.run_sync(_find, self._library, name, share_of(ctx, self._transport))
+        entry = await SKILL_READS.run(_find, self._library, name, share_of(ctx, self._transport))
         if entry is None or path not in ("", FILE):
             raise _unknown_resource(params.uri)
         return {"skill": _entry(entry), "ttlMs": _TTL_MS, "cacheScope": "private"}
 
     async def _read_directory(self, ctx: ServerRequestContext[Any, Any], params: UriParams) -> HandlerResult:
         name, path = split_uri(params.uri)
-        entry = await to_thread.run_sync(_find, self._library, name, share_of(ctx, self._transport))
+        entry = await SKILL_READS.run(_find, self._library, name, share_of(ctx, self._transport))
         below = f"{path}/" if path else ""
         children: dict[str, str] = {}
         for file in sorted(entry.skill.snapshot.files) if entry else ():
@@ -125,7 +124,7 @@ class SkillListing(Struct, frozen=True, kw_only=True):
         result = await call_next(ctx)
         if ctx.method != "resources/list" or not isinstance(result, dict):
             return result
-        found = await to_thread.run_sync(partial(self.search.search, "", 200, share_of(ctx, self.transport)))
+        found = await SKILL_SEARCHES.run(self.search.search, "", 200, share_of(ctx, self.transport))
         listed = [
             {
                 "uri": f"{SCHEME}{one.indexed.name}/{FILE}",
@@ -178,7 +177,7 @@ class SkillTexts(Struct, frozen=True, kw_only=True):
 
     async def _find(self, ctx: Context[Any, Any], name: str) -> KeptSkill | None:
         owner = share_of(ctx.request_context, self.transport)
-        return await to_thread.run_sync(_find, self.library, name, owner)
+        return await SKILL_READS.run(_find, self.library, name, owner)
 
 
 def add_skill_texts(server: MCPServer[Any], texts: SkillTexts) -> None:

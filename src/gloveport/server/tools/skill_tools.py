@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 import mcp_types as wire
-from anyio import to_thread
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.tools import Tool
 from msgspec import Struct
@@ -22,6 +21,7 @@ from gloveport.server.tools.code import ACTS, RunId, Tools, describe_tool
 from gloveport.server.tools.elicitation import Reply
 from gloveport.server.tools.run_calls import RunSkillArguments
 from gloveport.skills.skill_library import KeptSkill
+from gloveport.skills.skill_threads import SKILL_WRITES
 
 Item = TypeVar("Item")
 
@@ -81,7 +81,7 @@ class SkillTools(Struct, frozen=True, kw_only=True):
     ) -> wire.CallToolResult:
         caller = caller_of(ctx, self.tools.transport)
         try:
-            item = await to_thread.run_sync(partial(work, caller=caller.name, owner=caller.share))
+            item = await SKILL_WRITES.run(partial(work, caller=caller.name, owner=caller.share))
         except GloveportError as error:
             return to_wire(reply_refusal(error))
         return text_reply(self.tools.engine.clean(text(item)))
