@@ -1,15 +1,13 @@
 """Which calls are answered without the SDK, and that the answer is the same."""
 
-import mcp_types as wire
 import pytest
 from mcp_types import jsonrpc_message_adapter
+from msgspec.structs import replace
 
 from gloveport.server.fast_path import ClientMessage, FastAnswer, FastPath
-from gloveport.server.rendering.structured import WireReply
+from gloveport.server.rendering.run_reply import RunReply
 
-RESULT = wire.CallToolResult(
-    content=[wire.TextContent(type="text", text="é")], structured_content={"ok": True, "x": None}
-)
+RESULT = RunReply("é", structured={"ok": True, "x": None})
 
 
 def request(method, params, number=7):
@@ -25,7 +23,7 @@ def begun(version="2025-11-25", result=RESULT, **more):
 
     def look(call):
         asked.append(call)
-        return result and FastAnswer(WireReply(result), lambda: left.append("done"))
+        return result and FastAnswer(result, lambda: left.append("done"))
 
     shortcut = FastPath(tools={"look": look}, structured=("m*",))
     start = {"protocolVersion": version, "clientInfo": {"name": "me", "version": "1"}, **more}
@@ -68,7 +66,7 @@ async def test_only_listed_clients_get_structured_content():
     }
 
     async def work():
-        return WireReply(RESULT)
+        return RESULT
 
     shortcut.tools["look"] = lambda _call: work
     assert "structuredContent" not in jsonrpc_message_adapter.validate_json(await shortcut.answer(call())()).result
@@ -76,7 +74,7 @@ async def test_only_listed_clients_get_structured_content():
 
 def test_what_is_left_to_do_is_done_also_where_the_answer_can_not_be_sent():
     """W3: else nobody could write any more."""
-    shortcut, _, left = begun(result=RESULT.model_copy(update={"structured_content": {"x": object()}}))
+    shortcut, _, left = begun(result=replace(RESULT, structured={"x": object()}))
     with pytest.raises(ValueError, match="serialize"):
         shortcut.answer(call())
     assert left == ["done"]

@@ -6,12 +6,13 @@ SDK answers all others, and those that the tool can't answer here.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pydantic_core
 from msgspec import Struct, field
 
 from gloveport.engine.caller import Caller, caller_over_stdio
+from gloveport.server.rendering.run_reply import RunReply
 from gloveport.server.rendering.structured_clients import reads_structured
 from gloveport.server.server_offer import PREFIX, STATELESS, stateless_members
 
@@ -42,13 +43,6 @@ class ClientMessage(Struct, frozen=True):
     id: str | int | None = None
 
 
-class ToolReply(Protocol):
-    """The answer of a tool."""
-
-    def fields(self, *, reads_structured: bool) -> dict[str, Any]:
-        """Return the result as a JSON object; structured content only if the client reads it."""
-
-
 class FastCall(Struct, frozen=True):
     """A call of a tool, and its caller.
 
@@ -67,7 +61,7 @@ class FastCall(Struct, frozen=True):
 class FastAnswer(Struct, frozen=True):
     """An answer, and what is to be done right after it is sent, before the next message."""
 
-    result: ToolReply
+    result: RunReply
     afterwards: Callable[[], object] = nothing
 
 
@@ -84,7 +78,7 @@ class Recipient(Struct, frozen=True):
     more: Mapping[str, Any] = {}
 
 
-Work: TypeAlias = Callable[[], Awaitable[ToolReply]]
+Work: TypeAlias = Callable[[], Awaitable[RunReply]]
 """A call that takes a while. It does not raise."""
 
 FastTool: TypeAlias = Callable[[FastCall], FastAnswer | Work | None]
@@ -168,7 +162,7 @@ class FastPath(Struct, eq=False, kw_only=True):
         return Recipient(caller, reads_structured(self.structured, info["name"]), stateless_members())
 
 
-def _render(request: str | int, client: Recipient, reply: ToolReply) -> bytes:
+def _render(request: str | int, client: Recipient, reply: RunReply) -> bytes:
     return line_of(request, {**reply.fields(reads_structured=client.reads_structured), **client.more})
 
 

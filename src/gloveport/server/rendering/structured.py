@@ -19,17 +19,6 @@ ASK: Final = "gloveport/structured"
 """The key of a call's ``_meta`` that requests structured content."""
 
 
-class WireReply(Struct, frozen=True):
-    """A reply in the SDK's types, for the fast path."""
-
-    result: wire.CallToolResult
-
-    def fields(self, *, reads_structured: bool) -> dict[str, Any]:
-        """See ``fast_path.ToolReply``."""
-        unread = {"result_type"} if reads_structured else {"result_type", "structured_content"}
-        return self.result.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=unread)
-
-
 class StructuredContent(Struct, frozen=True):
     """Middleware that removes structured content from the answers to all other clients.
 

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-import mcp_types as wire
 from mcp.server.mcpserver import Context
 from msgspec import Struct
 from pydantic import Field
@@ -17,9 +16,8 @@ from gloveport.errors import Denied
 from gloveport.model import Stream
 from gloveport.server.rendering import workspace_text as texts
 from gloveport.server.rendering.pages import PREFIX, not_kept, page_text, read_page
-from gloveport.server.rendering.replies import to_wire
 from gloveport.server.rendering.run_reply import RunReply
-from gloveport.server.rendering.workspace_replies import plain_refusal, plain_reply, refusal, reply
+from gloveport.server.rendering.workspace_replies import refusal, reply
 from gloveport.server.request_caller import caller_of
 from gloveport.server.tools.argument_check import takes
 from gloveport.server.tools.progress import progress_for, reporting
@@ -79,14 +77,14 @@ class CommandTools(Struct, frozen=True, kw_only=True):
     service: WorkspaceService
 
     @takes(CommandArguments)
-    async def exec_command(self, ctx: Context[Any, Any], arguments: CommandArguments) -> wire.CallToolResult:
+    async def exec_command(self, ctx: Context[Any, Any], arguments: CommandArguments) -> RunReply:
         """Run a command of bash in the workspace, in a sandbox with nothing else of the host. After yield_time_ms it
         goes on, and write_stdin waits for it. tty gives it a terminal; keep_stdin lets write_stdin feed a pipe.
         `apply_patch <<'EOF'` is a command too: edit and test in one call. What it leaves running ends with it, but in
         a session: `new` begins one, whose id the next command goes on with, in the same shell, with its servers and
         files of /tmp.
         """
-        return to_wire(await self.execute(arguments, partial(self._start, ctx, arguments), ctx.request_context.request))
+        return await self.execute(arguments, partial(self._start, ctx, arguments), ctx.request_context.request)
 
     async def execute(
         self, arguments: CommandArguments, start: Callable[[], Awaitable[Command]], request: object = None
@@ -106,12 +104,12 @@ class CommandTools(Struct, frozen=True, kw_only=True):
                 command.scope.cancel()
                 raise
         except (WorkspaceError, Denied) as error:
-            return plain_refusal(error, {"status": "failed", **_permission_request(error)})
+            return refusal(error, {"status": "failed", **_permission_request(error)})
         fields = {**answer(command, at, arguments), "elapsed_ms": round(1000 * (time.monotonic() - started))}
-        return plain_reply(fields, texts.command(fields))
+        return _reply(fields)
 
     @takes(StdinArguments)
-    async def write_stdin(self, ctx: Context[Any, Any], arguments: StdinArguments) -> wire.CallToolResult:
+    async def write_stdin(self, ctx: Context[Any, Any], arguments: StdinArguments) -> RunReply:
         """Write to a command, or, with no chars, wait for its end; with wait_for=output, as where it has a terminal or
         reads chars, for what it says next. Character 3 is Ctrl-C. rows and columns size its terminal.
         """
@@ -133,7 +131,7 @@ class CommandTools(Struct, frozen=True, kw_only=True):
         return _reply(answer(command, at, arguments))
 
     @takes(KillArguments)
-    async def kill_command(self, ctx: Context[Any, Any], arguments: KillArguments) -> wire.CallToolResult:
+    async def kill_command(self, ctx: Context[Any, Any], arguments: KillArguments) -> RunReply:
         """End a command and all that it started. What it said can still be read."""
         try:
             command = self._find(ctx, arguments.command_id)
@@ -148,7 +146,7 @@ class CommandTools(Struct, frozen=True, kw_only=True):
 
     async def kill_session(
         self, ctx: Context[Any, Any], session_id: Id, wait_ms: Wait = 5000, kill_wait_ms: Wait = 2000
-    ) -> wire.CallToolResult:
+    ) -> RunReply:
         """The older name of kill_command."""
         return await self.kill_command(ctx, command_id=session_id, wait_ms=wait_ms, kill_wait_ms=kill_wait_ms)
 
@@ -159,7 +157,7 @@ class CommandTools(Struct, frozen=True, kw_only=True):
         stream: Stream | None = None,
         offset: Annotated[int, Field(ge=0)] = 0,
         limit: Bytes = 4096,
-    ) -> wire.CallToolResult:
+    ) -> RunReply:
         """Read what a command said, or output of a run that an answer cut, from byte offset on."""
         if output_ref.startswith(PREFIX):
             return self._run_page(ctx, output_ref, offset, limit)
@@ -170,7 +168,7 @@ class CommandTools(Struct, frozen=True, kw_only=True):
             return refusal(error)
         return reply(fields, texts.read_output(fields))
 
-    def _run_page(self, ctx: Context[Any, Any], handle: str, offset: int, limit: int) -> wire.CallToolResult:
+    def _run_page(self, ctx: Context[Any, Any], handle: str, offset: int, limit: int) -> RunReply:
         page = read_page(self.service.sandboxes.engine.archive, handle, self._caller(ctx).share, offset, limit)
         if page is None:
             what, hint = not_kept(handle)
@@ -201,7 +199,7 @@ async def _wait_for(command: Command, deadline: float, at: Mapping[Stream, int] 
             return
 
 
-def _reply(fields: Fields) -> wire.CallToolResult:
+def _reply(fields: Fields) -> RunReply:
     return reply(fields, texts.command(fields))
 
 

@@ -3,25 +3,21 @@
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-import mcp_types as wire
 from mcp.server.mcpserver.tools import Tool
 from pydantic import ValidationError
 
-from gloveport.server.fast_path import FastAnswer, FastCall, FastTool, ToolReply, Work, without_nulls
+from gloveport.server.fast_path import FastAnswer, FastCall, FastTool, Work, without_nulls
 from gloveport.server.rendering import workspace_text as texts
-from gloveport.server.rendering.run_reply import RunReply
-from gloveport.server.rendering.structured import WireReply
-from gloveport.server.rendering.workspace_replies import plain_refusal, plain_reply, unforeseen
+from gloveport.server.rendering.workspace_replies import refusal, reply, unforeseen
 from gloveport.server.tools.command_tools import CommandTools
-from gloveport.server.tools.file_tools import PROGRAM_TOOLS, file_tools
+from gloveport.server.tools.file_tools import PROGRAM_TOOLS, FileTool, file_tools
 from gloveport.server.tools.offer import with_error_shape
 from gloveport.server.tools.write_tools import PatchArguments, WriteTools
-from gloveport.workspace.commands.command import Command
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.documents import find_document
 from gloveport.workspace.files.line_reader import LineRange, find_end, read_lines
@@ -61,20 +57,17 @@ def _foreseen(name: str, tool: FastTool) -> FastTool:
             return tool(call)
         except Exception as error:  # noqa: BLE001 - as in ``offer``
             _log.exception("%s has failed", name)
-            return FastAnswer(WireReply(unforeseen(name, error)))
+            return FastAnswer(unforeseen(name, error))
 
     return answer
 
 
-def _working(function: Callable[..., Awaitable[wire.CallToolResult]]) -> FastTool:
+def _working(function: FileTool) -> FastTool:
     parse, foreseen = _parser(function), with_error_shape(function)
 
     def begin(call: FastCall) -> Work | None:
         arguments = parse(call.arguments)
-        return None if arguments is None else partial(answer, arguments)
-
-    async def answer(arguments: dict[str, Any]) -> WireReply:
-        return WireReply(await foreseen(**arguments))
+        return None if arguments is None else partial(foreseen, **arguments)
 
     return begin
 
@@ -125,8 +118,8 @@ def _reading(service: WorkspaceService, function: Callable[..., Any]) -> FastToo
             )
             fields = service.clean(read_lines(tree, arguments["path"], lines, file_bytes=_SHORT_BYTES))
         except WorkspaceError as error:
-            return None if error.code in _ASK_AGAIN else FastAnswer(plain_refusal(error))
-        return FastAnswer(plain_reply(fields, texts.read_file(fields)))
+            return None if error.code in _ASK_AGAIN else FastAnswer(refusal(error))
+        return FastAnswer(reply(fields, texts.read_file(fields)))
 
     return read
 
@@ -153,10 +146,7 @@ def _patching(service: WorkspaceService) -> FastTool:
                 again = time.monotonic() + _REST_SECONDS
             if answer is not None:
                 return answer
-        return partial(work, call, arguments)
-
-    async def work(call: FastCall, arguments: PatchArguments) -> WireReply:
-        return WireReply(await foreseen(call.caller, call.request, arguments))
+        return partial(foreseen, call.caller, call.request, arguments)
 
     return begin
 
@@ -176,11 +166,8 @@ def _executing(service: WorkspaceService) -> FastTool:
         action = make_plain_action(service, arguments) if arguments.environment is None else None
         if action is None:
             return None
-        return partial(execute, arguments, partial(start_command, service, call.caller, arguments, plain_action=action))
-
-    async def execute(arguments: CommandArguments, start: Callable[[], Awaitable[Command]]) -> ToolReply:
-        reply = await foreseen(arguments, start)
-        return reply if isinstance(reply, RunReply) else WireReply(reply)
+        start = partial(start_command, service, call.caller, arguments, plain_action=action)
+        return partial(foreseen, arguments, start)
 
     return begin
 

@@ -1,16 +1,18 @@
 """Tools for files, git and pictures, made from functions of the workspace, with their parameters and docstrings."""
 
-import base64
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import mcp_types as wire
 from mcp.server.mcpserver import Context
 
+from gloveport.artifacts.artifact_store import Preview
 from gloveport.fairness import compute
 from gloveport.server.rendering import workspace_text as texts
+from gloveport.server.rendering.replies import picture_blocks, to_wire
+from gloveport.server.rendering.run_reply import RunReply
 from gloveport.server.rendering.workspace_replies import Words, clean_refusal, reply
 from gloveport.server.request_caller import caller_of
 from gloveport.workspace.errors import WorkspaceError
@@ -26,7 +28,8 @@ from gloveport.workspace.images.view import Viewed, view_image
 from gloveport.workspace.search import search_text
 from gloveport.workspace_service.service import Fields, WorkspaceService
 
-FileTool: TypeAlias = Callable[..., Awaitable[wire.CallToolResult]]
+FileTool: TypeAlias = Callable[..., Awaitable[RunReply]]
+Reply = TypeVar("Reply")
 
 PROGRAM_TOOLS: Final[Mapping[Callable[..., Awaitable[Fields]], Words]] = {
     read_file: texts.read_file,
@@ -52,18 +55,22 @@ _ENTRY_BYTES: Final = 256
 
 
 def file_tools(service: WorkspaceService) -> dict[str, FileTool]:
-    """The tools, by their names."""
-    tools = [_make_tool(service, view_image, _view)]
-    tools += [_make_tool(service, read, partial(_read, service, words)) for read, words in _FILE_TOOLS.items()]
+    """The tools whose answers are texts, by their names."""
+    tools = [_make_tool(service, read, partial(_read, service, words)) for read, words in _FILE_TOOLS.items()]
     tools += [_make_tool(service, look_up, partial(_run, service, words)) for look_up, words in PROGRAM_TOOLS.items()]
     return {tool.__name__: tool for tool in tools}
+
+
+def view_tool(service: WorkspaceService) -> Callable[..., Awaitable[wire.CallToolResult | RunReply]]:
+    """``view_image``, which answers with the picture first."""
+    return _make_tool(service, view_image, _view)
 
 
 def _make_tool(
     service: WorkspaceService,
     function: Callable[..., Any],
-    answer: Callable[[Callable[[], Any]], Awaitable[wire.CallToolResult]],
-) -> FileTool:
+    answer: Callable[[Callable[[], Any]], Awaitable[Reply]],
+) -> Callable[..., Awaitable[Reply | RunReply]]:
     """Make a tool with a function's name, parameters and first paragraph; what clients don't give is passed here."""
     signature = inspect.signature(function)
     parameters = [one for name, one in signature.parameters.items() if name not in _SERVERS_OWN]
@@ -71,7 +78,7 @@ def _make_tool(
     async def tool(
         ctx: Context[Any, Any] | None = None,
         **arguments: Any,  # noqa: ANN401 - checked by the parameters
-    ) -> wire.CallToolResult:
+    ) -> Reply | RunReply:
         caller = "" if ctx is None else caller_of(ctx, service.transport).share  # over stdio there is one caller
         run = partial(service.sandboxes.workers.run, caller=caller)
         ours = {"tree": service.tree, "run": run, "engine": service.search_engine}
@@ -90,23 +97,24 @@ def _make_tool(
     return tool
 
 
-async def _read(service: WorkspaceService, words: Words, work: Callable[[], Fields]) -> wire.CallToolResult:
+async def _read(service: WorkspaceService, words: Words, work: Callable[[], Fields]) -> RunReply:
     """Do work on files and render its answer, both in a thread: the work may wait for a disk."""
     return await read_in_thread(lambda: _reply(service, work(), words))
 
 
-async def _run(service: WorkspaceService, words: Words, work: Callable[[], Awaitable[Fields]]) -> wire.CallToolResult:
+async def _run(service: WorkspaceService, words: Words, work: Callable[[], Awaitable[Fields]]) -> RunReply:
     fields = await work()
     return await compute(_size(fields), _reply, service, fields, words)
 
 
 async def _view(work: Callable[[], Awaitable[tuple[Viewed, bytes]]]) -> wire.CallToolResult:
     fields, data = await work()
-    picture = wire.ImageContent(type="image", data=base64.b64encode(data).decode(), mime_type=fields["mime_type"])
-    return reply(fields, texts.view_image(fields), picture)
+    answer = to_wire(reply(fields, texts.view_image(fields)))
+    answer.content[:0] = picture_blocks([Preview(mime_type=fields["mime_type"], data=data)])
+    return answer
 
 
-def _reply(service: WorkspaceService, fields: Fields, words: Words) -> wire.CallToolResult:
+def _reply(service: WorkspaceService, fields: Fields, words: Words) -> RunReply:
     clean = service.clean(fields)
     return reply(clean, words(clean))
 

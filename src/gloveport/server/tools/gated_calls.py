@@ -15,14 +15,16 @@ from typing import Any, Final, TypeAlias, cast
 import mcp_types as wire
 from mcp.server.mcpserver import Context
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gloveport.model.json_value import JsonValue
 from gloveport.model.workspace import GATES, Gate
+from gloveport.server.rendering.run_reply import RunReply
 from gloveport.server.request_caller import caller_of
 from gloveport.server.tools.elicitation import has_dialogs
 from gloveport.server.tools.permission import PermissionTool, Target
 
-Reply: TypeAlias = wire.CallToolResult | wire.InputRequiredResult
+Reply: TypeAlias = RunReply | wire.InputRequiredResult
 
 _MOST_DECLINED: Final = 256
 _MOST_DECLINED_OF_ONE: Final = 3
@@ -37,7 +39,7 @@ class GatedCalls(Struct, frozen=True, kw_only=True):
     _declined: OrderedDict[tuple[str, str], None] = field(default_factory=OrderedDict)
     """Callers and digests of calls that the owner has declined."""
 
-    def wrap(self, name: Target, function: Callable[..., Awaitable[wire.CallToolResult]]) -> Callable[..., Any]:
+    def wrap(self, name: Target, function: Callable[..., Awaitable[RunReply]]) -> Callable[..., Any]:
         """Wrap a tool: where a gate would refuse a call, the owner is asked."""
 
         @functools.wraps(function)
@@ -72,7 +74,7 @@ class GatedCalls(Struct, frozen=True, kw_only=True):
         answer = await self.permission.ask(ctx, name, gate, values)
         if isinstance(answer, wire.InputRequiredResult):
             return answer
-        fields = answer.structured_content or {}
+        fields = answer.structured or {}
         if fields.get("status") == "waiting":  # in the queue; the message says how the owner answers there
             return _Outcome(words=str(fields["message"]), is_open=True)
         if fields.get("status") == "denied":
@@ -96,23 +98,20 @@ def _digest(name: Target, gate: Gate, arguments: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _gates_of(answer: wire.CallToolResult) -> list[Gate]:
+def _gates_of(answer: RunReply) -> list[Gate]:
     """List the gates that refused a call, but that the owner may permit."""
-    error = (answer.structured_content or {}).get("error") if answer.is_error else None
+    error = (answer.structured or {}).get("error") if answer.is_error else None
     if not isinstance(error, dict) or error["code"] != "PERMISSION_REQUIRED" or not error["retryable"]:
         return []
     return [gate for gate in GATES if gate in error["details"].get("permissions", ())]
 
 
-def _say(answer: wire.CallToolResult, outcome: _Outcome) -> wire.CallToolResult:
+def _say(answer: RunReply, outcome: _Outcome) -> RunReply:
     """Put the outcome of the question in place of a refusal's hint."""
     if not outcome.words:
         return answer
-    error: dict[str, JsonValue] = (answer.structured_content or {})["error"]
+    error: dict[str, JsonValue] = (answer.structured or {})["error"]
     error["retryable"] = outcome.is_open
     error["details"] = {**cast("dict[str, JsonValue]", error["details"]), "retry_hint": outcome.words}
-    for block in answer.content:
-        if isinstance(block, wire.TextContent):
-            lines = [line for line in block.text.split("\n") if not line.startswith(("Hint: ", "Category: "))]
-            block.text = "\n".join([*lines, outcome.words])
-    return answer
+    lines = [line for line in answer.text.split("\n") if not line.startswith(("Hint: ", "Category: "))]
+    return replace(answer, text="\n".join([*lines, outcome.words]))

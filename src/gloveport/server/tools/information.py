@@ -2,7 +2,6 @@
 
 from typing import Any, Final
 
-import mcp_types as wire
 from anyio import to_thread
 from mcp.server.mcpserver import Context
 from mcp_types.version import SUPPORTED_PROTOCOL_VERSIONS
@@ -13,6 +12,7 @@ from gloveport.model.json_value import JsonValue
 from gloveport.model.workspace import GATES, Gate, WorkspacePolicy
 from gloveport.policy.decisions.modes import stance
 from gloveport.server.rendering import workspace_text as texts
+from gloveport.server.rendering.run_reply import RunReply
 from gloveport.server.rendering.workspace_replies import reply
 from gloveport.server.request_caller import caller_of
 from gloveport.server.server_offer import NAME, TITLE
@@ -37,7 +37,7 @@ class InformationTools(Struct, frozen=True, kw_only=True):
     version: str
     names: list[str]
 
-    async def server_info(self, ctx: Context[Any, Any]) -> wire.CallToolResult:
+    async def server_info(self, ctx: Context[Any, Any]) -> RunReply:
         """The workspace, the mode, the limits, and the permissions that hold."""
         service, settings = self.service, self.service.settings
         permits: JsonValue = [
@@ -81,7 +81,7 @@ class InformationTools(Struct, frozen=True, kw_only=True):
         }
         return reply(fields, texts.server_info(fields))
 
-    async def check_exec_environment(self, ctx: Context[Any, Any]) -> wire.CallToolResult:
+    async def check_exec_environment(self, ctx: Context[Any, Any]) -> RunReply:
         """What commands find in their sandbox, and which of yours run."""
         running = self.service.sandboxes.commands.active_of(caller_of(ctx, self.service.transport).share)
         fields = {

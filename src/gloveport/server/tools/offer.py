@@ -4,15 +4,17 @@ import functools
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 
 import mcp_types as wire
 from mcp.server.mcpserver.tools import Tool
 from mcp.shared.exceptions import MCPError
 
+from gloveport.server.rendering.replies import to_wire
+from gloveport.server.rendering.run_reply import RunReply
 from gloveport.server.rendering.workspace_replies import unforeseen
 from gloveport.server.tools.command_tools import CommandTools
-from gloveport.server.tools.file_tools import file_tools
+from gloveport.server.tools.file_tools import file_tools, view_tool
 from gloveport.server.tools.gated_calls import GatedCalls
 from gloveport.server.tools.information import InformationTools
 from gloveport.server.tools.lean_schema import lean
@@ -20,8 +22,7 @@ from gloveport.server.tools.permission import PermissionTool
 from gloveport.server.tools.write_tools import WriteTools
 from gloveport.workspace_service.service import WorkspaceService
 
-Answer: TypeAlias = wire.CallToolResult | wire.InputRequiredResult
-Function: TypeAlias = Callable[..., Awaitable[Answer]]
+Function: TypeAlias = Callable[..., Awaitable[RunReply | wire.CallToolResult | wire.InputRequiredResult]]
 Arguments = ParamSpec("Arguments")
 Reply = TypeVar("Reply")
 
@@ -73,7 +74,7 @@ def describe_tools(service: WorkspaceService, version: str) -> list[Tool]:
         (files["git_log"], "Git log", _READS),
         (files["git_show"], "Git show", _READS),
         (files["git_blame"], "Git blame", _READS),
-        (files["view_image"], "View image", _READS),
+        (view_tool(service), "View image", _READS),
         (permission.request_permissions, "Request permissions", _FEEDS),
     ]
     names += [function.__name__ for function, _, _ in offered]
@@ -81,7 +82,14 @@ def describe_tools(service: WorkspaceService, version: str) -> list[Tool]:
 
 
 def _make_tool(function: Function, title: str, annotations: wire.ToolAnnotations) -> Tool:
-    tool = Tool.from_function(with_error_shape(function), title=title, annotations=annotations, structured_output=False)
+    foreseen = with_error_shape(function)
+
+    @functools.wraps(foreseen)
+    async def answer(*args: Any, **kwargs: Any) -> wire.CallToolResult | wire.InputRequiredResult:  # noqa: ANN401 - the tool's
+        reply = await foreseen(*args, **kwargs)
+        return to_wire(reply) if isinstance(reply, RunReply) else reply
+
+    tool = Tool.from_function(answer, title=title, annotations=annotations, structured_output=False)
     tool.parameters = lean(tool.parameters)
     if function.__name__ != "view_image":  # an output schema would force structured content in place of the picture
         tool.fn_metadata.output_schema = _OUTPUT
@@ -91,11 +99,11 @@ def _make_tool(function: Function, title: str, annotations: wire.ToolAnnotations
 
 def with_error_shape(
     function: Callable[Arguments, Awaitable[Reply]],
-) -> Callable[Arguments, Awaitable[Reply | wire.CallToolResult]]:
+) -> Callable[Arguments, Awaitable[Reply | RunReply]]:
     """Wrap a tool, so that an unforeseen exception becomes an answer with the shape of all errors."""
 
     @functools.wraps(function)
-    async def answer(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Reply | wire.CallToolResult:
+    async def answer(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Reply | RunReply:
         try:
             return await function(*args, **kwargs)
         except MCPError:

@@ -23,6 +23,7 @@ from gloveport.policy.decisions.modes import stance
 from gloveport.policy.decisions.subjects import permission_subject
 from gloveport.server.fast_path import without_nulls
 from gloveport.server.rendering import workspace_text as texts
+from gloveport.server.rendering.run_reply import RunReply
 from gloveport.server.rendering.workspace_replies import refusal, reply
 from gloveport.server.request_caller import caller_of
 from gloveport.server.tools.elicitation import Attendance, State
@@ -84,7 +85,7 @@ class PermissionTool(Struct, frozen=True, kw_only=True):
         arguments: dict[str, Any],
         scope: GrantScope = "once",
         ttl_seconds: Annotated[int, Field(ge=1, le=3600)] = 300,
-    ) -> wire.CallToolResult | wire.InputRequiredResult:
+    ) -> RunReply | wire.InputRequiredResult:
         """Ask the owner to permit a call that was refused with PERMISSION_REQUIRED: the same tool and arguments. If no
         answer is there yet, call this again.
         """
@@ -107,7 +108,7 @@ class PermissionTool(Struct, frozen=True, kw_only=True):
         reason: str = "",
         scope: GrantScope = "once",
         seconds: int = 300,
-    ) -> wire.CallToolResult | wire.InputRequiredResult:
+    ) -> RunReply | wire.InputRequiredResult:
         """Make a request for a permission, or wait for the pending one, and return its outcome."""
         caller = caller_of(ctx, self.service.transport)
         try:
@@ -137,7 +138,7 @@ class PermissionTool(Struct, frozen=True, kw_only=True):
         state = None if ctx.request_state is None else State.read(ctx.request_state)
         return await self._attend(ctx, pending, state if state and state.run_id == pending.run.id else None)
 
-    def _refuse_unasked(self, request: PermissionRequest, call: _PlannedCall) -> wire.CallToolResult | None:
+    def _refuse_unasked(self, request: PermissionRequest, call: _PlannedCall) -> RunReply | None:
         """Refuse a request without asking, where nobody could permit it; None if somebody may."""
         action = call.action
         if stance(self.service.settings, request.gate) == "deny":
@@ -150,9 +151,7 @@ class PermissionTool(Struct, frozen=True, kw_only=True):
             return self._deny(request, "nobody to ask", "There is nobody who could be asked.", "unsupported")
         return None
 
-    def _deny(
-        self, request: PermissionRequest, why: str, message: str, status: _Status = "denied"
-    ) -> wire.CallToolResult:
+    def _deny(self, request: PermissionRequest, why: str, message: str, status: _Status = "denied") -> RunReply:
         self.service.permissions.deny(request, why)
         return _outcome(request, status, message)
 
@@ -189,7 +188,7 @@ class PermissionTool(Struct, frozen=True, kw_only=True):
 
     async def _attend(
         self, ctx: Context[Any, Any], pending: _PendingRequest, state: State | None = None
-    ) -> wire.CallToolResult | wire.InputRequiredResult:
+    ) -> RunReply | wire.InputRequiredResult:
         run, request = pending.run, pending.request
         run.handed_out = True  # the run outlives this request, for an answer through the queue may take long
         desk = self.service.permissions.desk
@@ -253,9 +252,7 @@ class PermissionTool(Struct, frozen=True, kw_only=True):
         return _PlannedCall(action=write, detail=lambda: write_detail(write, text()))
 
 
-def _outcome(
-    request: PermissionRequest, status: _Status, message: str, permit: Permit | None = None
-) -> wire.CallToolResult:
+def _outcome(request: PermissionRequest, status: _Status, message: str, permit: Permit | None = None) -> RunReply:
     """Make the answer to a request; a refusal also has the fields of every refusal."""
     expires = datetime.now(UTC) + timedelta(seconds=permit.expires - time.monotonic() if permit else 0)
     scope = permit.scope if permit else request.scope
@@ -277,7 +274,7 @@ def _outcome(
     )
 
 
-def _denial_reply(denial: Denied) -> wire.CallToolResult:
+def _denial_reply(denial: Denied) -> RunReply:
     return refusal(denial, {"status": "denied", "grant_id": None, "expires_at": None})
 
 

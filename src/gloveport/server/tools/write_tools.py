@@ -5,7 +5,6 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Annotated, Any, Final
 
-import mcp_types as wire
 from mcp.server.mcpserver import Context
 from msgspec import Struct
 from pydantic import Field, JsonValue
@@ -17,8 +16,8 @@ from gloveport.patch_text import parsing
 from gloveport.patch_text.patch_error import PatchError
 from gloveport.server.fast_path import FastAnswer
 from gloveport.server.rendering import workspace_text as texts
-from gloveport.server.rendering.structured import WireReply
-from gloveport.server.rendering.workspace_replies import Words, clean_refusal, plain_reply, reply
+from gloveport.server.rendering.run_reply import RunReply
+from gloveport.server.rendering.workspace_replies import Words, clean_refusal, reply
 from gloveport.server.request_caller import caller_of
 from gloveport.server.tools.argument_check import takes
 from gloveport.workspace.errors import WorkspaceError
@@ -66,7 +65,7 @@ class WriteTools(Struct, frozen=True, kw_only=True):
     service: WorkspaceService
 
     @takes(EditArguments)
-    async def edit_file(self, ctx: Context[Any, Any], arguments: EditArguments) -> wire.CallToolResult:
+    async def edit_file(self, ctx: Context[Any, Any], arguments: EditArguments) -> RunReply:
         """Replace a text in a file, exactly as it stands there, once; with `replace_all`, which needs the revision,
         wherever it stands.
         """
@@ -76,14 +75,14 @@ class WriteTools(Struct, frozen=True, kw_only=True):
         return await self._write(caller, ctx.request_id, action, work, arguments)
 
     @takes(PatchArguments)
-    async def apply_patch(self, ctx: Context[Any, Any], arguments: PatchArguments) -> wire.CallToolResult:
+    async def apply_patch(self, ctx: Context[Any, Any], arguments: PatchArguments) -> RunReply:
         """Change files by a patch, all or none: `*** Begin Patch`, then `*** Add File: p`, `*** Delete File: p`,
         `*** Update File: p` (`*** Move to: q`) with `@@` hunks of ` `, `-` and `+` lines, then `*** End Patch`.
         """
         return await self.patch(self._caller(ctx), ctx.request_id, arguments)
 
     @takes(ChangesArguments)
-    async def apply_changes(self, ctx: Context[Any, Any], arguments: ChangesArguments) -> wire.CallToolResult:
+    async def apply_changes(self, ctx: Context[Any, Any], arguments: ChangesArguments) -> RunReply:
         """Change files by line numbers of what read_file returned, all or none. A file that exists needs its revision.
         Content is whole lines.
         """
@@ -92,12 +91,12 @@ class WriteTools(Struct, frozen=True, kw_only=True):
         work = partial(self.service.writer.apply_changes, arguments.changes, arguments, caller.share)
         return await self._write(caller, ctx.request_id, action, work, arguments)
 
-    async def undo_patch(self, ctx: Context[Any, Any]) -> wire.CallToolResult:
+    async def undo_patch(self, ctx: Context[Any, Any]) -> RunReply:
         """Take back the last change by one of these tools, if its files are still as it left them."""
         action, undo = write_in_thread(partial(undo_action, self.service.writer)), self.service.writer.undo
         return await self._write(self._caller(ctx), ctx.request_id, action, undo, WriteOptions(), texts.undo_result)
 
-    async def patch(self, caller: Caller, request: str, arguments: PatchArguments) -> wire.CallToolResult:
+    async def patch(self, caller: Caller, request: str, arguments: PatchArguments) -> RunReply:
         """Do what ``apply_patch`` does, with parsed arguments."""
         action = write_in_thread(partial(patch_action, self.service.tree, arguments.patch))
         work = partial(self.service.writer.apply_patch, arguments.patch, arguments, caller.share)
@@ -130,9 +129,9 @@ class WriteTools(Struct, frozen=True, kw_only=True):
                     outcome = apply()
                     ending.fields["written"] = _written_paths(outcome)
             except (WorkspaceError, Denied) as error:
-                return FastAnswer(WireReply(clean_refusal(service, error)))
+                return FastAnswer(clean_refusal(service, error))
             fields = service.clean(outcome.answer)
-            return FastAnswer(plain_reply(fields, texts.write_result(fields)), stack.pop_all().close)
+            return FastAnswer(reply(fields, texts.write_result(fields)), stack.pop_all().close)
 
     def _caller(self, ctx: Context[Any, Any]) -> Caller:
         return caller_of(ctx, self.service.transport)
@@ -145,7 +144,7 @@ class WriteTools(Struct, frozen=True, kw_only=True):
         work: Callable[[], WriteResult],
         options: WriteOptions,
         words: Words = texts.write_result,
-    ) -> wire.CallToolResult:
+    ) -> RunReply:
         """Do a write; it is decided and audited first."""
         service = self.service
         try:
