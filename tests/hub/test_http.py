@@ -627,3 +627,13 @@ def test_of_the_older_transport_an_event_that_can_t_be_read_becomes_an_error():
     good = b'data: {"jsonrpc":"2.0","id":7,"result":{}}\n\n'
     assert events.feed(good) == good
     assert _Events().feed(b"data: " + bad + b"\n\n") == b"data: " + bad + b"\n\n"
+
+
+def test_of_a_stream_only_lines_that_mean_something_are_passed_on():
+    """P25: a flood of comments held up everybody in each turn of the event loop, for the SDK read them one by one."""
+    events = _Events()
+    assert events.feed(b":\n" * 2000 + b"\n" * 2000 + b"unknown: x\nretry: 1\n\n") == b""
+    assert events.feed(b": a\nevent: message\nid: 1\ndata: a\n\n\n\ndata\n\n") == (
+        b"event: message\ndata: a\n\ndata\n\n"
+    )
+    assert events.feed(b"data: b\r\n\r\n\r\n:\rdata: c\r\r\n") == b"data: b\r\n\r\ndata: c\r\r\n"

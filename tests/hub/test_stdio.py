@@ -1,5 +1,6 @@
 """A server over its standard streams: what its process gets, and how it ends."""
 
+import asyncio
 import json
 import logging
 import os
@@ -15,6 +16,8 @@ from tests import forked
 from tests.hub.upstreams import HOSTILE, failure, hostile, is_alive, until, using, words
 
 from gloveport.hub.connection.server_process import GRACE_SECONDS
+from gloveport.hub.connection.standard_error import StandardError
+from gloveport.hub.connection.stdio_connection import _MessageReader
 from gloveport.model.hub import NESTED, Server
 
 pytestmark = pytest.mark.anyio
@@ -250,3 +253,26 @@ async def test_nothing_of_many_connections_is_left(tmp_path):
             await far.call("plain", {})
             await failure(far.call("bad", {}))
         assert descriptors() == before
+
+
+async def test_a_flood_of_empty_lines_holds_up_nobody():
+    """P25: each turn of the event loop took as long as to read thousands of them."""
+    turns = 0
+    stream = asyncio.StreamReader(limit=1 << 20)
+    stream.feed_data(b"\n" * 100_000 + b" \n" * 50_000 + b'{"jsonrpc": "2.0", "id": 1, "result": {}}\n')
+    reader = _MessageReader(
+        name="far", standard_error=StandardError("far", str), most=1 << 20, reader=stream, has_spoken=anyio.Event()
+    )
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            await anyio.lowlevel.checkpoint()
+            turns += 1
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(count_turns)
+        message = await reader.receive()
+        tasks.cancel_scope.cancel()
+    assert message.message.id == 1
+    assert turns > 200

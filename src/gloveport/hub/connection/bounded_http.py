@@ -5,7 +5,8 @@ resumed: a server could have us resume it without end, long after the call.
 """
 
 import math
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Literal, NoReturn, TypeAlias
@@ -17,7 +18,7 @@ from mcp.shared.message import SessionMessage
 from msgspec import Struct, field
 
 from gloveport.errors import UpstreamError
-from gloveport.fairness import compute
+from gloveport.fairness import Pace, compute
 from gloveport.hub.connection.unreadable import is_bad_answer, mend, read_message
 from gloveport.limits.untrusted_json import MOST_VALUES, count_values, has_many_values
 from gloveport.policy.wording import quote_sent
@@ -29,11 +30,11 @@ _CONNECT_SECONDS = 10.0
 _GONE_ON_WITH = (*range(HTTPStatus.BAD_REQUEST), HTTPStatus.UNAUTHORIZED)
 """Statuses after which the older transport can go on; after 401, a second try may be authorized."""
 
-_SLICE_BYTES = 1 << 13
-"""So much of a stream of events is handled at once: it may be thousands of empty lines, for the SDK too."""
+_SLICE_BYTES = 1 << 12
+"""So much of a stream of events is handled at once: it may be hundreds of events, for the SDK too."""
 
-_OF_RESUMPTION = (b"id", b"retry")
-"""Fields of events for resuming a broken stream."""
+_FIELDS = (b"data", b"event")
+"""Fields of events that are passed on: not those for resuming a broken stream, unknown ones, or comments."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -147,10 +148,13 @@ class _Body(httpx2.AsyncByteStream):
         yield await compute(len(whole), mend, whole)
 
     async def _lines(self, events: "_Events") -> AsyncIterator[bytes]:
-        pieces = aiter(self.stream)
+        pieces, pace = aiter(self.stream), Pace()
         while (piece := await self._next(pieces)) is not None:
             for at in range(0, len(piece), _SLICE_BYTES):
-                yield await self._bound_size(events, piece[at : at + _SLICE_BYTES])
+                began = time.monotonic()
+                lines = await self._bound_size(events, piece[at : at + _SLICE_BYTES])
+                await pace.rest(began)
+                yield lines
                 await checkpoint()
         yield await self._bound_size(events, b"\n")  # the last line may have no end
 
@@ -184,7 +188,7 @@ class _Body(httpx2.AsyncByteStream):
 
 
 class _Events(Struct, kw_only=True, eq=False):
-    """Filters server-sent events: drops the fields for resuming a stream, repairs broken text, and counts.
+    """Filters server-sent events: drops what means nothing to us, repairs broken text, and counts.
 
     Attributes:
         answers_all: Whether an unreadable answer becomes an error here. The SDK's older transport drops it.
@@ -201,6 +205,8 @@ class _Events(Struct, kw_only=True, eq=False):
     _before: int = 0
     """Bytes of the complete lines of the incomplete event."""
     _values: int = 0
+    _is_open: bool = False
+    """Whether an event has begun."""
 
     def feed(self, piece: bytes) -> bytes:
         """Take a chunk, and return the complete lines."""
@@ -210,7 +216,7 @@ class _Events(Struct, kw_only=True, eq=False):
             self.rest += piece
             self.size = self._before + len(self.rest)
             return b""
-        lines = bytes(self.rest + piece[:cut]).splitlines(keepends=True)
+        lines = [*self._meaningful(bytes(self.rest + piece[:cut]).splitlines(keepends=True))]
         self.rest = bytearray(piece[cut:])
         largest = 0
         for line in lines:
@@ -220,9 +226,15 @@ class _Events(Struct, kw_only=True, eq=False):
             self._values = self._values + count_values(text) if text else 0
             self.values = max(self.values, self._values)
         self.size = max(largest, self._before + len(self.rest))
-        return b"".join(
-            self._readable(line) for line in lines if line.rstrip(b"\r\n").partition(b":")[0] not in _OF_RESUMPTION
-        )
+        return b"".join(map(self._readable, lines))
+
+    def _meaningful(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+        """The lines that the SDK needs: of empty ones only those that end an event."""
+        for line in lines:
+            text = line.rstrip(b"\r\n")
+            if text.partition(b":")[0] in _FIELDS if text else self._is_open:
+                self._is_open = bool(text)
+                yield line
 
     def _readable(self, line: bytes) -> bytes:
         line = mend(line)

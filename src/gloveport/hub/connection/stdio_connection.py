@@ -31,6 +31,8 @@ _LARGE_BYTES = 1 << 18
 """Larger messages are parsed in a thread."""
 
 _LAST_WORDS_SECONDS = 0.5
+_MOST_BLANK, _PAUSE_SECONDS = 64, 0.1
+"""Reading pauses after a chunk of more empty lines than this."""
 
 Streams: TypeAlias = "tuple[_MessageReader, _MessageWriter]"
 
@@ -155,11 +157,17 @@ class _MessageReader(Struct, eq=False, kw_only=True):
             await self._end()
         self.has_spoken.set()
         *ended, rest = chunk.split(b"\n")
+        blank = 0
         for piece in ended:
+            if not self._line and (not piece or piece.isspace()):
+                blank += 1
+                continue
             await self._append(piece)
             self._lines.append(bytes(self._line))
             self._line.clear()
         await self._append(rest)
+        if blank > _MOST_BLANK:  # else everybody would wait for such a flood in each turn of the event loop
+            await anyio.sleep(_PAUSE_SECONDS)
 
     async def _append(self, piece: bytes) -> None:
         if len(self._line) + len(piece) > self.most:
