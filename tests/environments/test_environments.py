@@ -272,6 +272,34 @@ async def test_a_program_asks_for_packages_in_its_own_text(index, tmp_path):
         assert (await world.run("python", block % "helper" + "1")).value == 1, "without rules it is a comment"
 
 
+async def test_requests_that_come_to_the_same_lock_have_one_tree_and_few_are_built_at_a_time(index, tmp_path):
+    """P8, P44: each request may be another, and a tree that a program runs in is not built anew."""
+    block, texts = '# /// script\n# dependencies = ["%s"]\n# ///\n', [f"helper>=0.{number}" for number in range(4)]
+    async with opened(tmp_path / "state", index, allow=["helper"]) as world:
+        store, most, results = world.engine.environments.store, 0, []
+
+        async def watch(scope):
+            nonlocal most
+            while len(results) < len(texts):
+                most = max(most, len([*(store.root / "work").glob("build-*")]))
+                await anyio.sleep(0.01)
+            scope.cancel()
+
+        async def ask(text):
+            results.append(await world.run("python", f"{block % text}import helper; helper.NAME"))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(watch, tasks.cancel_scope)
+            for text in texts:
+                tasks.start_soon(ask, text)
+        assert [result.value for result in results] == ["helper"] * len(texts), results
+        built = [record.fields["built"] for record in world.records("install") if record.kind == "install.ended"]
+        assert len(built) == len(texts)
+        assert len({result.environment for result in results}) == len(store.list_trees()) == 1
+        assert len([path for path in (store.root / "trees").iterdir() if path.is_dir()]) == 1
+        assert 0 < most <= 2
+
+
 async def test_environments_with_the_same_wheel_have_its_files_once_and_none_of_another_wheel_among_them(
     index, tmp_path
 ):

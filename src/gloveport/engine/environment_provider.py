@@ -1,7 +1,8 @@
 """Provides the environment of a run: a named one, the default, or one that the program requests in its own text."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from functools import partial
 from typing import Final
 
 import anyio
@@ -9,7 +10,7 @@ from anyio import to_thread
 from msgspec import Struct, field
 
 from gloveport.engine.advisories import Advisory, AdvisoryService
-from gloveport.engine.build_host import Builder
+from gloveport.engine.build_host import LIMITS, Builder
 from gloveport.engine.build_progress import OnProgress, no_progress
 from gloveport.engine.ecosystems import Ecosystem
 from gloveport.engine.run_environment import PackageTree, RunEnvironment
@@ -19,6 +20,7 @@ from gloveport.environments.locks import MOST_LOCK_BYTES, Lock
 from gloveport.errors import Denied
 from gloveport.fairness import compute
 from gloveport.guard import Guard
+from gloveport.limits.admission import AdmissionQueue
 from gloveport.model import Grant, Language, Request
 from gloveport.model.packages import Environment, Install, LockedPackage, PackageRules
 from gloveport.policy.npm_requests import NPM
@@ -28,6 +30,8 @@ from gloveport.untrusted_text import one_line
 
 INLINE: Final = "inline"
 _HOLD_SECONDS: Final = 0.05
+_BUILDS: Final = 2
+_WAITING_BUILDS: Final = 32
 _ADD: Final = "the owner can add it: [environments.NAME]"
 
 
@@ -52,13 +56,23 @@ class Environments(Struct, frozen=True, kw_only=True):
     asks_first: bool = False
     _trees: dict[tuple[str, ...], BuiltTree] = field(default_factory=dict)
     _requests: dict[str, list[tuple[Ecosystem, LockRequest]]] = field(default_factory=dict)
+    _builds: AdmissionQueue = field(
+        default_factory=lambda: AdmissionQueue(
+            concurrent_runs=_BUILDS, queue_length=_WAITING_BUILDS, queue_seconds=LIMITS.wall_seconds
+        )
+    )
+    """Of what programs ask for in their own text, which may be something else each time."""
 
-    async def provide(self, request: Request, guard: Guard, on_progress: OnProgress) -> RunEnvironment | None:
+    async def provide(
+        self, request: Request, guard: Guard, share: str, on_progress: OnProgress
+    ) -> RunEnvironment | None:
         """The environment that a program runs in, built first if it is missing; None for none.
 
+        ``share``: from whose share of concurrent builds one comes that the program asks for in its own text.
+
         Raises:
-            Denied: There is no such environment, it is for other languages, or a requested package is not allowed or
-                can't be had.
+            Denied: There is no such environment, it is for other languages, a requested package is not allowed or
+                can't be had, or too many wait for theirs.
             SandboxError: This host can't build the sandboxes of builds.
         """
         languages = None if request.session is not None else (request.language,)
@@ -78,7 +92,8 @@ class Environments(Struct, frozen=True, kw_only=True):
                 if refusal := refuse_names(self.rules, map(name_of, requirements)):
                     raise Denied(refusal.code, refusal.reason, hint=refusal.hint)
                 lock_request = ecosystem.lock_request(requirements)
-                tree = await self._provide(ecosystem, None, lock_request, guard, on_progress)
+                place = partial(self._builds.place, share)
+                tree = await self._provide(ecosystem, None, lock_request, guard, on_progress, place)
                 return RunEnvironment(name=INLINE, trees=(self._open_tree(ecosystem, tree),))
         return None if default is None else await self.open_named(default, guard, on_progress, languages)
 
@@ -172,7 +187,9 @@ class Environments(Struct, frozen=True, kw_only=True):
         lock_request: LockRequest,
         guard: Guard,
         on_progress: OnProgress,
+        place: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
     ) -> BuiltTree:
+        """A tree of packages, made if it is missing. ``place``: to be held while anything is made."""
         key = (name or "", ecosystem.platform, *lock_request.build, "", *lock_request.specifiers)
         cached_tree = self._trees.get(key)
         if cached_tree is not None and name is not None and self.store.path_of(cached_tree).exists():
@@ -180,18 +197,27 @@ class Environments(Struct, frozen=True, kw_only=True):
         async with self._hold_name(lock_request.digest):
             lock = await compute(MOST_LOCK_BYTES, self._find_lock, ecosystem, name, lock_request)
             if lock is None:
-                lock = await self._resolve(ecosystem, name, lock_request, guard, on_progress)
+                async with place():
+                    lock = await self._resolve(ecosystem, name, lock_request, guard, on_progress)
                 self.store.save_lock(lock_request, lock)  # the lock that a person approves stays the same
             self._check(name, lock)
             async with guard.admit(_action_of(name, lock_request.specifiers, lock)) as ending:
                 tree = await to_thread.run_sync(self.store.find_whole_tree, lock.sha256, ecosystem.platform)
                 ending.fields["built"] = tree is None
                 if tree is None:
-                    builder = _builder_of(ecosystem)
                     await self._refuse_malware(lock, guard)
-                    tree = await builder.build(lock, _of_builds(guard, builder.grant), on_progress)
-        self._trees[key] = tree
+                    async with place():
+                        tree = await self._build(ecosystem, lock, guard, on_progress)
+        if name is not None:
+            self._trees[key] = tree
         return tree
+
+    async def _build(self, ecosystem: Ecosystem, lock: Lock, guard: Guard, on_progress: OnProgress) -> BuiltTree:
+        """Build the tree of a lock, unless somebody else has: other requirements may have the same lock."""
+        builder = _builder_of(ecosystem)
+        async with self._hold_name(f"{self.store.address_of(lock.sha256, ecosystem.platform)}.tree"):
+            tree = await to_thread.run_sync(self.store.find_whole_tree, lock.sha256, ecosystem.platform)
+            return tree or await builder.build(lock, _of_builds(guard, builder.grant), on_progress)
 
     async def audit(
         self, packages: Sequence[LockedPackage], guard: Guard

@@ -283,7 +283,7 @@ class Engine:
                 hint="write the program in another language, or ask the operator to run `gloveport doctor`",
             )
         if session is None and self._may_have_environment(request):
-            found = await self.environments.provide(request, run.guard, run.context.on_progress)
+            found = await self.environments.provide(request, run.guard, run.share, run.context.on_progress)
             run = replace(run, environment=found)
         runtimes = self.runtimes if run.environment is None else run.environment.runtimes(self.runtimes)
         program = None if session else self._prepare(runtimes, run)
