@@ -654,6 +654,35 @@ async def test_a_server_that_has_no_descriptor_left_stands(environ):
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+class LastDescriptors:
+    """A maker after whose work no descriptor is left."""
+
+    def __init__(self, maker):
+        self.maker = maker
+
+    @contextlib.asynccontextmanager
+    async def make(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        async with self.maker.make() as child:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+            try:
+                yield child
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def test_a_sandbox_made_with_the_last_descriptors_is_a_failed_attempt(pooled):
+    """P12: it ended the server."""
+    async with pooled("shell") as engine:
+        (stock,) = engine.sandbox.stocks
+        await stock.wait_filled()
+        maker, stock.maker = stock.maker, LastDescriptors(stock.maker)
+        with pytest.raises(SandboxError, match="Too many open files"):
+            await stock.make()
+        stock.maker = maker
+        assert (await execute(engine, "shell", "echo 1")).value == 1
+
+
 @pytest.mark.parametrize("turns", [0, 2, 8])
 async def test_a_request_given_up_while_it_is_forked_for_leaves_nothing(pooled, turns):
     """E5, P9."""

@@ -208,7 +208,10 @@ class Stock(Struct, kw_only=True, eq=False):
             self._count += 1
             stack.callback(self._count_removed)  # called when all of it is gone
             child = await stack.enter_async_context(self.maker.make())
-            _ = child.events  # made now: later a caller would wait for it
+            try:
+                _ = child.events  # made now: later a caller would wait for it
+            except OSError as error:
+                raise SandboxError(f"the sandbox could not be built: {error}") from error
             return WaitingSandbox(child=child, cleanup=stack.pop_all())
 
     def _count_removed(self) -> None:
