@@ -8,7 +8,7 @@ from gloveport.config import Config
 from gloveport.errors import SandboxError
 from gloveport.model import Policy
 from gloveport.model.reading import read_value
-from gloveport.sandbox.detection.host import read_most_open_files
+from gloveport.sandbox.detection.host import read_most_by_rlimit
 from gloveport.sandbox.detection.probe import Check
 from gloveport.sandbox.launch.launcher import Launcher
 from gloveport.sandbox.plan import Network
@@ -44,7 +44,7 @@ async def test_what_this_host_bounds_for_all_sandboxes_together_is_told(environ)
     config = Config(policy=read_value(Policy, {"limits": {"open_files": 65_536}}))
     found = {check.name: check for check in await inspect(config, environ)}
     assert ("disks" in found) == (found["cgroups"].state == "enforced")
-    assert ("descriptors" in found) == (read_most_open_files() < 65_536)
+    assert ("descriptors" in found) == (read_most_by_rlimit().get("RLIMIT_NOFILE", 65_536) < 65_536)
     if "descriptors" in found:
         assert "policy.limits.open_files is 65536" in found["descriptors"].detail
         assert found["descriptors"].state == "weaker"

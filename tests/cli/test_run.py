@@ -5,6 +5,7 @@ import os
 import pty
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -202,6 +203,24 @@ def test_a_full_disk_is_named(start):
         _, stderr = process.communicate(timeout=30)
     assert process.returncode == 1
     assert stderr == "gloveport: the output can't be written: No space left on device\n"
+
+
+def test_a_hard_limit_that_would_start_a_core_handler_is_named(environ):
+    """P12: who may raise it runs the program."""
+    command = 'ulimit -c 0; exec "$@"'
+    line = [
+        "/usr/bin/bash",
+        "-c",
+        command,
+        "bash",
+        str(Path(sys.executable).with_name("gloveport")),
+        "run",
+        "-c",
+        "1 + 1",
+    ]
+    done = subprocess.run(line, env={**os.environ, **environ}, capture_output=True, text=True, check=False)
+    refused = "launch: [Errno 1] the hard limit of core files is 0, and has to be 1 or more: `ulimit -Hc 1`"
+    assert done.stdout == "2\n" or refused in done.stderr
 
 
 def test_what_a_program_leaves_is_put_where_out_says(run, tmp_path):

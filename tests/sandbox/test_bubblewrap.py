@@ -14,7 +14,7 @@ SYSTEM = System(
     symlinks=(Symlink(path="/lib", target="usr/lib"),),
     masked=("/proc/keys",),
     python="/usr/bin/python3",
-    most_open_files=512,
+    most_by_rlimit={"RLIMIT_NOFILE": 512},
     counts_memory=True,
 )
 SHELL = Program(
@@ -187,6 +187,19 @@ def test_limits_of_each_process_follow_the_grant():
 def test_no_program_has_more_descriptors_than_this_host_can_give():
     """E4: see ``under_few_descriptors.py``."""
     assert make_plan(SHELL, Grant(limits=Limits(open_files=4096)), SYSTEM).rlimits["RLIMIT_NOFILE"] == (512, 512)
+
+
+def test_no_limit_is_above_what_this_process_may_set():
+    """E4: a hard limit of the server's (``limits.conf``, a unit) is below what the configuration says."""
+    most = {"RLIMIT_NPROC": 30, "RLIMIT_FSIZE": 4096, "RLIMIT_CPU": 2, "RLIMIT_MEMLOCK": 0, "RLIMIT_SIGPENDING": 4096}
+    rlimits = make_plan(SHELL, GRANT, SYSTEM.model_copy(update={"most_by_rlimit": most})).rlimits
+    assert {name: rlimits[name] for name in most} == {
+        "RLIMIT_NPROC": (30, 30),
+        "RLIMIT_FSIZE": (4096, 4096),
+        "RLIMIT_CPU": (2, 2),
+        "RLIMIT_MEMLOCK": (0, 0),
+        "RLIMIT_SIGPENDING": (1024, 1024),
+    }
 
 
 def test_without_cgroups_memory_is_limited_process_by_process():

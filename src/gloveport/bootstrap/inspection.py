@@ -4,6 +4,7 @@ import contextlib
 import functools
 import logging
 import re
+import sys
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Literal, TypeAlias
@@ -28,7 +29,7 @@ from gloveport.sandbox.cgroups.host_share import can_limit_disks
 from gloveport.sandbox.detection import probe
 from gloveport.sandbox.detection.probe import Check, make_check
 from gloveport.sandbox.launch.launcher import Launcher
-from gloveport.sandbox.plan import Network, Plan, make_plan
+from gloveport.sandbox.plan import Network, Plan, System, make_plan
 from gloveport.secrets.sources import Sources
 from gloveport.secrets.strength import is_guessable
 from gloveport.secrets.vault import Vault
@@ -44,6 +45,15 @@ _GREETINGS: Mapping[Language, str] = {
     "javascript": "console.log('hello')",
     "shell": "echo hello",
 }
+
+
+_HARD_LIMITS = (
+    ("descriptors", "open_files", "RLIMIT_NOFILE", "`ulimit -Hn 65536`, or LimitNOFILE=65536 of the unit"),
+    ("processes", "processes", "RLIMIT_NPROC", "`ulimit -Hu 4096`, or LimitNPROC=4096 of the unit"),
+    ("file sizes", "file_bytes", "RLIMIT_FSIZE", "`ulimit -Hf unlimited`, or LimitFSIZE=infinity of the unit"),
+    ("cpu time", "cpu_seconds", "RLIMIT_CPU", "`ulimit -Ht unlimited`, or LimitCPU=infinity of the unit"),
+)
+"""Name of the check, key of the limits, hard limit of this process, how to raise it."""
 
 
 async def inspect(config: Config, environ: Mapping[str, str]) -> list[Check]:
@@ -98,7 +108,7 @@ async def _try_layers(host: Host, config: Config, network: Network, checks: list
     plan = functools.partial(make_plan, grant=whole_grant(config), system=host.system, network=network)
     walls = await probe.walls(host.backend, plan(Program(name="probe")))
     checks += walls
-    checks += _descriptor_checks(config, host.system.most_open_files)
+    checks += _limit_checks(config, host.system)
     if all(check.state != "missing" for check in walls):  # else each of these would report the same fault
         checks += await _checks_inside(config, host, plan)
 
@@ -265,24 +275,17 @@ def _disk_check(tree: cgroup.CgroupTree) -> Check:
     )
 
 
-def _descriptor_checks(config: Config, most: int) -> list[Check]:
-    """Whether programs get as many descriptors as configured."""
+def _limit_checks(config: Config, system: System) -> list[Check]:
+    """Whether this process may give programs as much as is configured."""
     limits_by_name = {"policy.limits": config.policy.limits, "workspace.limits": config.workspace.limits}
-    detail = [
-        f"{name}.open_files is {limits.open_files}"
-        for name, limits in limits_by_name.items()
-        if limits.open_files > most
-    ]
-    if not detail:
-        return []
-    return [
-        make_check(
-            "descriptors",
-            "weaker",
-            f"{' and '.join(detail)}, but programs get {most}: this process may have few more",
-            "raise the hard limit: `ulimit -Hn 65536`, or LimitNOFILE= of the unit",
-        )
-    ]
+    checks = []
+    for name, key, rlimit, repair in _HARD_LIMITS:
+        most = system.most_by_rlimit.get(rlimit, sys.maxsize)
+        values = {f"{table}.{key}": getattr(limits, key) for table, limits in limits_by_name.items()}
+        if detail := [f"{setting} is {value}" for setting, value in values.items() if value > most]:
+            text = f"{' and '.join(detail)}, but programs get {most}: this process may have few more"
+            checks.append(make_check(name, "weaker", text, f"raise the hard limit: {repair}"))
+    return checks
 
 
 def _missing(name: str, error: GloveportError) -> Check:

@@ -131,8 +131,8 @@ class System(Value):
     python: str
     """Path, inside, of the interpreter that runs the init process."""
 
-    most_open_files: int
-    """Descriptors that a program may have at most, whatever its limit."""
+    most_by_rlimit: Mapping[str, int]
+    """What this process can give a program at most, whatever the program's limits: nobody can raise a hard limit."""
 
     counts_memory: bool
     """Whether a cgroup counts the memory of a whole sandbox; else each process is limited separately."""
@@ -332,7 +332,7 @@ def _rlimits(limits: Limits, program: Program, system: System) -> dict[str, tupl
     rlimits = {
         # If a cgroup counts, it shall refuse first, since it also reports; this limit stands behind it.
         "RLIMIT_NPROC": limits.processes + (_PROCESS_MARGIN if system.counts_memory else 0),
-        "RLIMIT_NOFILE": min(limits.open_files, system.most_open_files),
+        "RLIMIT_NOFILE": limits.open_files,
         "RLIMIT_FSIZE": limits.file_bytes,
         "RLIMIT_SIGPENDING": 1024,  # counts timers too, of all processes of an ordinary user on the host
         "RLIMIT_MEMLOCK": 64 * 1024,
@@ -346,7 +346,12 @@ def _rlimits(limits: Limits, program: Program, system: System) -> dict[str, tupl
         rlimits[name] = limits.memory_bytes + program.reserved_bytes
     cpu = math.ceil(limits.cpu_seconds)
     # The soft limit's signal tells the cause; at the hard limit the process is killed without one.
-    return {name: (value, value) for name, value in rlimits.items()} | {"RLIMIT_CPU": (cpu, cpu + 1)}
+    pairs = {name: (value, value) for name, value in rlimits.items()} | {"RLIMIT_CPU": (cpu, cpu + 1)}
+    for name in pairs.keys() & system.most_by_rlimit.keys():
+        soft, hard = pairs[name]
+        most = system.most_by_rlimit[name]
+        pairs[name] = min(soft, most), min(hard, most)
+    return pairs
 
 
 def _refuse_nesting(targets: Sequence[str], writable: Sequence[str]) -> None:

