@@ -468,6 +468,18 @@ def test_a1_a_write_that_fails_after_any_number_of_bytes_is_taken_back(directory
     assert "log.recovered" not in kinds(directory)
 
 
+def test_the_operator_is_told_once_that_nothing_can_be_recorded(directory: Path, caplog: pytest.LogCaptureFixture):
+    with AuditLog.open(directory, max_file_bytes=BIG) as log:
+        log.append("a", {})
+        with file_size_limit(first_file(directory).stat().st_size + 10):
+            for _ in range(3):
+                with pytest.raises(AuditError, match="can't be written"):
+                    log.append("b", {})
+        log.append("c", {})
+    (record,) = caplog.records
+    assert f"nothing runs: the audit log in {directory} can't be written: File too large\nhint: " in record.getMessage()
+
+
 def test_a_torn_line_that_can_not_be_recorded_is_kept_until_it_can(directory: Path):
     with AuditLog.open(directory, max_file_bytes=BIG) as log:
         log.append("a", {"text": "x" * 400})
@@ -527,7 +539,8 @@ def test_a1_a_full_disk_stops_the_log_and_room_lets_it_go_on(tmp_path: Path, max
         pytest.skip("this user can't make a mount namespace; the file size limit tests run instead")
     command = [*namespace, sys.executable, "-c", FULL_DISK, tmp_path / "disk", str(max_file_bytes)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("full and free again\n", "")
+    assert done.stdout == "full and free again\n", done.stderr
+    assert done.stderr.count("nothing runs: ") == 1
 
 
 def test_a_lock_that_is_never_released_is_an_error_and_not_a_hang(directory: Path, monkeypatch: pytest.MonkeyPatch):

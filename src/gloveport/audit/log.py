@@ -13,9 +13,11 @@ import contextlib
 import errno
 import fcntl
 import hashlib
+import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -54,6 +56,10 @@ from gloveport.model.json_value import JsonValue
 Clean: TypeAlias = Callable[[Mapping[str, JsonValue]], Mapping[str, JsonValue]]
 """Removes secrets from the fields of a record."""
 
+_WARNING_SECONDS = 60.0
+
+_log = logging.getLogger(__name__)
+
 
 class AuditLog:
     """An open log. Threads and processes may append at the same time; after a fork, open it anew.
@@ -82,6 +88,7 @@ class AuditLog:
         """The head file as it was when ``_head`` was taken from it; empty: take nothing for granted."""
         self._mutex = threading.Lock()
         self._closed = False
+        self._next_warning = 0.0
 
     @classmethod
     def open(
@@ -140,7 +147,12 @@ class AuditLog:
             try:
                 return self._append(what)
             except OSError as error:
-                raise unwritable_error(self._directory, error) from error
+                failure = unwritable_error(self._directory, error)
+                self._warn(failure)
+                raise failure from error
+            except AuditError as failure:
+                self._warn(failure)
+                raise
 
     def close(self) -> None:
         """Close the descriptors. The log needs no closing record: it is complete after each append."""
@@ -156,6 +168,12 @@ class AuditLog:
 
     def __exit__(self, _type: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None) -> None:
         self.close()
+
+    def _warn(self, failure: AuditError) -> None:
+        """Tell the operator, too, and not each time: calls go on to come, and each of them fails."""
+        if time.monotonic() >= self._next_warning:
+            self._next_warning = time.monotonic() + _WARNING_SECONDS
+            _log.warning("nothing runs: %s", failure)
 
     def _begin(self) -> None:
         require_private(os.fstat(self._directory_fd), f"the audit directory {self._directory}")

@@ -17,6 +17,7 @@ from gloveport.server.transports.peers import peer_uids
 
 _AT_ONCE: Final = 64
 _PAUSE_SECONDS: Final = 0.1
+_WARNING_SECONDS: Final = 60.0  # anybody on this host can connect as often as they like
 
 _log = logging.getLogger(__name__)
 
@@ -29,6 +30,7 @@ async def accept_connections(listener: socket.socket, make_protocol: Callable[[]
         make_protocol: Makes the protocol of one connection.
     """
     loop, trusted = asyncio.get_running_loop(), {os.geteuid(), 0}
+    next_warning = loop.time()
     while True:
         await anyio.wait_readable(listener)
         try:
@@ -42,8 +44,13 @@ async def accept_connections(listener: socket.socket, make_protocol: Callable[[]
         for connection, uid in zip(connections, uids, strict=True):
             if uid in trusted:
                 coroutines.append(loop.connect_accepted_socket(make_protocol, connection))
-            else:
-                connection.close()
+                continue
+            connection.close()
+            if uid is not None and loop.time() >= next_warning:
+                _log.warning(
+                    "connections of uid %d are closed unread: only uid %d and root are served", uid, os.geteuid()
+                )
+                next_warning = loop.time() + _WARNING_SECONDS
         await asyncio.gather(*coroutines, return_exceptions=True)
 
 
