@@ -31,6 +31,10 @@ LOCK_SECONDS = 5.0
 SAFE = os.O_NOFOLLOW | os.O_CLOEXEC
 VERIFY_HINT = "run `gloveport audit verify`; to begin a new log, move the directory away and keep it as evidence"
 
+_OTHER_OWNER = (
+    "run as that user, or use a directory of your own; after a move, give the whole state directory to this user"
+)
+
 _FILE = late_pattern(r"audit-([0-9]{6,18})\.jsonl")
 
 
@@ -130,7 +134,7 @@ def require_private(status: os.stat_result, what: str) -> None:
         AuditError: It is so.
     """
     if status.st_uid != os.geteuid():
-        raise AuditError(f"{what} belongs to another user (uid {status.st_uid})", hint="use a directory of your own")
+        raise AuditError(f"{what} belongs to another user (uid {status.st_uid})", hint=_OTHER_OWNER)
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise AuditError(f"other users can write {what}", hint="make it yours alone: chmod go-w")
 
