@@ -12,7 +12,7 @@ import functools
 import gc
 import importlib
 import inspect
-import json
+import marshal
 import os
 import pkgutil
 import runpy
@@ -96,7 +96,7 @@ class _Forked(subprocess.Popen):
     def _execute_child(self, args, *others):  # the one place where a Popen makes its process
         cwd, env = others[4:6]
         reading, _, _, writing, _, complaining = pipes = others[9:15]
-        given = [place if pipe == -1 else pipe for place, pipe in enumerate((reading, writing, complaining))]
+        given = tuple(place if pipe == -1 else pipe for place, pipe in enumerate((reading, writing, complaining)))
         place, *words = args
         self._ended = fork.ask(str(place), words, dict(env or os.environ), cwd or ".", given)
         self.pid = int(self._ended.recv(32))
@@ -202,7 +202,7 @@ def _serve(listener: socket.socket, owner: socket.socket) -> bool:
                     other.close()
                 for _, ended in kept.values():
                     os.close(ended)
-                _become(*json.loads(told), *descriptors)
+                _become(*marshal.loads(told), *descriptors)
                 with asked, contextlib.suppress(OSError):  # not before: a signal would be lost while Python forks
                     asked.send(str(os.getpid()).encode())
                 return True

@@ -1,13 +1,14 @@
 """Kills a server that does not react to a signal to end: a process of its own, started by ``watchdog.py``.
 
 Standard input is the socket in which the numbers of signals wait until the server reads them. The argument is a process
-descriptor of the server. This process ends with the server. Standard library only.
+descriptor of the server. This process ends with the server. Standard library only, and of it what is written in C:
+to import the other modules would take as long as all else of its start.
 """
 
+import _signal as signal  # type: ignore[import-not-found]
+import _socket as socket
 import os
 import select
-import signal
-import socket
 import sys
 
 _ENDING = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
