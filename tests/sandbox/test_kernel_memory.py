@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -86,7 +87,8 @@ libc, stack = ctypes.CDLL(None), ctypes.create_string_buffer(1 << 16)
 held = bytearray(b"x" * (64 << 20))
 top = ctypes.c_void_p(ctypes.addressof(stack) + (1 << 15) & ~15)
 CLONE_VM, SIGCHLD = 0x100, 17
-assert libc.clone(libc.pause, top, CLONE_VM | SIGCHLD, None) > 0
+assert (other := libc.clone(libc.pause, top, CLONE_VM | SIGCHLD, None)) > 0
+print(other, flush=True)
 """
 TABLES = """
 import mmap
@@ -281,9 +283,13 @@ def test_who_makes_another_and_ends_again_and_again_counts_without_a_cgroup(star
 def test_memory_that_a_child_has_until_it_executes_a_program_counts_once(start):
     child = start(f"{SHARED}\n{TOLD}")
     print(file=child.stdin, flush=True)
-    assert child.stdout.readline() == "made\n"
-    assert has_more_memory(64 * MIB, [child.pid])
-    assert not has_more_memory(128 * MIB, [child.pid])
+    other = int(child.stdout.readline())
+    try:
+        assert child.stdout.readline() == "made\n"
+        assert has_more_memory(64 * MIB, [child.pid])
+        assert not has_more_memory(128 * MIB, [child.pid])
+    finally:
+        os.kill(other, signal.SIGKILL)  # it would outlive its parent
 
 
 def test_tables_of_pages_count_without_a_cgroup(start):
