@@ -1,14 +1,12 @@
 """What an agent is told of the way out, what its programs find, and what is written down of all of it."""
 
 import json
-import sys
 from dataclasses import replace
-from pathlib import Path
 from urllib.parse import parse_qs
 
 import pytest
 from mcp import Client, StdioServerParameters
-from tests import remembered
+from tests import forked, remembered
 from tests.egress.world import BEARER, SECRET
 from tests.far_side.listening import HOST
 from tests.far_side.web import web
@@ -113,7 +111,7 @@ async def test_an_agent_is_told_what_it_may_call_and_how(world, port, era):
     assert none.is_error
 
 
-async def test_an_installed_server_gives_its_agent_the_way_out(far, port, authority, tmp_path):
+async def test_a_server_that_is_a_process_gives_its_agent_the_way_out(far, port, authority, tmp_path):
     """N1, N2, N10, T4, P18, P19: configuration file, secret in the server's environment, MCP client over stdio."""
     path = tmp_path / "gloveport.toml"
     path.write_text(
@@ -132,8 +130,8 @@ auth = [{{ kind = "bearer", secret = "env:ALPHA_KEY" }}]
     path.chmod(0o600)
     state = tmp_path / "state"
     environ = {"GLOVEPORT_CONFIG": str(path), "GLOVEPORT_STATE": str(state), "ALPHA_KEY": SECRET}
-    command = str(Path(sys.executable).with_name("gloveport"))
-    server = StdioServerParameters(command=command, args=["serve"], env=environ)
+    command, *arguments = forked.command("gloveport", "serve")
+    server = StdioServerParameters(command=command, args=arguments, env=environ)
     code = f"curl -sS https://alpha.test:{port}/echo; curl -sS https://nowhere.test/; env; cat /proc/*/environ"
     with remembered.lent(state):
         async with Client(server) as client:

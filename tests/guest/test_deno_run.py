@@ -66,15 +66,15 @@ def run_in(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run_all(run_in):
-    """Run many programs, every sixth in an interpreter that has waited, which takes twice as much of a processor.
+    """Run many programs, every twelfth in an interpreter that has waited, which takes twice as much of a processor.
 
     What a program does must not depend on it: ``test_a_program_finds_nothing_of_the_warm_up`` compares all that there
     is, and a boot each would be all that differs here.
     """
 
     def run(jobs):
-        done = [run_in(mode, jobs[place::6]) for place, mode in enumerate((WAITING, *[COLD] * 5))]
-        return [done[place % 6][place // 6] for place in range(len(jobs))]
+        done = [run_in(mode, jobs[place::12]) for place, mode in enumerate((WAITING, *[COLD] * 11))]
+        return [done[place % 12][place // 12] for place in range(len(jobs))]
 
     return run
 

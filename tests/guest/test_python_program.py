@@ -18,9 +18,11 @@ from importlib.util import module_from_spec, spec_from_file_location
 spec = spec_from_file_location("program", {str(PROGRAM)!r})
 program = module_from_spec(spec)
 spec.loader.exec_module(program)
-gc.freeze()
 directory = sys.argv[1]
 jobs = json.load(open(directory + "/jobs"))
+if len(jobs) > 1:  # of each job these would be most of its time
+    import asyncio, linecache, traceback
+gc.freeze()
 for number, (source, limit) in enumerate(jobs):
     if len(jobs) == 1 or not os.fork():
         report = program.run(source, "program.py", limit)

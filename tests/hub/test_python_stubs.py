@@ -7,7 +7,7 @@ import sys
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from tests.hub.schemas import GENERATED, HOSTILE, OBJECTS, SCHEMAS, definition
 
 from gloveport.hub.names import exposed_names
@@ -130,6 +130,7 @@ def test_every_schema_gives_a_declaration_that_parses(name):
     assert signature(tool, "tool").isprintable()
 
 
+@settings(max_examples=settings.default.max_examples // 2)  # each takes a hundred times as long as most do
 @given(GENERATED | OBJECTS, GENERATED | OBJECTS)
 def test_every_schema_that_chance_makes_gives_a_declaration_that_parses(taken, given_back):
     taken = taken if isinstance(taken, dict) else {}

@@ -104,7 +104,7 @@ def test_all_of_it_and_what_chance_makes_satisfies_a_type_checker(tmp_path):
     """H2: typed stubs; and a program that uses them is checked by them."""
     tools = []
 
-    @settings(database=None)
+    @settings(database=None, max_examples=settings.default.max_examples // 2)
     @given(GENERATED | OBJECTS, GENERATED | OBJECTS)
     def collect(taken, given_back):
         taken = taken if isinstance(taken, dict) else {}

@@ -134,7 +134,7 @@ def test_of_whom_many_are_ending_all_the_while_nothing_is_found(start):
     child = start(f"print('made', flush=True)\n{ENDING}")
     print(file=child.stdin, flush=True)
     assert child.stdout.readline() == "made\n"
-    assert not any(open_files.hold_more([child.pid], 0, WATCHES) for _ in range(30))
+    assert not any(open_files.hold_more([child.pid], 0, WATCHES) for _ in range(12))
 
 
 def test_what_threads_share_counts_once(start):

@@ -146,7 +146,7 @@ async def test_orphans_are_reaped(run):
     """E4: what is dead does not count against the limit."""
     code = """
 import os
-for _ in range(200):
+for _ in range(80):
     if (child := os.fork()) == 0:
         if os.fork() == 0:
             os._exit(0)

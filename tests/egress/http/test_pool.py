@@ -170,15 +170,15 @@ async def test_events_arrive_one_by_one(far, upstreams, route_to, out):
 
 
 async def test_who_reads_slowly_slows_the_server_and_fills_no_memory(far, upstreams, route_to, out):
-    """N7: of 100 MB no more is on its way than the kernel's buffers take."""
+    """N7: of 50 MB no more is on its way than the kernel's buffers take."""
     server, scheme = far
     read = 0
-    async with upstreams.exchange(route_to(server.place, scheme=scheme), out("/size/100000000"), None) as answer:
+    async with upstreams.exchange(route_to(server.place, scheme=scheme), out("/size/50000000"), None) as answer:
         async for piece in answer:
             assert len(piece) <= 65_536
             read += len(piece)
             assert server.app.sent - read < 20_000_000
-    assert read == 100_000_000
+    assert read == 50_000_000
 
 
 async def test_an_early_answer_comes_through_and_the_rest_of_the_request_is_given_up(far, upstreams, route_to, out):

@@ -89,7 +89,7 @@ async def test_a_directory_that_becomes_a_link_meanwhile_is_never_read_through(s
 async def test_a_directory_that_becomes_a_link_meanwhile_is_never_written_through(served, racing):
     """CT-F4: and nothing but the answers that a client knows comes of it."""
     codes = set()
-    for number in range(120):
+    for number in range(70):
         patch = f"*** Begin Patch\n*** Add File: race/new{number}\n+x\n*** End Patch"
         told = (await served.call("apply_patch", patch=patch)).structured_content
         codes.add("ok" if told["ok"] else told["error"]["code"])

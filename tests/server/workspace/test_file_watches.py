@@ -183,8 +183,8 @@ def turn_link():
             os.rename("turning.new", "turning")
 threads = [threading.Thread(target=turn), threading.Thread(target=turn_link)]
 for thread in threads: thread.start()
-numbers = {answer(libc.inotify_add_watch(one, text, ALL)) for _ in range(80)}
-numbers |= {watch(one, "turning") for _ in range(80)}
+numbers = {answer(libc.inotify_add_watch(one, text, ALL)) for _ in range(50)}
+numbers |= {watch(one, "turning") for _ in range(50)}
 done.append(True)
 for thread in threads: thread.join()
 marks = [line for line in open(f"/proc/self/fdinfo/{one}") if line.startswith("inotify")]

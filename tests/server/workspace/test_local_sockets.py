@@ -159,14 +159,14 @@ def drop():
             one.accept()[0].close()
 threads = [threading.Thread(target=one, daemon=True) for one in (turn, turn_link, drop)]
 for thread in threads: thread.start()
-made = [libc.connect(number, text, 16) for _ in range(150)]
-linked = [reach("/tmp/turning") for _ in range(50)]
+made = [libc.connect(number, text, 16) for _ in range(80)]
+linked = [reach("/tmp/turning") for _ in range(30)]
 done.append(True)
 for thread in threads: thread.join()
 tell([len(made), len(linked), "reached" in linked])
 """)
     assert of_the_host == []
-    assert told == [150, 50, True]
+    assert told == [80, 30, True]
 
 
 async def test_no_socket_is_made_where_the_host_sees_it(running, served):
