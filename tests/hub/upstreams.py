@@ -14,6 +14,7 @@ from pathlib import Path
 import anyio
 from tests import forked
 
+import gloveport
 from gloveport.errors import UpstreamError
 from gloveport.hub.connection import http_connection, stdio_connection
 from gloveport.hub.connection.upstream import Upstream
@@ -23,6 +24,7 @@ from gloveport.model.hub import Server
 
 FAR_SIDE = Path(__file__).parent.parent / "far_side"
 PLAIN, HOSTILE = FAR_SIDE / "mcp_plain.py", str(FAR_SIDE / "mcp_hostile.py")
+_START = Path(gloveport.__file__).with_name("guest") / "start.py"
 
 
 def plain(**told) -> Server:
@@ -30,9 +32,14 @@ def plain(**told) -> Server:
     return Server(command=forked.command(PLAIN, "stdio"), **told)
 
 
+def quick_command(script: Path | str, *arguments: str) -> list[str]:
+    """The command of a server that needs the standard library alone, which starts from its cached bytecode."""
+    return [sys.executable, "-I", "-S", str(_START), str(script), *arguments]
+
+
 def hostile(conduct: str, **told) -> Server:
     """One that does something wrong."""
-    return Server(command=(sys.executable, "-I", "-S", HOSTILE, conduct), **told)
+    return Server(command=quick_command(HOSTILE, conduct), **told)
 
 
 async def ignore(_tools: tuple[Definition, ...]) -> None:

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from tests import forked, shared_host
 from tests.egress.world import World
 from tests.far_side.listening import HOST
+from tests.hub.upstreams import quick_command
 
 from gloveport.approvals.question import Verdict
 from gloveport.approvals.store import Person
@@ -90,8 +90,7 @@ def tool(name: str, description: str = "does", properties: Mapping[str, dict] = 
 def offers(file: Path, *tools: dict | str, **more) -> dict:
     """The table of a server that offers these, by name or in full. See ``mcp_told.py``."""
     file.write_text(json.dumps([tool(one) if isinstance(one, str) else one for one in tools]))
-    quick = [sys.executable, "-I", "-S", str(FAR_SIDE / "mcp_told.py"), str(file)]
-    return {"command": quick, "rules": ALLOW} | more
+    return {"command": quick_command(FAR_SIDE / "mcp_told.py", str(file)), "rules": ALLOW} | more
 
 
 _CODES = """

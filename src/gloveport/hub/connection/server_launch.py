@@ -4,12 +4,13 @@
 
 It asks the kernel to be killed when its parent dies, however that happens, and keeps only the environment variables
 that VARIABLES names, separated by commas. Between fork and exec this could not be done: other threads may hold locks
-that Python or libc need there. Standard library only.
+that Python or libc need there. Standard library only; of ``signal`` the numbers alone, since to import its
+enumerations takes longer than all that is done here.
 """
 
+import _signal as signal  # type: ignore[import-not-found]
 import ctypes
 import os
-import signal
 import sys
 
 PR_SET_PDEATHSIG = 1
