@@ -1,7 +1,9 @@
 """Sessions on the real kernel (E7): what stays, what is undone, who may call, and that nothing is left."""
 
 import contextlib
+import gc
 import os
+import sys
 from dataclasses import replace
 
 import anyio
@@ -269,6 +271,43 @@ async def test_there_are_no_more_than_may_be(opened):
         assert (await Caller(engine).call("1")).status == "ok"
         assert (await Caller(engine).call("1")).error.type == "too_many_sessions"
         assert (await Caller(engine, share="you").call("1")).status == "ok"
+
+
+async def test_few_calls_wait_for_their_turn(opened):
+    """P8: a call needs no open request while it waits, and its program lies in the server's memory."""
+    async with opened() as engine:
+        caller = Caller(engine)
+        await caller.call("1")
+        session = engine.sessions.find(caller.id, "me")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(caller.call, "import time; time.sleep(600)")
+            while session.current is None:
+                await anyio.sleep(0.01)
+            for _ in range(16):
+                tasks.start_soon(caller.call, "2")
+            while session.turn.statistics().tasks_waiting < 16:
+                await anyio.sleep(0.01)
+            refused = await caller.call("3")
+            assert (refused.status, refused.error.type) == ("denied", "session_busy")
+            session.interrupt()
+        assert (await caller.call("4")).value == 4
+
+
+@pytest.mark.parametrize("rest", [{"apis": ()}, {"session": "commands"}], ids=["fixed", "of another purpose"])
+async def test_a_refusal_keeps_no_program_in_memory(opened, rest):
+    """P8: an error that is raised again and again would keep the frames of all who have raised it."""
+    async with opened() as engine:
+        caller = Caller(engine)
+        await caller.call("1")
+        if "session" in rest:
+            engine.sessions.find(caller.id, "me").purpose = "commands"
+        code = "#" * 1000
+        before = sys.getrefcount(code)
+        for _ in range(3):
+            result = await caller.call(code, **{name: given for name, given in rest.items() if name != "session"})
+            assert result.status == "denied"
+        gc.collect()
+        assert sys.getrefcount(code) == before
 
 
 async def test_an_idle_session_ends_and_its_id_says_why(opened):

@@ -300,6 +300,34 @@ async def test_requests_that_come_to_the_same_lock_have_one_tree_and_few_are_bui
         assert 0 < most <= 2
 
 
+async def test_few_programs_of_one_caller_wait_for_packages(index, tmp_path):
+    """P8: one needs no open request while it waits, and its text lies in the server's memory."""
+    code = '# /// script\n# dependencies = ["helper"]\n# ///\nimport helper; helper.NAME'
+    async with opened(tmp_path / "state", index, allow=["helper"]) as world:
+        environments, results = world.engine.environments, []
+
+        async def ask():
+            results.append(await world.run("python", code))
+
+        index.hold.clear()
+        index.held.clear()
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(ask)
+                assert await anyio.to_thread.run_sync(index.held.wait, 60)
+                for _ in range(17):
+                    tasks.start_soon(ask)
+                with anyio.fail_after(60):
+                    while not results or environments._waiting.total() < 16:
+                        await anyio.sleep(0.01)
+                assert [(one.status, one.error.type) for one in results] == [("denied", "queue_full")]
+                index.hold.set()
+        finally:
+            index.hold.set()
+        assert [one.value for one in results[1:]] == ["helper"] * 17
+        assert not environments._waiting
+
+
 async def test_environments_with_the_same_wheel_have_its_files_once_and_none_of_another_wheel_among_them(
     index, tmp_path
 ):

@@ -1,7 +1,8 @@
 """Provides the environment of a run: a named one, the default, or one that the program requests in its own text."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager, nullcontext
 from functools import partial
 from typing import Final
 
@@ -30,6 +31,9 @@ from gloveport.untrusted_text import one_line
 
 INLINE: Final = "inline"
 _HOLD_SECONDS: Final = 0.05
+_MOST_WAITING: Final = 16
+"""Programs of one caller that wait for packages: each holds its text and files in memory."""
+
 _BUILDS: Final = 2
 _WAITING_BUILDS: Final = 32
 _ADD: Final = "the owner can add it: [environments.NAME]"
@@ -62,6 +66,9 @@ class Environments(Struct, frozen=True, kw_only=True):
         )
     )
     """Of what programs ask for in their own text, which may be something else each time."""
+
+    _waiting: Counter[str] = field(default_factory=Counter)
+    """How many programs of each caller wait until somebody else has made what they need."""
 
     async def provide(
         self, request: Request, guard: Guard, share: str, on_progress: OnProgress
@@ -123,7 +130,7 @@ class Environments(Struct, frozen=True, kw_only=True):
             raise Denied("lock_is_the_owners", f"The lock of {name} is {settings.lock}.", hint="make that one anew")
         locks = []
         for ecosystem, lock_request in self._parts(name):
-            async with self._hold_name(lock_request.digest):
+            async with self._hold_name(lock_request.digest, guard.session):
                 lock = await self._resolve(ecosystem, name, lock_request, guard, on_progress)
                 self._check(name, lock)
                 self.store.save_lock(lock_request, lock)
@@ -194,7 +201,7 @@ class Environments(Struct, frozen=True, kw_only=True):
         cached_tree = self._trees.get(key)
         if cached_tree is not None and name is not None and self.store.path_of(cached_tree).exists():
             return cached_tree
-        async with self._hold_name(lock_request.digest):
+        async with self._hold_name(lock_request.digest, guard.session):
             lock = await compute(MOST_LOCK_BYTES, self._find_lock, ecosystem, name, lock_request)
             if lock is None:
                 async with place():
@@ -215,7 +222,7 @@ class Environments(Struct, frozen=True, kw_only=True):
     async def _build(self, ecosystem: Ecosystem, lock: Lock, guard: Guard, on_progress: OnProgress) -> BuiltTree:
         """Build the tree of a lock, unless somebody else has: other requirements may have the same lock."""
         builder = _builder_of(ecosystem)
-        async with self._hold_name(f"{self.store.address_of(lock.sha256, ecosystem.platform)}.tree"):
+        async with self._hold_name(f"{self.store.address_of(lock.sha256, ecosystem.platform)}.tree", guard.session):
             tree = await to_thread.run_sync(self.store.find_whole_tree, lock.sha256, ecosystem.platform)
             return tree or await builder.build(lock, _of_builds(guard, builder.grant), on_progress)
 
@@ -278,15 +285,42 @@ class Environments(Struct, frozen=True, kw_only=True):
         return Denied("unknown_environment", f"There is no environment {quote_sent(name)}.", hint=there)
 
     @asynccontextmanager
-    async def _hold_name(self, name: str) -> AsyncIterator[None]:
-        """Lock this name: nobody else on this host makes what it names."""
+    async def _hold_name(self, name: str, owner: str) -> AsyncIterator[None]:
+        """Lock this name: nobody else on this host makes what it names.
+
+        Raises:
+            Denied: Too many programs of this owner wait.
+        """
         await to_thread.run_sync(self.store.create)
-        while True:
-            with self.store.hold(name, wait=False) as ours:
-                if ours:
-                    yield
-                    return
-            await anyio.sleep(_HOLD_SECONDS)
+        with ExitStack() as waiting:
+            is_counted = False
+            while True:
+                with self.store.hold(name, wait=False) as ours:
+                    if ours:
+                        waiting.close()
+                        yield
+                        return
+                if not is_counted:
+                    is_counted = True
+                    waiting.enter_context(self._count_waiting(owner))
+                await anyio.sleep(_HOLD_SECONDS)
+
+    @contextmanager
+    def _count_waiting(self, owner: str) -> Iterator[None]:
+        """Count a program that waits. Raises Denied if there are too many of its owner."""
+        if self._waiting[owner] >= _MOST_WAITING:
+            raise Denied(
+                "queue_full",
+                f"{_MOST_WAITING} programs of yours wait for packages already.",
+                hint="ask for fewer at a time: for the next one when an answer has come",
+            )
+        self._waiting[owner] += 1
+        try:
+            yield
+        finally:
+            self._waiting[owner] -= 1
+            if not self._waiting[owner]:
+                del self._waiting[owner]
 
 
 def _action_of(name: str | None, specifiers: Sequence[str], lock: Lock) -> Install:

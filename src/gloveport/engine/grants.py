@@ -19,11 +19,6 @@ Key = TypeVar("Key")
 Item = TypeVar("Item")
 
 _MOST_REMEMBERED = 64
-_FIXED = Denied(
-    "session_fixed",
-    "What a session may use and reach is decided when it begins.",
-    hint='leave out memory_mib, apis, tools and environment, or begin another with session="new"',
-)
 
 
 class GrantCache(Struct, frozen=True, kw_only=True):
@@ -120,7 +115,11 @@ def session_grant(session: Session, request: Request, request_grant: Grant, now:
     """
     others = [limit for name, limit in request.limits.items() if name != "wall_seconds"]
     if any(setting is not None for setting in (*others, request.apis, request.tools, request.environment)):
-        raise _FIXED
+        raise Denied(
+            "session_fixed",
+            "What a session may use and reach is decided when it begins.",
+            hint='leave out memory_mib, apis, tools and environment, or begin another with session="new"',
+        )
     grant, egress, limits = session.grant, session.grant.egress, session.grant.limits
     if limits.wall_seconds != request_grant.limits.wall_seconds:
         limits = limits.model_copy(update={"wall_seconds": request_grant.limits.wall_seconds})

@@ -32,6 +32,9 @@ Purpose: TypeAlias = Literal["programs", "commands"]
 _BETWEEN_BYTES: Final = 64 * 1024
 """How much of each stream's output between calls is kept, from its end, and shown with the next call."""
 
+_MOST_WAITING: Final = 16
+"""Calls that wait for their turn: each holds its program and files in memory, and needs no open request meanwhile."""
+
 _SUFFIXES: Final[Mapping[Language, str]] = {"python": "py", "shell": "sh", "typescript": "ts", "javascript": "js"}
 ANEW: Final = 'begin another with session="new": variables, files and processes of this one are gone'
 
@@ -161,7 +164,7 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
         """Its sandbox, for one call.
 
         Raises:
-            Denied: It is over.
+            Denied: It is over, or too many calls wait.
             SandboxError: It could not be built.
         """
         return _TakenTurn(self)
@@ -173,6 +176,12 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
         try:
             sandbox.turn.acquire_nowait()
         except anyio.WouldBlock:
+            if sandbox.turn.statistics().tasks_waiting >= _MOST_WAITING:
+                raise Denied(
+                    "session_busy",
+                    f"{_MOST_WAITING} calls of this session and its branches wait already.",
+                    hint="make the next when one has been answered, or begin another session",
+                ) from None
             await sandbox.turn.acquire()
         try:
             return await sandbox._take_over(self)  # noqa: SLF001 - of its own class
@@ -189,7 +198,7 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
             if not self._over.is_set():
                 await turn.ready.wait()
         if self._failure is not None:
-            raise self._failure
+            raise self._failure.with_traceback(None)  # else it would keep each call that has raised it
         if self.ended or self._child is None:
             raise self.denial()
         if why := await self._child.why_stale():

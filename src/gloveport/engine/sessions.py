@@ -23,16 +23,16 @@ from gloveport.task_group import open_task_group
 _ID_BYTES: Final = 16
 _MOST_REMEMBERED: Final = 256
 """Ended sessions whose reason is remembered."""
-_OTHER_PURPOSE: Final[Mapping[Purpose, Denied]] = {
-    "programs": Denied(
+_OTHER_PURPOSE: Final[Mapping[Purpose, tuple[str, str, str]]] = {
+    "programs": (
         "session_of_programs",
         "This session runs programs: commands can't go on in it.",
-        hint="call execute_code with language=shell, which sees the workspace; or begin one of commands",
+        "call execute_code with language=shell, which sees the workspace; or begin one of commands",
     ),
-    "commands": Denied(
+    "commands": (
         "session_of_commands",
         "This session runs commands of the workspace, which may write to it: programs can't go on in it.",
-        hint='call exec_command with it, as for "python3 x.py"; or begin one of programs',
+        'call exec_command with it, as for "python3 x.py"; or begin one of programs',
     ),
 }
 
@@ -122,7 +122,8 @@ class Sessions:
                 hint=ANEW,
             )
         if purpose not in (None, session.purpose):
-            raise _OTHER_PURPOSE[session.purpose]
+            code, reason, hint = _OTHER_PURPOSE[session.purpose]
+            raise Denied(code, reason, hint=hint)
         return session
 
     def alive(self) -> Sequence[Session]:

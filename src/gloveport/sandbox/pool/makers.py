@@ -88,7 +88,7 @@ class ForkServer(Struct, kw_only=True):
         while (current := self._current) is None:
             await self._up.wait()
             if self._failure is not None:
-                raise self._failure
+                raise self._failure.with_traceback(None)  # else it would keep each run that has raised it
         return current
 
     async def maintain(self) -> None:
