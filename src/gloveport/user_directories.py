@@ -57,6 +57,21 @@ def is_ours(directory: Path) -> bool:
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
 
+def make_private_directory(directory: Path) -> None:
+    """Make a directory, and those above it that are missing, so that nobody but this user can enter them.
+
+    ``Path.mkdir`` leaves the modes of those above to the umask: whoever could write there could replace it.
+
+    Raises:
+        OSError: It can't be made.
+    """
+    try:
+        directory.mkdir(mode=0o700, exist_ok=True)
+    except FileNotFoundError:
+        make_private_directory(directory.parent)
+        directory.mkdir(mode=0o700, exist_ok=True)
+
+
 def _of_user(variable: str, find: Callable[[], Path]) -> Path:
     try:
         return _absolute(variable, find())

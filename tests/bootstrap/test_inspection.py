@@ -63,6 +63,18 @@ async def test_a_server_that_starts_tries_its_layers_with_the_one_helper_it_has(
     assert [(check.name, check.state) for check in checks] == told
 
 
+@pytest.mark.anyio
+async def test_a_state_directory_that_others_can_write_is_told(tmp_path):
+    """P17."""
+    (state := tmp_path / "open").mkdir()
+    state.chmod(0o775)
+    checks = {check.name: check for check in await inspect(Config(), {"GLOVEPORT_STATE": str(state)})}
+    assert checks["state"].state == "weaker"
+    assert checks["state"].repair == f"chmod go-w {state}"
+    state.chmod(0o755)
+    assert "state" not in {check.name for check in await inspect(Config(), {"GLOVEPORT_STATE": str(state)})}
+
+
 async def data_checks(environ, **policy):
     return [
         check for check in await inspect(Config(policy=read_value(Policy, policy)), environ) if check.name == "data"

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from gloveport.errors import ConfigError
 from gloveport.late_libraries import sqlite3
+from gloveport.user_directories import make_private_directory
 
 FILE_NAME = "queue.sqlite"
 
@@ -55,7 +56,7 @@ def create(directory: Path) -> None:
         ConfigError: They can't be made, or others could have written them.
     """
     try:
-        directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_directory(directory.parent)
         with contextlib.suppress(FileExistsError):
             directory.mkdir(mode=0o700)
         with contextlib.suppress(FileExistsError):

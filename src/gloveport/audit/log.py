@@ -52,6 +52,7 @@ from gloveport.audit.retention import ARCHIVED, UNBOUNDED, RetentionBounds, find
 from gloveport.errors import AuditError
 from gloveport.file_descriptors import closing
 from gloveport.model.json_value import JsonValue
+from gloveport.user_directories import make_private_directory
 
 Clean: TypeAlias = Callable[[Mapping[str, JsonValue]], Mapping[str, JsonValue]]
 """Removes secrets from the fields of a record."""
@@ -109,7 +110,7 @@ class AuditLog:
         """
         directory = directory.absolute()
         try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_directory(directory)
             log = cls(
                 directory,
                 max_file_bytes=max_file_bytes,

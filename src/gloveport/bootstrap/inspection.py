@@ -4,9 +4,11 @@ import contextlib
 import functools
 import logging
 import re
+import stat
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from operator import itemgetter
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 import anyio
@@ -34,6 +36,7 @@ from gloveport.secrets.sources import Sources
 from gloveport.secrets.strength import is_guessable
 from gloveport.secrets.vault import Vault
 from gloveport.task_group import open_task_group
+from gloveport.user_directories import state_directory
 
 _Resolve: TypeAlias = Callable[[Secret], Awaitable[str]]
 
@@ -73,6 +76,7 @@ async def inspect(config: Config, environ: Mapping[str, str]) -> list[Check]:
             gateway = Gateway(vault, tasks, ForwardProxy(settings=config.proxy, vault=vault))
             network = reach_of(config, gateway).network
             await _try_layers(host, config, network, checks)
+    checks += _state_checks(state_directory(environ))
     directory = audit_directory(config, environ)
     try:
         AuditLog.open(directory, max_file_bytes=config.audit.max_file_bytes).close()
@@ -286,6 +290,17 @@ def _limit_checks(config: Config, system: System) -> list[Check]:
             text = f"{' and '.join(detail)}, but programs get {most}: this process may have few more"
             checks.append(make_check(name, "weaker", text, f"raise the hard limit: {repair}"))
     return checks
+
+
+def _state_checks(directory: Path) -> list[Check]:
+    """Whether others could replace what lies in the state directory."""
+    try:
+        mode = directory.stat().st_mode
+    except OSError:  # it is not there yet
+        return []
+    if not mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return []
+    return [make_check("state", "weaker", f"other users can write {directory}", f"chmod go-w {directory}")]
 
 
 def _missing(name: str, error: GloveportError) -> Check:

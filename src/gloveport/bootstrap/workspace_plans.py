@@ -21,6 +21,7 @@ from gloveport.sandbox.detection.host import find_headers
 from gloveport.sandbox.launch.spawn import Bubblewrap, EarlyProcess
 from gloveport.sandbox.plan import MOST_CONNECTORS, Network, Plan, System, make_plan
 from gloveport.untrusted_text import printable
+from gloveport.user_directories import make_private_directory
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -255,7 +256,7 @@ def _with_home(plan: Plan, home: Path) -> Plan:
 
 def _directory(place: Path) -> Path:
     try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_directory(place)
     except OSError as error:
         raise ConfigError(
             f"{printable(str(place))} can't be made: {error.strerror}",

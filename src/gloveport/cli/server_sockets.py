@@ -17,6 +17,7 @@ from gloveport.cli.command_connection import CommandConnection
 from gloveport.server.transports.acceptor import accept_some
 from gloveport.task_group import open_task_group
 from gloveport.untrusted_text import printable_lines
+from gloveport.user_directories import make_private_directory
 
 Answer: TypeAlias = Callable[[CommandConnection], Coroutine[Any, Any, None]]
 """Serves one command of this user, until it disconnects."""
@@ -80,7 +81,7 @@ def _listen(path: Path, name: str) -> Iterator[socket.socket]:
     Raises:
         OSError: The socket can't be made.
     """
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_directory(path)
     with run_protocol.open_directory(path) as directory, socket.socket(socket.AF_UNIX) as listener:
         fcntl.flock(directory, fcntl.LOCK_EX)  # between bind and listen a socket looks as if it had no listener
         for other in run_protocol.names(directory):

@@ -20,6 +20,7 @@ from gloveport.skills.skill_files import parse_skill
 from gloveport.skills.skill_library import SkillLibrary
 from gloveport.skills.skill_store import SkillStore
 from gloveport.untrusted_text import one_line
+from gloveport.user_directories import make_private_directory
 
 Stamp: TypeAlias = tuple[int, int, int]
 
@@ -197,7 +198,7 @@ class SkillSearch(Struct, kw_only=True):
             for place, skills in self._skills.items()
         }
         try:
-            self.library.records.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_directory(self.library.records.directory)
             replace_file(self.library.records.directory / _FILE, json.dumps(stored).encode())
         except OSError:
             return  # the next server reads the skills

@@ -46,6 +46,7 @@ from gloveport.late_libraries import secrets, shutil, tempfile
 from gloveport.model.packages import LockedPackage
 from gloveport.model.reading import WrongShapeError, read_value
 from gloveport.model.value import Value
+from gloveport.user_directories import make_private_directory
 
 _LOCK_NAME: Final = ".held"
 
@@ -80,7 +81,7 @@ class EnvironmentStore(Struct, frozen=True):
         Raises:
             OSError: They can't be made.
         """
-        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_directory(self.root)
         for name in ("locks", "wheels", "unpacked", "files", "trees", "installed", "work"):
             (self.root / name).mkdir(mode=0o700, exist_ok=True)
 

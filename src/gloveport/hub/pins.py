@@ -24,6 +24,7 @@ from gloveport.model import Value
 from gloveport.model.hub import Server
 from gloveport.model.reading import read_value
 from gloveport.untrusted_text import printable
+from gloveport.user_directories import make_private_directory
 
 _MOST_BYTES = 64 << 20
 _MOST_COMPARED = 400
@@ -166,7 +167,7 @@ class Pins:
     def _lock_directory(self) -> Iterator[None]:
         """Lock the directory against other processes for a change."""
         try:
-            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_directory(self._directory)
             with _open_private(self._directory, os.O_DIRECTORY) as directory:
                 fcntl.flock(directory, fcntl.LOCK_EX)
                 yield

@@ -19,6 +19,7 @@ from gloveport.model.constraints import AwareDatetime
 from gloveport.model.reading import read_json
 from gloveport.model.skill import SkillState
 from gloveport.model.value import Value
+from gloveport.user_directories import make_private_directory
 
 
 class Approval(Value):
@@ -109,7 +110,7 @@ class SkillRecords:
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
-        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_directory(self.directory)
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         with closing(os.open(self.directory / "lock", flags, 0o600)) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

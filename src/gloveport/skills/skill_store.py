@@ -33,6 +33,7 @@ from gloveport.skills.snapshot import (
     read_snapshot,
     unknown_skill,
 )
+from gloveport.user_directories import make_private_directory
 
 MOST_SKILLS: Final = 20_000
 """The most skills that are saved in one directory, and that are listed from it, whoever put them there."""
@@ -149,7 +150,7 @@ class SkillStore(Struct, frozen=True, kw_only=True):
             ConfigError: It can't be written.
         """
         try:
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_directory(self.directory)
             directory = os.open(self.directory, _LIST)
         except OSError as error:
             raise self._unwritable(error) from error

@@ -16,7 +16,7 @@ from gloveport.config.sources.owned_files import read_own
 from gloveport.config.toml_text import argument, printable
 from gloveport.errors import ConfigError
 from gloveport.model import Value
-from gloveport.user_directories import FILE_NAME, state_directory
+from gloveport.user_directories import FILE_NAME, make_private_directory, state_directory
 
 
 class Trusted(Value):
@@ -90,8 +90,7 @@ def _line(file: Path, content: bytes) -> bytes:
 def _write(record: Path, line: bytes) -> None:
     """Write the record whole or not at all."""
     try:
-        for directory in (record.parent.parent, record.parent):
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_directory(record.parent)
         replace_file(record, line)
     except OSError as error:
         raise ConfigError(

@@ -28,6 +28,7 @@ from gloveport.model import Value
 from gloveport.model.constraints import Constraints
 from gloveport.model.reading import read_json
 from gloveport.secrets import secret_commands
+from gloveport.user_directories import make_private_directory
 
 _MOST_BYTES = 1 << 16
 _LOCK_SECONDS = 20.0
@@ -222,7 +223,7 @@ async def _lock(descriptor: int) -> None:
 def _open_directory(directory: Path) -> Iterator[int]:
     """Open the directory, which nobody but this user may read or write."""
     with _explain_errors(directory):
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_directory(directory)
         descriptor = os.open(directory, LIST)
     with closing(descriptor):
         _require_own(directory, os.fstat(descriptor))

@@ -19,6 +19,7 @@ from msgspec import Struct
 from pydantic import BaseModel, ConfigDict
 
 from gloveport.file_descriptors import LIST, closing
+from gloveport.user_directories import make_private_directory
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.patch.file_swap import FileStep
 
@@ -141,7 +142,7 @@ def _open(path: Path) -> tuple[int, int]:
     try:
         directory = os.open(path, LIST)
     except FileNotFoundError:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_directory(path)
         directory = os.open(path, LIST)
     try:
         _demand_ours(directory, path)
