@@ -637,3 +637,20 @@ def test_of_a_stream_only_lines_that_mean_something_are_passed_on():
         b"event: message\ndata: a\n\ndata\n\n"
     )
     assert events.feed(b"data: b\r\n\r\n\r\n:\rdata: c\r\r\n") == b"data: b\r\n\r\ndata: c\r\r\n"
+
+
+@pytest.mark.parametrize("status", ["100 Continue", "103 Early Hints"])
+async def test_interim_answers_without_end_are_the_end_of_a_connection(status):
+    """P25: each turn of the event loop took as long as to read thousands of them, however long the call may take."""
+    flood, sent = f"HTTP/1.1 {status}\r\n\r\n".encode(), 0
+
+    async def conduct(asked):
+        nonlocal sent
+        while asked.what == "tools/call":
+            await asked.send(flood * 100)
+            sent += 1
+        await asked.send(flood * 10 + usual(asked))
+
+    async with raw(conduct) as far, using(server(far, call_seconds=60)) as upstream:
+        assert (await failure(upstream.call("plain", {}))).code == "server_gone"
+        assert sent < 10_000

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import httpx2
 
 from gloveport.forward_proxy.forward_proxy import ForwardProxy
+from gloveport.forward_proxy.interim_answers import bound_interim_answers
 
 _STATUS_DIGITS = 3
 
@@ -27,7 +28,7 @@ class ForwardedTransport(httpx2.AsyncBaseTransport):
     def __init__(self, tls: ssl.SSLContext, proxy: ForwardProxy | None, limits: httpx2.Limits | None = None) -> None:
         self._tls, self._proxy = tls, proxy
         self._limits = limits or httpx2.Limits()
-        self._direct = httpx2.AsyncHTTPTransport(verify=tls, trust_env=False, limits=self._limits)
+        self._direct = self._make_transport(None)
         self._tunnels: httpx2.AsyncHTTPTransport | None = None
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -51,8 +52,12 @@ class ForwardedTransport(httpx2.AsyncBaseTransport):
         place = proxy.settings.url or ""
         way = httpx2.Proxy(place, auth=await proxy.credentials())
         if self._tunnels is None:  # nobody else has come meanwhile
-            self._tunnels = httpx2.AsyncHTTPTransport(verify=self._tls, trust_env=False, limits=self._limits, proxy=way)
+            self._tunnels = self._make_transport(way)
         return self._tunnels
+
+    def _make_transport(self, way: httpx2.Proxy | None) -> httpx2.AsyncHTTPTransport:
+        transport = httpx2.AsyncHTTPTransport(verify=self._tls, trust_env=False, limits=self._limits, proxy=way)
+        return bound_interim_answers(transport)
 
     async def aclose(self) -> None:
         """Close all connections."""
