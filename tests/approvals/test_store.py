@@ -409,14 +409,17 @@ def test_who_holds_the_file_too_long_stops_nobody_for_ever(store, monkeypatch):
     assert store.entries() == ()
 
 
-def test_many_processes_make_the_same_file_at_once(tmp_path):
+def test_many_processes_make_the_same_file_at_once(gloveport, tmp_path):
     code = (
         "import sys; from pathlib import Path; from gloveport.approvals.store import Store;"
         "store = Store(Path(sys.argv[1])); sys.stdin.read(); store.create(); print(store.entries())"
     )
-    command = [sys.executable, "-c", code, str(tmp_path / "state" / "approvals")]
+    (script := tmp_path / "makes.py").write_text(code)
+    options = {"stdout": subprocess.PIPE, "text": True}
     ready, go = os.pipe()
-    others = [subprocess.Popen(command, stdin=ready, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    others = [
+        gloveport.start_script(script, tmp_path / "state" / "approvals", stdin=ready, **options) for _ in range(3)
+    ]
     os.close(ready)
     os.close(go)
     assert [other.communicate()[0] for other in others] == ["()\n"] * 3

