@@ -14,6 +14,7 @@ from tests.far_side.mcp_http import MODERN, Asked, event, head, raw, reply, resu
 from tests.hub.stalls import going_on
 from tests.hub.upstreams import failure, give_up_a_call, listening, noting, until, using, words
 
+from gloveport.forward_proxy.http_transport import ForwardedTransport, post_bounded
 from gloveport.hub.connection.bounded_http import _Events
 from gloveport.model.hub import Server
 
@@ -654,3 +655,25 @@ async def test_interim_answers_without_end_are_the_end_of_a_connection(status):
     async with raw(conduct) as far, using(server(far, call_seconds=60)) as upstream:
         assert (await failure(upstream.call("plain", {}))).code == "server_gone"
         assert sent < 10_000
+
+
+async def test_who_posts_to_a_token_endpoint_gives_others_turns_however_its_answer_is_cut():
+    """P25: an answer in chunks of a byte held up everybody, by 0.4 s for each 64 KiB."""
+    turns = 0
+    parts = head(fields=(("transfer-encoding", "chunked"),)) + b"1\r\nx\r\n" * 20_000 + b"0\r\n\r\n"
+
+    async def conduct(asked):
+        await asked.send(parts)
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            await anyio.lowlevel.checkpoint()
+            turns += 1
+
+    async with raw(conduct) as far, anyio.create_task_group() as tasks:
+        tasks.start_soon(count_turns)
+        transport = ForwardedTransport(ssl.create_default_context(), None)
+        assert (await post_bounded(transport, far.url, {}, b"", 1 << 20)).content == b"x" * 20_000
+        tasks.cancel_scope.cancel()
+    assert turns > 10_000

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import httpx2
+from anyio.lowlevel import checkpoint
 
 from gloveport.forward_proxy.forward_proxy import ForwardProxy
 from gloveport.forward_proxy.interim_answers import bound_interim_answers
@@ -96,4 +97,5 @@ async def post_bounded(
             content += piece
             if len(content) > most_bytes:
                 raise UnusableReplyError(f"answers more than {most_bytes} bytes")
+            await checkpoint()  # thousands of small pieces may have come at once
         return BoundedReply(response.status_code, response.headers, bytes(content))
