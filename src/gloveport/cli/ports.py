@@ -1,7 +1,7 @@
 """``gloveport ports``: opens a port of an agent's command to a browser of this host, for as long as this runs.
 
-It listens on a loopback address of its own, so that browsers do not send it cookies of other servers of this host. A
-program in the sandbox can't open a connection through it.
+It listens on a loopback address of its own, so that browsers do not send it cookies of other servers of this host.
+Connections of other users are closed unread. A program in the sandbox can't open a connection through it.
 """
 
 import contextlib
@@ -140,9 +140,24 @@ async def _serve(sandbox: _Sandbox, port: int) -> None:
 
     async def handle(client: "SocketStream") -> None:
         async with client:
-            await _connect(client, sandbox, port)
+            if _is_trusted(client):
+                await _connect(client, sandbox, port)
 
     await listener.serve(handle)
+
+
+def _is_trusted(client: "SocketStream") -> bool:
+    """Whether this user or root has connected: every user of this host reaches its loopback."""
+    from anyio.abc import SocketAttribute
+
+    from gloveport.server.transports.peers import peer_uids
+
+    connection = client.extra(SocketAttribute.raw_socket)  # noqa: S610 - not Django's
+    try:
+        (uid,) = peer_uids([(connection.getpeername(), connection.getsockname())])
+    except OSError:  # it is gone
+        return False
+    return uid in {os.geteuid(), 0}
 
 
 async def _connect(client: "SocketStream", sandbox: _Sandbox, port: int) -> None:

@@ -33,6 +33,18 @@ with socket.create_server((sys.argv[1], 5173), family=socket.AF_INET6 if ":" in 
 ' {address} {text}"""
 
 
+FOREIGN = """
+import os, socket, sys
+os.setgid(65533); os.setuid(65533)
+with socket.create_connection((sys.argv[1], 5173)) as connection:
+    try:
+        connection.sendall(b"GET / HTTP/1.0\\r\\n\\r\\n")
+        print(connection.recv(100))
+    except ConnectionError:
+        print(b"")
+"""
+
+
 @pytest.fixture(scope="module")
 async def served(tmp_path_factory):
     async with opened(Path(tmp_path_factory.mktemp("ports"))) as one:
@@ -98,7 +110,8 @@ async def test_a_program_has_no_part_in_the_sockets_that_reach_it(served):
     assert told["stdout"].split() == ["0", "/proc/net/tcp:0", "/proc/net/tcp6:0"]
 
 
-async def test_the_owner_opens_a_port_on_the_command_line(served, gloveport):
+async def test_the_owner_opens_a_port_on_the_command_line_and_nobody_else_reaches_it(served, gloveport):
+    """P48: every user of this host reaches its loopback, and finds in the kernel's table who listens."""
     begun = await served.told("exec_command", cmd=SERVER.format(address="127.0.0.1", text="page") + " &", session="new")
     listening = "until (: < /dev/tcp/127.0.0.1/5173) 2>/dev/null; do :; done"
     await served.told("exec_command", cmd=listening, session=begun["session"]["id"])
@@ -118,6 +131,9 @@ async def test_the_owner_opens_a_port_on_the_command_line(served, gloveport):
                 page = await to_thread.run_sync(urllib.request.urlopen, url[0])
                 assert page.read() == b"page"
                 page.close()
+            if os.geteuid() == 0:  # it takes two users
+                foreign = ["/usr/bin/python3", "-I", "-c", FOREIGN, url[1]]
+                assert (await anyio.run_process(foreign)).stdout == b"b''\n"
         finally:
             opened.send_signal(signal.SIGINT)
             opened.communicate()
