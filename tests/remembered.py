@@ -3,6 +3,7 @@
 import atexit
 import contextlib
 import copy
+import fcntl
 import functools
 import inspect
 import os
@@ -88,7 +89,14 @@ def lent(state: Path) -> Iterator[None]:
 
 def share_packages(state: Path) -> None:
     """Have them put together there, whatever the state directory of a test is."""
-    host_setup.with_packages = lambda init, _: with_packages(init, {"GLOVEPORT_STATE": str(state)})
+    host_setup.with_packages = lambda init, _: _put_together(init, state)
+
+
+def _put_together(init: python.Python, state: Path) -> python.Python:
+    """One after the other: else each process that begins its tests at the same time would copy thousands of files."""
+    with (state / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return with_packages(init, {"GLOVEPORT_STATE": str(state)})
 
 
 def _share_context(*, _trust_env: bool = True) -> ssl.SSLContext:
