@@ -263,11 +263,45 @@ None
     ended = run("-c", code, "--out", str(out))
     assert (aside / "kept").read_text() == "kept"
     assert not (out / "link").is_symlink()
-    assert {path.name for path in out.iterdir()} == {"..\\x", "a\\nb", "\\xff", "link", ".bashrc", "directory"}
+    assert {path.name for path in out.iterdir()} == {"..\\x", "a\\nb", "\\xff", "link", "directory"}
+    assert f"{out}/.bashrc is not written: it would run something later" in ended.stderr
     assert "/out/passwd: a link" in ended.stderr
     nested = run("-c", "import os; os.mkdir('/out/directory'); open('/out/directory/a', 'w'); None", "--out", str(out))
     assert list(aside.iterdir()) == [aside / "kept"]
     assert "Not a directory" in nested.stderr or "symbolic links" in nested.stderr
+
+
+def test_nothing_that_a_program_leaves_runs_when_its_owner_calls_git(run, tmp_path):
+    """P40: `--out .` is usual, and a repository's configuration names programs; a directory may become one."""
+    runs = "[core]\\n\\tfsmonitor = touch pwned; false\\n\\tworktree = .\\n"
+    layouts = {
+        ".git": ["config", "hooks/post-checkout"],
+        "bare": ["HEAD", "config", "objects/x", "refs/x"],
+        ".": [".git"],
+    }
+    for number, (place, names) in enumerate(layouts.items()):
+        out = tmp_path / f"{number}"
+        subprocess.run(["git", "init", "-q", str(out)], check=True)
+        before = (out / ".git/config").read_bytes()
+        code = (
+            f"import os\nfor name in {names}:\n    path = os.path.join('/out', {place!r}, name)\n"
+            f"    os.makedirs(os.path.dirname(path), exist_ok=True)\n"
+            f"    open(path, 'w').write('ref: refs/heads/main' if name == 'HEAD' else '{runs}')\nNone"
+        )
+        ended = run("-c", code, "--out", str(out))
+        assert ended.returncode == 0, ended.stderr
+        assert "is not written: it would run something later" in ended.stderr
+        for where in (out, out / place):
+            subprocess.run(["git", "-C", str(where), "status"], check=False, capture_output=True)
+        assert (out / ".git/config").read_bytes() == before
+        assert not [*out.rglob("pwned")], place
+    bare = tmp_path / "bare.git"
+    subprocess.run(["git", "init", "-q", "--bare", str(bare)], check=True)
+    ended = run("-c", "open('/out/config', 'w').write('x'); None", "--out", str(bare))
+    assert f"{bare}/config is not written" in ended.stderr
+    home = tmp_path / ".config"
+    run("-c", "import os; os.mkdir('/out/git'); open('/out/git/config', 'w').write('x'); None", "--out", str(home))
+    assert not [path for path in home.rglob("*") if path.is_file()]
 
 
 def test_files_come_in_by_file_under_their_own_or_another_name(run, tmp_path):

@@ -51,28 +51,55 @@ def make_out(directory: Path) -> None:
         raise UsageError(f"--out {directory}: {os.strerror(errno.EACCES)}")
 
 
-def write_artifacts(store: "ArtifactStore", owner: str, files: "Sequence[Artifact]", directory: Path) -> None:
+def write_artifacts(
+    store: "ArtifactStore", owner: str, files: "Sequence[Artifact]", directory: Path
+) -> "Sequence[Artifact]":
     """Write a program's artifacts below a directory of the caller's, and replace files of the same names.
 
-    The program has chosen the paths: ``..`` was refused before, and no link below the directory is followed.
+    The program has chosen the paths: ``..`` was refused before, no link below the directory is followed, and nothing is
+    written that would run later, such as git's configuration.
+
+    Returns:
+        The written ones.
 
     Raises:
         OSError: A file can't be written.
     """
+    from gloveport.workspace.protected.git_directory import is_git
+
+    written: list[Artifact] = []
+    above = os.path.basename(os.path.realpath(directory))  # noqa: PTH119 - of the root there is none
     with closing(os.open(directory, LIST & ~os.O_NOFOLLOW)) as root:
         for one in files:
             found = store.find(one.uri, owner)
             names = one.path.split("/")[2:]
-            if found is None or not names:
+            if found is None or not names or _would_run(names, above):
                 continue
             with contextlib.ExitStack() as stack:
                 below = root
                 for name in names[:-1]:
+                    if is_git(below):
+                        break
                     with contextlib.suppress(FileExistsError):
                         os.mkdir(name, 0o755, dir_fd=below)
                     below = stack.enter_context(closing(os.open(name, LIST, dir_fd=below)))
+                if is_git(below):
+                    continue
                 temporary = f".gloveport-{os.urandom(8).hex()}"
                 with os.fdopen(os.open(temporary, CREATE, 0o644, dir_fd=below), "wb") as file:
                     for offset in range(0, one.bytes, _PIECE_BYTES):
                         file.write(found.read(offset, _PIECE_BYTES))
                 os.replace(temporary, names[-1], src_dir_fd=below, dst_dir_fd=below)
+                written.append(one)
+    return written
+
+
+def _would_run(names: Sequence[str], above: str) -> bool:
+    """Whether the caller's own programs would run something because of a file of this path, or take its directory for
+    one of git. ``above``: the name of the directory that it is put into, which the caller has chosen.
+    """
+    from gloveport.policy.decisions.protected_names import makes_git_directory, protected_part
+
+    path = "/".join(names)
+    part = protected_part(path) or (protected_part(f"{above}/{path}") if above and not protected_part(above) else None)
+    return part is not None or makes_git_directory(names[-1])

@@ -151,11 +151,13 @@ def _put_out(printer: "Printer", engine: "Engine", caller: str, result: "Result"
         printer.put_line(STDERR, "hint: --out DIR puts them there")
     if out is not None:
         try:
-            write_artifacts(engine.artifacts, caller, artifacts.files, out)
+            written = write_artifacts(engine.artifacts, caller, artifacts.files, out)
         except OSError as error:
             printer.put_line(STDERR, f"gloveport: --out {out}: {error.strerror}")
         else:
             for one in artifacts.files:
-                printer.put_line(STDERR, f"gloveport: {out / one.path.removeprefix('/out/')} ({one.bytes} bytes)")
+                place = out / one.path.removeprefix("/out/")
+                end = f"({one.bytes} bytes)" if one in written else "is not written: it would run something later"
+                printer.put_line(STDERR, f"gloveport: {place} {end}")
     for line in artifacts.left_out:
         printer.put_line(STDERR, f"gloveport: not kept: {line}")

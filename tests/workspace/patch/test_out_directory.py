@@ -66,6 +66,13 @@ def test_what_is_protected_is_not_written(root, put, name):
     assert {path: data for path, data in found(root).items() if data is not None} == {"results/good": b"1"}
 
 
+def test_no_directory_becomes_one_of_git(root, put):
+    """P40, W2: git would run what a configuration in it names."""
+    parts = {f"bare/{name}": b"x" for name in ("HEAD", "config", "objects/a", "refs/a")}
+    assert put(parts) == ["results/bare/HEAD: git may take its directory for one of its own"]
+    assert not (root / "results/bare/HEAD").exists()
+
+
 def test_no_link_is_followed_and_nothing_else_replaced(root, put):
     """P40, W2: neither out of the workspace nor to another place in it."""
     outside = root.parent / "outside"

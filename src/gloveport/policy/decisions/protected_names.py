@@ -142,6 +142,13 @@ def fold_name(name: str) -> str:
     return "".join(visible_letters).casefold()
 
 
+def makes_git_directory(name: str) -> bool:
+    """Whether git may take a directory for one of its own once it has a file of this name, and believe a ``config``
+    beside it. For files that nobody has asked for by name.
+    """
+    return fold_name(name) == "head"
+
+
 def protected_part(path: str, exempt: AbstractSet[str] = frozenset()) -> str | None:
     """The part that protects a path from all tools; None if they may write it. Only git may write in ``.git``.
 

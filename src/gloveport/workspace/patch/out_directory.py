@@ -21,6 +21,7 @@ from msgspec import Struct, field
 from gloveport.artifacts.artifact_store import Bundle
 from gloveport.file_descriptors import CREATE, LIST, closing, write_all
 from gloveport.model import OUT, Mount
+from gloveport.policy.decisions.protected_names import makes_git_directory
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.spelling import check_path, spell_path
 from gloveport.workspace.files.tree import Tree, WriteLocation
@@ -84,6 +85,8 @@ class OutDirectory(Struct, kw_only=True):
         with self.tree.locate(requested_path) as place, ExitStack() as stack:
             if place.path != requested_path:
                 raise WorkspaceError("SYMLINK_ESCAPE", "a symbolic link leads there")
+            if makes_git_directory(place.name):
+                raise WorkspaceError("PROTECTED_PATH", "git may take its directory for one of its own")
             more = size - (place.status.st_size if place.status else 0)
             if more > remaining_bytes:
                 raise WorkspaceError("INVALID_ARGUMENT", f"no more than {self.most_bytes} bytes may lie in {self.path}")
