@@ -255,11 +255,16 @@ async def test_nothing_of_many_connections_is_left(tmp_path):
         assert descriptors() == before
 
 
-async def test_a_flood_of_empty_lines_holds_up_nobody():
-    """P25: each turn of the event loop took as long as to read thousands of them."""
+EMPTY = b"\n" * 100_000 + b" \n" * 50_000
+CROWDED = b'{"jsonrpc": "2.0", "method": "x", "params": {"a": [%b1]}}\n' % (b"1, " * 60_000)
+
+
+@pytest.mark.parametrize(("flood", "count"), [(EMPTY, 1), (CROWDED * 20, 21)])
+async def test_a_flood_that_nobody_asked_for_holds_up_nobody(flood, count):
+    """P25: each turn of the event loop took as long as to read thousands of empty lines, or very many values."""
     turns = 0
     stream = asyncio.StreamReader(limit=1 << 20)
-    stream.feed_data(b"\n" * 100_000 + b" \n" * 50_000 + b'{"jsonrpc": "2.0", "id": 1, "result": {}}\n')
+    stream.feed_data(flood + b'{"jsonrpc": "2.0", "id": 1, "result": {}}\n')
     reader = _MessageReader(
         name="far", standard_error=StandardError("far", str), most=1 << 20, reader=stream, has_spoken=anyio.Event()
     )
@@ -272,7 +277,7 @@ async def test_a_flood_of_empty_lines_holds_up_nobody():
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(count_turns)
-        message = await reader.receive()
+        messages = [await reader.receive() for _ in range(count)]
         tasks.cancel_scope.cancel()
-    assert message.message.id == 1
+    assert messages[-1].message.id == 1
     assert turns > 200

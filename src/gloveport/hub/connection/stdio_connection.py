@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import os
 import subprocess
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import IO, NoReturn, TypeAlias
@@ -19,6 +20,7 @@ from mcp.shared.message import SessionMessage
 from msgspec import Struct, field
 
 from gloveport.errors import UpstreamError
+from gloveport.fairness import Pace
 from gloveport.hub.connection.server_process import GRACE_SECONDS, end_process, exit_status, start_process, wait_ended
 from gloveport.hub.connection.standard_error import StandardError
 from gloveport.hub.connection.unreadable import read_message
@@ -29,6 +31,9 @@ from gloveport.policy.wording import quote_sent
 _CHUNK_BYTES = 1 << 16
 _LARGE_BYTES = 1 << 18
 """Larger messages are parsed in a thread."""
+
+_COSTLY_BYTES = 1 << 14
+"""After larger messages there are rests: a server may send them without end, also unrequested ones."""
 
 _LAST_WORDS_SECONDS = 0.5
 _MOST_BLANK, _PAUSE_SECONDS = 64, 0.1
@@ -137,19 +142,28 @@ class _MessageReader(Struct, eq=False, kw_only=True):
     """Complete lines."""
     _line: bytearray = field(default_factory=bytearray)
     """The beginning of an incomplete line."""
+    _pace: Pace = field(default_factory=Pace)
+    _spent: float = 0.0
+    """Seconds that the last message has taken, if it was a costly one."""
 
     async def receive(self) -> SessionMessage | Exception:
         """Return the next message. When nothing more comes, it never returns: ``_await_end`` ends the connection."""
+        if self._spent:  # before the next message, so that an answer is not held back
+            spent, self._spent = self._spent, 0.0
+            await self._pace.rest(time.monotonic() - spent)
         while True:
             while not self._lines:
                 await self._read()
             line = self._lines.popleft()
             if line.strip():
-                large = len(line) > _LARGE_BYTES
+                large, began = len(line) > _LARGE_BYTES, time.monotonic()
                 try:
-                    return await to_thread.run_sync(_message, line, self.name) if large else _message(line, self.name)
+                    read = await to_thread.run_sync(_message, line, self.name) if large else _message(line, self.name)
                 except UpstreamError as error:
                     await self._end(error)
+                if len(line) > _COSTLY_BYTES:
+                    self._spent = time.monotonic() - began
+                return read
 
     async def _read(self) -> None:
         chunk = await self.reader.read(_CHUNK_BYTES)
