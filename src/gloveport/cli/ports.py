@@ -138,16 +138,28 @@ async def _serve(sandbox: _Sandbox, port: int) -> None:
     echo_lines([f"http://{address}:{port}/ leads to port {port} of: {_title(sandbox)}"])
     typer.echo("Ctrl-C ends it. What is shown there an agent's programs have made.")
 
+    trusted, refused = _trusted_users(), set[int]()
+
     async def handle(client: "SocketStream") -> None:
         async with client:
-            if _is_trusted(client):
+            user = _user_of(client)
+            if user in trusted:
                 await _connect(client, sandbox, port)
+            elif user is not None and user not in refused:
+                refused.add(user)
+                typer.echo(f"Connections of user {user} are closed: only you and root reach it.", err=True)
 
     await listener.serve(handle)
 
 
-def _is_trusted(client: "SocketStream") -> bool:
-    """Whether this user or root has connected: every user of this host reaches its loopback."""
+def _trusted_users() -> frozenset[int]:
+    """The users who may connect: this one, root and, under sudo, the caller, whose browser it is."""
+    caller = os.environ.get("SUDO_UID", "") if os.geteuid() == 0 else ""
+    return frozenset({os.geteuid(), 0, *map(int, filter(str.isdecimal, [caller]))})
+
+
+def _user_of(client: "SocketStream") -> int | None:
+    """Who has connected; None if the connection is gone. Every user of this host reaches its loopback."""
     from anyio.abc import SocketAttribute
 
     from gloveport.server.transports.peers import peer_uids
@@ -155,9 +167,9 @@ def _is_trusted(client: "SocketStream") -> bool:
     connection = client.extra(SocketAttribute.raw_socket)  # noqa: S610 - not Django's
     try:
         (uid,) = peer_uids([(connection.getpeername(), connection.getsockname())])
-    except OSError:  # it is gone
-        return False
-    return uid in {os.geteuid(), 0}
+    except OSError:
+        return None
+    return uid
 
 
 async def _connect(client: "SocketStream", sandbox: _Sandbox, port: int) -> None:

@@ -35,7 +35,7 @@ with socket.create_server((sys.argv[1], 5173), family=socket.AF_INET6 if ":" in 
 
 FOREIGN = """
 import os, socket, sys
-os.setgid(65533); os.setuid(65533)
+os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[2]))
 with socket.create_connection((sys.argv[1], 5173)) as connection:
     try:
         connection.sendall(b"GET / HTTP/1.0\\r\\n\\r\\n")
@@ -122,7 +122,8 @@ async def test_the_owner_opens_a_port_on_the_command_line_and_nobody_else_reache
         assert listed.stdout.startswith(f"{begun['session']['id']}  python3 -c")
         refused = await to_thread.run_sync(run, "ports", "open", "5999")
         assert (refused.returncode, "nothing listens on port 5999" in refused.stderr) == (2, True)
-        opened = gloveport.start("ports", "open", "5173", env=environ, stdout=subprocess.PIPE, text=True)
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        opened = gloveport.start("ports", "open", "5173", env={**environ, "SUDO_UID": "65532"}, text=True, **streams)
         try:
             line = await to_thread.run_sync(opened.stdout.readline)
             url = re.search(r"http://(127\.[0-9.]+):5173/", line)
@@ -133,11 +134,14 @@ async def test_the_owner_opens_a_port_on_the_command_line_and_nobody_else_reache
                 page.close()
             if os.geteuid() == 0:  # it takes two users
                 foreign = ["/usr/bin/python3", "-I", "-c", FOREIGN, url[1]]
-                assert (await anyio.run_process(foreign)).stdout == b"b''\n"
+                for user, received in (("65533", b"b''\n"), ("65533", b"b''\n"), ("65532", b"b'HTTP/1.0 200 OK")):
+                    ran = await anyio.run_process([*foreign, user])
+                    assert ran.stdout.startswith(received), user
         finally:
             opened.send_signal(signal.SIGINT)
-            opened.communicate()
+            _, warnings = opened.communicate()
         assert opened.returncode == 130
+        assert warnings.count("Connections of user 65533 are closed") == (os.geteuid() == 0)
     records = [one.fields for one in served.records() if one.kind == "port.opened"]
     assert records[-1] | {"port": 5173} == records[-1]
     gone = await to_thread.run_sync(run, "ports")
