@@ -1,5 +1,6 @@
 """Saving, approving and removing skills: whole or not at all, and bound to every byte. P42."""
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from gloveport.model.skill import GrantedRequests, SkillGrant
 from gloveport.skills import skill_store, snapshot
 from gloveport.skills.skill_files import Example, make_files, parse_skill, with_code
 from gloveport.skills.skill_library import make_library
+from gloveport.skills.skill_records import SkillRecords
 
 GRANT = SkillGrant(
     requests=(GrantedRequests(place="api.example", methods=("GET",), paths=("/reports/*",)),), tools=("shop/list",)
@@ -220,3 +222,31 @@ def test_what_is_remembered_of_a_skill_is_used_only_while_no_byte_of_it_has_chan
             (directory / "other").rename(directory / "scripts")
     for name in ("../sales-report", "sales-report/scripts", "Sales", ""):
         assert library.own.fingerprint(name) is None
+
+
+def test_a_skill_is_nobodys_at_no_moment(save, library, monkeypatch):
+    """P42: else a candidate of one caller could be read, and run, by another who removes one of its name meanwhile."""
+    seen = []
+
+    def is_locked():
+        descriptor = os.open(library.own.directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(descriptor)
+        return False
+
+    def watch(method):
+        def call(self, place, name, *rest):
+            seen.append((method.__name__, library.own.has(name), is_locked()))
+            return method(self, place, name, *rest)
+
+        monkeypatch.setattr(SkillRecords, method.__name__, call)
+
+    watch(SkillRecords.change)
+    watch(SkillRecords.forget)
+    save()
+    library.remove(library.find("sales-report"))
+    assert seen == [("change", False, True), ("forget", False, True)]

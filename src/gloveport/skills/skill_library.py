@@ -147,8 +147,11 @@ class SkillLibrary:
         """
         if any(store.has(name) for store in self.others):
             raise Denied("skill_exists", f"The workspace has a skill {name!a}.", hint="Use another name.")
-        snapshot = self.own.save(name, files)
-        record = self.records.change(self.own.directory, name, lambda _: SkillRecord(owner=owner, origin=origin))
+        record = SkillRecord(owner=owner, origin=origin)
+        # Without a record anybody may read and run it; whoever removes one of this name must not forget this one's.
+        snapshot = self.own.save(
+            name, files, record=lambda: self.records.change(self.own.directory, name, lambda _: record)
+        )
         return KeptSkill(skill=skill_files.parse_skill(snapshot), store=self.own, record=record)
 
     def replace(self, entry: KeptSkill, files: Mapping[str, bytes]) -> KeptSkill:
@@ -170,8 +173,10 @@ class SkillLibrary:
             ConfigError: It can't be removed.
         """
         _require_writable(entry)
-        entry.store.remove(entry.skill.name, sha256=entry.skill.snapshot.sha256)
-        self.records.forget(entry.store.directory, entry.skill.name)
+        name, directory = entry.skill.name, entry.store.directory
+        entry.store.remove(
+            name, sha256=entry.skill.snapshot.sha256, forget=lambda: self.records.forget(directory, name)
+        )
 
     def approve(self, entry: KeptSkill, *, uid: int, without_asking: bool) -> None:
         """Approve the skill as it was read, which a person has seen.

@@ -11,7 +11,7 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -161,13 +161,21 @@ class SkillStore(Struct, frozen=True, kw_only=True):
                 raise self._unwritable(error) from error
             yield directory
 
-    def save(self, name: str, files: Mapping[str, bytes], *, instead_of: str | None = None) -> Snapshot:
+    def save(
+        self,
+        name: str,
+        files: Mapping[str, bytes],
+        *,
+        instead_of: str | None = None,
+        record: Callable[[], object] = lambda: None,
+    ) -> Snapshot:
         """Write a skill atomically.
 
         Args:
             name: Its name.
             files: All files of its directory.
             instead_of: Digest of the present skill, which is replaced; None if there may be none.
+            record: Called before the skill can be read, while nobody else saves or removes any.
 
         Raises:
             Denied: Another skill is there by now, all are too large together, or these files are no valid skill.
@@ -183,6 +191,7 @@ class SkillStore(Struct, frozen=True, kw_only=True):
                 hidden = f".gloveport-{secrets.token_hex(8)}"
                 try:
                     _write_tree(directory, hidden, files)
+                    record()
                     _move_into_place(directory, hidden, name, replaces=instead_of is not None)
                     os.fsync(directory)
                 finally:
@@ -191,8 +200,9 @@ class SkillStore(Struct, frozen=True, kw_only=True):
                 raise self._unwritable(error) from error
         return Snapshot(name, dict(files))
 
-    def remove(self, name: str, *, sha256: str) -> None:
-        """Remove a skill, if it still has this digest.
+    def remove(self, name: str, *, sha256: str, forget: Callable[[], object]) -> None:
+        """Remove a skill, if it still has this digest. ``forget``: called once it is removed, and before there may be
+        another of its name.
 
         Raises:
             Denied: It has changed, or is gone.
@@ -203,6 +213,7 @@ class SkillStore(Struct, frozen=True, kw_only=True):
                 self._require(name, sha256)
                 hidden = f".gloveport-{secrets.token_hex(8)}"
                 os.rename(name, hidden, src_dir_fd=directory, dst_dir_fd=directory)
+                forget()
                 os.fsync(directory)
                 _remove_tree(directory, hidden)
             except OSError as error:
