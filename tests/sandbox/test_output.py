@@ -62,13 +62,18 @@ def test_what_exceeds_the_budget_is_counted_and_dropped():
         assert kept.page(0) == ("x" * 90 + "y" * 10, None)
 
 
-def test_a_full_disk_ends_the_budget_and_nothing_else(tmp_path):
-    """E4: the spool's directory is gone, as with any failing disk: what was kept stays readable, the run has to end."""
+def test_a_full_disk_ends_the_budget_and_nothing_else(tmp_path, caplog):
+    """E4: the spool's directory is gone, as with any failing disk: what was kept stays readable, the run has to end,
+    and the operator is told why.
+    """
     with capture(shown=10, stored=1000, directory=tmp_path / "missing") as kept:
         kept.write(b"x" * 5)
         kept.write(b"y" * 500)
+        kept.write(b"z" * 500)
         assert kept.full()
         kept.output("output://x", ansi="strip")
+    (record,) = caplog.records
+    assert f"can't be stored in {tmp_path / 'missing'}: No such file or directory" in record.getMessage()
 
 
 def test_large_output_lies_in_a_file_without_a_name(tmp_path):

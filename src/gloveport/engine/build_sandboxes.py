@@ -42,6 +42,7 @@ _SAID_BYTES: Final = 32 << 10
 _SAID_CHARACTERS: Final = 1200
 _HOST_CHARACTERS: Final = 128
 _NO_VALUE_BYTES: Final = 256
+_DISK_FULL: Final = "(os error 28)"  # as programs in Rust write it, which uv and Deno are
 _PLACES: Final = 3
 """Copies of a tree's file that may be on the disk during its installation: packed, unpacked, and in its place."""
 
@@ -53,12 +54,19 @@ class ProgramEnding(Struct, frozen=True, kw_only=True):
     text: str
     refused: Exchange | None
 
+    @property
+    def has_cause_of_its_own(self) -> bool:
+        """Whether it failed for another reason than the packages: ``failure`` says which, and what to do."""
+        return self.refused is not None or _DISK_FULL in self.text
+
     def failure(self, code: str, what: str) -> Denied:
         """The refusal for it. Its text was written in a sandbox."""
         why = self.text or f"exit code {self.outcome.exit_code}, {self.outcome.killed_by or 'no word'}"
         hint = "correct what is asked for"
         if self.refused is not None:
             why, hint = f"{self.refused.url}: {self.refused.reason}", _hint_of_unreached(self.refused.url)
+        elif _DISK_FULL in self.text:
+            what, hint = "There is no room", "make room on the disk of the state directory"
         return Denied(code, f"{what}: {one_line(why, _SAID_CHARACTERS)}", hint=hint)
 
 

@@ -88,7 +88,7 @@ class NpmBuilder(Struct, frozen=True, kw_only=True):
                 write = (self.host.system.python, "-I", f"{GUEST}/python/write_npm_lock.py")
                 ending = await build.run((*write, f"{PACKAGES}/{_DENO_LOCK}", _CACHE, f"{PACKAGES}/lock.json"), None)
             if ending.outcome.exit_code != 0:
-                if ending.refused is not None:
+                if ending.has_cause_of_its_own:
                     raise ending.failure("packages_unresolved", "The registry can't be read")
                 failure = ending.failure("packages_unresolved", "There are no versions that fit together")
                 if cutoff:

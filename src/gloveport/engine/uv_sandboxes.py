@@ -187,7 +187,7 @@ class UvSandboxes(Struct, frozen=True, kw_only=True):
                 f"{self.host.cooldown_days:g} days lets none of them in.",
                 hint="set packages.cooldown_days = 0 if you trust this index, or name one that says it",
             )
-        if ending.refused is not None:
+        if ending.has_cause_of_its_own:
             return ending.failure("packages_unresolved", "The index can't be read")
         failure = ending.failure("packages_unresolved", "There are no versions that fit together")
         if self.host.cooldown_days:

@@ -5,6 +5,7 @@ character in two, and terminal escapes are removed by default, since the reader 
 """
 
 import codecs
+import logging
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +19,8 @@ from gloveport.spooled_bytes import SpooledBytes
 
 PAGE_BYTES = 64 * 1024
 """The most bytes of one page of output."""
+
+_log = logging.getLogger(__name__)
 
 _NOTHING = Output()
 _ARCHIVED = 64
@@ -71,8 +74,9 @@ class Capture(Struct, kw_only=True, dict=True):
         stored_data = data[: max(0, self.stored_bytes - self.total)]
         try:
             self._spool.append(stored_data)
-        except OSError:
+        except OSError as error:
             self.stored_bytes = min(self.stored_bytes, self.total)  # a full disk ends the run as a full budget does
+            _log.warning("a run ends since its output can't be stored in %s: %s", self.directory, error.strerror)
         self.total += len(data)
         if self.notify is not None and (text := self._decoder.decode(stored_data)):
             self.notify(text)
