@@ -52,6 +52,12 @@ def test_pages_put_together_are_the_whole(text):
         assert pages.encode().startswith((text * 300).encode()[:8990])
 
 
+def test_behind_the_end_is_nothing_however_far():
+    with capture(shown=10, stored=10_000) as kept:
+        kept.write(b"x" * 1000)
+        assert [kept.page(offset) for offset in (1000, 10**18, 10**30)] == [("", None)] * 3
+
+
 def test_what_exceeds_the_budget_is_counted_and_dropped():
     with capture(shown=10, stored=100) as kept:
         kept.write(b"x" * 90)

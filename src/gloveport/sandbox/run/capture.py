@@ -120,6 +120,7 @@ class Capture(Struct, kw_only=True, dict=True):
     def page(self, offset: int, most: int = PAGE_BYTES) -> tuple[str, int | None]:
         """Text of so many bytes from ``offset`` on, and the offset of the next page, None after the last."""
         end = min(self.total, self.stored_bytes)
+        offset = min(offset, end)  # a caller may name any number
         data = self._spool.read(offset, min(most, PAGE_BYTES))
         if offset + len(data) < end:
             data = _whole_characters(data) or data
