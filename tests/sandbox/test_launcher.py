@@ -1,7 +1,7 @@
 """P9: whatever a server has started is dead soon after the server, at whatever moment somebody kills whom of them."""
 
 import contextlib
-import json
+import marshal
 import os
 import signal
 import socket
@@ -49,7 +49,7 @@ async def start(launcher, script, stack, held=(), *, shell="/bin/sh", first=Fals
     reading, writing = os.pipe()
     output = stack.enter_context(os.fdopen(reading, "rb", buffering=0))
     with FileIO(writing, "w") as far, FileIO(os.memfd_create("specification"), "w+") as file:
-        file.write(json.dumps({"argv": [shell, "-c", f"exec >&3; {script}"], "uid": None}).encode())
+        file.write(marshal.dumps({"argv": [shell, "-c", f"exec >&3; {script}"], "uid": None}))
         file.seek(0)
         passed = [2, file.fileno(), far.fileno()]
         launched = launcher.launch_first(passed, held, stack) if first else await launcher.launch(passed, held, stack)
@@ -187,7 +187,7 @@ def test_a_cgroup_that_is_made_while_those_beside_it_are_removed_goes_as_well(tr
             kill_members(directory)
 
         monkeypatch.setattr(reaper, "kill_members", make_another)
-        reaper.clear(place)
+        reaper.clear(str(place))
         assert not place.exists()
 
 
@@ -221,7 +221,7 @@ def test_several_may_clear_a_server_that_has_died_at_once(tree):
         for _ in range(6):
             for number in range(20):
                 (place / f"run-{number}").mkdir(parents=True)
-            list(threads.map(reaper.clear, [place] * 4))
+            list(threads.map(reaper.clear, [str(place)] * 4))
             assert not place.exists()
 
 

@@ -153,7 +153,7 @@ class Cgroup(Struct, frozen=True, kw_only=True):
 
     def lift_quota(self) -> None:
         """Lift its processor quota before a kill: tearing down its resources takes processor time."""
-        lift_quotas([Path(self.paths["cpu"])])
+        lift_quotas([self.paths["cpu"]])
 
     def attach(self, pid: int) -> None:
         """Move a process in; its later children are born inside."""
@@ -278,7 +278,7 @@ def remove(directory: str | Path, deadline: float | None = None) -> None:
         os.rmdir(directory)  # noqa: PTH106 - as a rule nobody is left in it, and that is all
     except OSError:
         try:
-            clear(Path(directory), deadline)
+            clear(str(directory), deadline)
         except OSError as error:
             raise SandboxError(f"{directory} can't be removed: {error.strerror}") from error
 

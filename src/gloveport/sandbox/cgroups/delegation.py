@@ -118,7 +118,7 @@ def step_aside(base: Path, front: int | None = None) -> None:
         SandboxError: Other processes live in ``base``. We must not rearrange it: it may be the scope of a login
             session.
     """
-    found = members(base)
+    found = members(str(base))
     if others := {pid for pid in found if not _is_ours(pid, front)}:
         raise SandboxError(f"{base} holds other processes than Gloveport: {', '.join(map(str, sorted(others)))}")
     leaf = base / LEAF

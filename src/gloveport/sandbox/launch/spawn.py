@@ -7,7 +7,7 @@ again.
 import base64
 import contextlib
 import functools
-import json
+import marshal
 import os
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -289,9 +289,9 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
         spec: dict[str, object] = {"argv": argv, "uid": uid, "sources": sources, "stage": _STAGE}
         spec["owned"] = [mount.source for mount in plan.mounts if mount in plan.writable or mount.as_owner]
         if descriptors.network is not None:
-            spec |= {"network": descriptors.network, "doors": plan.doors, "connectors": plan.connectors}
+            spec |= {"network": descriptors.network, "doors": plan.doors, "connectors": [*map(int, plan.connectors)]}
             spec |= {"sysctls": dict(plan.sysctls), "masked": plan.masked}
-        return _memory(stack, json.dumps(spec).encode())
+        return _memory(stack, marshal.dumps(spec))
 
 
 @contextlib.contextmanager

@@ -11,17 +11,19 @@ A writable source is mounted with its owner mapped to that uid (an id-mapped mou
 owner, and new files get the same owner. Files of others belong to nobody inside.
 """
 
+import _signal  # type: ignore[import-not-found]  # see ``reaper.py``
 import _socket
-import contextlib
 import ctypes
 import errno
 import os
 import resource
-import signal
 import stat
 import struct
 import sys
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 CLONE_NEWNS = 0x20000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
@@ -97,14 +99,14 @@ def open_mapping(uids: str, gids: str) -> int:
     if child == 0:
         os.write(writing, b"%d" % _libc.unshare(CLONE_NEWUSER))
         os.close(writing)
-        signal.pause()
+        _signal.pause()
     try:
         check(int(os.read(reading, 2)), "unshare")
         write(f"/proc/{child}/uid_map", uids)
         write(f"/proc/{child}/gid_map", gids)
         return os.open(f"/proc/{child}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     finally:
-        os.kill(child, signal.SIGKILL)
+        os.kill(child, _signal.SIGKILL)
         os.waitpid(child, 0)
         os.close(reading)
         os.close(writing)
@@ -123,7 +125,7 @@ def stage_sources(stage: str, sources: list[str], owned: list[str], uid: int) ->
     for index, descriptor in enumerate(opened):
         target = f"{stage}/{index}"
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            os.mkdir(target)  # noqa: PTH102 - as in ``write``
+            os.mkdir(target)
         else:
             os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         if index in mapped:
@@ -147,11 +149,13 @@ def become(uid: int) -> None:
         pass  # as it must be: a process that may signal root's pid 1 may signal everybody
     else:
         raise OSError("privileges have outlived the change of the uid")
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(-1, signal.SIGKILL)  # all other processes of this uid, which is leased to this process only
+    try:
+        os.kill(-1, _signal.SIGKILL)  # all other processes of this uid, which is leased to this process only
+    except (ProcessLookupError, PermissionError):
+        pass  # there is none
 
 
-def prepare_network(channel: int, spec: dict[str, Any]) -> None:
+def prepare_network(channel: int, spec: "dict[str, Any]") -> None:
     """Wait for a process id; in its network namespace write the settings and open the listening sockets; send them, and
     end.
 
@@ -188,7 +192,7 @@ def prepare_network(channel: int, spec: dict[str, Any]) -> None:
     host.sendmsg([b"\0"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)] if listeners else [])
 
 
-def leave_behind(channel: int, spec: dict[str, Any]) -> None:
+def leave_behind(channel: int, spec: "dict[str, Any]") -> None:
     """Fork the process that prepares the network. This process becomes bubblewrap, which reaps inherited children."""
     if os.fork():
         os.close(channel)
@@ -216,7 +220,7 @@ def limit_core_files() -> None:
         raise OSError(errno.EPERM, text) from None
 
 
-def launch(spec: dict[str, Any], parent: int) -> None:
+def launch(spec: "dict[str, Any]", parent: int) -> None:
     """See the module. ``parent`` is the process that has forked this one."""
     os.umask(0o022)
     limit_core_files()
@@ -228,7 +232,7 @@ def launch(spec: dict[str, Any], parent: int) -> None:
         stage_sources(spec["stage"], spec["sources"], spec["owned"], spec["uid"])
         become(spec["uid"])
     # From here on bubblewrap dies with the reaper, if that is killed; a change of uids would have undone this.
-    check(_libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "pdeathsig")
+    check(_libc.prctl(PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0), "pdeathsig")
     if os.getppid() != parent:  # it has died already, and no signal would come
         return
     if "network" in spec:

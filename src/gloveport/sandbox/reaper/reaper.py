@@ -18,30 +18,29 @@ forked, and the number of a group is not reused as long as its leader is not rea
 Standard library only.
 """
 
-import _signal  # type: ignore[import-not-found]  # without the enumerations of ``signal``
-import contextlib
+import _signal  # type: ignore[import-not-found]  # these and no others: ``contextlib``, ``pathlib``, ``json`` and
+import _socket  # what they import would take longer than all else of this process's start
 import ctypes
 import errno
 import fcntl
-import importlib.util
-import json
+import marshal
 import os
 import select
-import signal
-import socket
-import struct
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from _frozen_importlib_external import SourceFileLoader
 from io import FileIO
-from pathlib import Path
-from typing import NamedTuple
+from struct import Struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 FIRST = 3
 """Number of the first descriptor that a launch inherits."""
 
 PLACES = 255
-STATUS = struct.Struct("i")
+STATUS = Struct("i")
 GROUP = "launched"
 """The cgroup of this process and its launches, below the first of the server's cgroups."""
 
@@ -50,23 +49,25 @@ LEAF = "gloveport-server"
 
 PR_SET_CHILD_SUBREAPER = 36
 MOST_DESCRIPTORS, ALL_DESCRIPTORS = 253, 1 << 30  # the kernel's SCM_MAX_FD
+RIGHTS_BYTES = _socket.CMSG_LEN(MOST_DESCRIPTORS * STATUS.size)
 IGNORED = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP)  # they end servers; service managers send them to all
 PATIENCE_SECONDS, STEP_SECONDS = 2.0, 0.001
 # Version 1 and 2. A dead group needs no quota, and tearing down its resources takes processor time.
-NO_QUOTA = (("cpu.cfs_quota_us", "-1"), ("cpu.max", "max"))
+NO_QUOTA = (("cpu.cfs_quota_us", b"-1"), ("cpu.max", b"max"))
 
 
-class Launch(NamedTuple):
+class Launch:
     """A launch that has been started."""
 
-    status: socket.socket
-    held_descriptors: Sequence[int]
+    def __init__(self, status: _socket.socket, held_descriptors: "Sequence[int]") -> None:
+        self.status = status
+        self.held_descriptors = held_descriptors
 
 
 class Reaper:
     """Starts launches and ends them."""
 
-    def __init__(self, control: socket.socket, launch: Callable[[dict[str, object], int], None]) -> None:
+    def __init__(self, control: _socket.socket, launch: "Callable[[dict[str, object], int], None]") -> None:
         self.control = control
         self.launch = launch
         self.me = os.getpid()
@@ -74,14 +75,14 @@ class Reaper:
         self.statuses: dict[int, int] = {}
         """Descriptor of a status socket → process id, until the launch ends or the server closes its end."""
 
-        self.places: list[Path] = []
+        self.places: list[str] = []
         self.has_entered = False
-        self.children, wakeup = socket.socketpair()
+        self.children, wakeup = _socket.socketpair()
         for end in (self.children, wakeup):
             end.settimeout(0)
         self.wakeup = wakeup  # kept open by this reference
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(wakeup.fileno(), warn_on_full_buffer=False)
+        _signal.signal(_signal.SIGCHLD, lambda *_: None)
+        _signal.set_wakeup_fd(wakeup.fileno(), warn_on_full_buffer=False)
         self.events = select.poll()
         for source in (control, self.children):
             self.events.register(source, select.POLLIN)
@@ -102,14 +103,14 @@ class Reaper:
     def take(self) -> bool:
         """Serve one request; False when the server is gone."""
         try:
-            data, found, flags, _ = socket.recv_fds(self.control, 1, MOST_DESCRIPTORS)
+            data, rights, flags, _ = self.control.recvmsg(1, RIGHTS_BYTES, _socket.MSG_CMSG_CLOEXEC)
         except ConnectionResetError:
             return False
-        descriptors = list(found)
-        if data and not flags & socket.MSG_CTRUNC:
+        descriptors = list(memoryview(rights[0][2]).cast("i")) if rights else []
+        if data and not flags & _socket.MSG_CTRUNC:
             if data[0] == PLACES:
                 with FileIO(descriptors.pop()) as file:
-                    self.places = [Path(line) for line in file.readall().decode().split("\n") if line]
+                    self.places = [line for line in file.readall().decode().split("\n") if line]
             else:
                 self.start(descriptors, data[0])
         for descriptor in descriptors:
@@ -123,17 +124,16 @@ class Reaper:
             self.enter()
         error, specification, *inherited = descriptors[1 : len(descriptors) - held_count]
         try:
-            spec = json.loads(os.read(specification, os.fstat(specification).st_size))
+            spec = marshal.loads(os.read(specification, os.fstat(specification).st_size))  # noqa: S302 - the server's
             pid = os.fork()
         except OSError as fault:
             os.write(error, f"launch: {fault}\n".encode())
             return
         if pid == 0:
             self.become_launch(spec, error, inherited)
-        with contextlib.suppress(OSError):
-            os.setpgid(pid, pid)  # in both processes: whichever comes first
+        try_to(os.setpgid, pid, pid)  # in both processes: whichever comes first
         held_descriptors = [descriptors.pop() for _ in range(held_count)]
-        status = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, descriptors.pop(0))
+        status = _socket.socket(fileno=descriptors.pop(0))
         self.launches[pid] = Launch(status, held_descriptors)
         self.statuses[status.fileno()] = pid
         self.events.register(status, select.POLLIN)
@@ -153,7 +153,7 @@ class Reaper:
             for number, descriptor in enumerate([fcntl.fcntl(each, fcntl.F_DUPFD, above) for each in inherited], FIRST):
                 os.dup2(descriptor, number)
             os.closerange(above, ALL_DESCRIPTORS)
-            null = os.open(os.devnull, os.O_RDWR)  # opened anew: locks and flags belong to the open file
+            null = os.open("/dev/null", os.O_RDWR)  # opened anew: locks and flags belong to the open file
             os.dup2(null, 0)
             os.dup2(null, 1)
             os.close(null)
@@ -188,10 +188,9 @@ class Reaper:
         """Move into a cgroup of the server: forked processes are born there, and are found there if this process
         dies.
         """
-        for place in self.places[:1]:
-            with contextlib.suppress(OSError):  # not needed as long as this process lives
-                (place / GROUP).mkdir(exist_ok=True)
-                move_into(place / GROUP)
+        for place in self.places[:1]:  # failures do not matter as long as this process lives
+            try_to(os.mkdir, f"{place}/{GROUP}")
+            try_to(move_into, f"{place}/{GROUP}")
 
     def end(self) -> None:
         """Kill everything and remove the server's cgroups."""
@@ -199,24 +198,29 @@ class Reaper:
             lift_quotas(groups_below(place))
         for pid in self.launches:
             kill_group(pid)
-        children = Path(f"/proc/self/task/{self.me}/children")
+        children = f"/proc/self/task/{self.me}/children"
         while has_children():
             self.reap()
-            if children.exists():  # orphans that were given to us; some kernels do not list them
-                for pid in map(int, children.read_text().split()):
-                    with contextlib.suppress(OSError):
-                        os.kill(pid, signal.SIGKILL)  # not reaped, so the number is still its own
+            if os.path.exists(children):  # orphans that were given to us; some kernels do not list them
+                for pid in read_numbers(children):
+                    try_to(os.kill, pid, _signal.SIGKILL)  # not reaped, so the number is still its own
             time.sleep(STEP_SECONDS)
         for place in self.places:
             leave(place)
-            with contextlib.suppress(OSError):  # a process hangs in the kernel: the next server tries again
-                clear(place)
+            try_to(clear, place)  # if a process hangs in the kernel, the next server tries again
+
+
+def try_to(call: "Callable[..., object]", *arguments: object) -> None:
+    """Make a call whose failure does not matter."""
+    try:
+        call(*arguments)
+    except OSError:
+        return
 
 
 def kill_group(leader: int) -> None:
     """Kill a launch. Its number is still its own: it has not been reaped."""
-    with contextlib.suppress(OSError):
-        os.killpg(leader, signal.SIGKILL)
+    try_to(os.killpg, leader, _signal.SIGKILL)
 
 
 def has_children() -> bool:
@@ -228,20 +232,17 @@ def has_children() -> bool:
     return True
 
 
-def lift_quotas(groups: Iterable[Path]) -> None:
+def lift_quotas(groups: "Iterable[str]") -> None:
     """Lift the processor quotas of cgroups."""
     for group in groups:
         for name, value in NO_QUOTA:
-            with (
-                contextlib.suppress(OSError),  # the group has no such file, or is gone
-                FileIO(os.open(group / name, os.O_WRONLY | os.O_CLOEXEC), "w") as file,
-            ):
-                file.write(value.encode())
+            try_to(write, f"{group}/{name}", value)  # the group may have no such file, or be gone
 
 
-def leave(place: Path) -> None:
+def leave(place: str) -> None:
     """Move from the server's cgroups back to the server's original one."""
-    for outside in (place.parent / LEAF, place.parent):
+    parent = os.path.dirname(place)
+    for outside in (f"{parent}/{LEAF}", parent):
         try:
             move_into(outside)
         except OSError:
@@ -249,18 +250,23 @@ def leave(place: Path) -> None:
         return
 
 
-def move_into(group: Path) -> None:
+def move_into(group: str) -> None:
     """Move this process into a cgroup: under version 1 as its one thread, see ``cgroup.Cgroup.open_entrances``.
 
     Raises:
         OSError: It can't move there.
     """
-    name = "tasks" if (group / "tasks").exists() else "cgroup.procs"
-    with FileIO(os.open(group / name, os.O_WRONLY | os.O_CLOEXEC), "w") as file:
-        file.write(b"0")
+    name = "tasks" if os.path.exists(f"{group}/tasks") else "cgroup.procs"
+    write(f"{group}/{name}", b"0")
 
 
-def clear(group: Path, deadline: float | None = None) -> None:
+def write(path: str, data: bytes) -> None:
+    """Write to a file of the kernel's."""
+    with FileIO(os.open(path, os.O_WRONLY | os.O_CLOEXEC), "w") as file:
+        file.write(data)
+
+
+def clear(group: str, deadline: float | None = None) -> None:
     """Kill the processes in a cgroup of sandboxes and those below, and remove these groups. It may be gone already.
     ``deadline``: how long to wait, by the monotonic clock; None for the usual time.
 
@@ -275,7 +281,7 @@ def clear(group: Path, deadline: float | None = None) -> None:
             for below in groups_below(group):  # each time: a thread of the server may have been making one
                 clear(below, deadline)
             kill_members(group)
-            group.rmdir()
+            os.rmdir(group)
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENODEV):
                 return
@@ -287,46 +293,55 @@ def clear(group: Path, deadline: float | None = None) -> None:
             return
 
 
-def groups_below(group: Path) -> list[Path]:
+def groups_below(group: str) -> list[str]:
     """The cgroups directly below one; none if it is gone: a starting server may have removed it."""
     try:
-        return [Path(entry.path) for entry in os.scandir(group) if entry.is_dir()]
+        return [entry.path for entry in os.scandir(group) if entry.is_dir()]
     except OSError:
         return []
 
 
-def members(group: Path) -> set[int]:
+def members(group: str) -> set[int]:
     """The processes directly in a cgroup; 0 for each process outside of our pid namespace."""
-    return set(map(int, (group / "cgroup.procs").read_text().split()))
+    return set(read_numbers(f"{group}/cgroup.procs"))
 
 
-def kill_members(group: Path) -> None:
+def read_numbers(path: str) -> "Iterator[int]":
+    """The numbers in a file of the kernel's."""
+    with FileIO(path) as file:
+        return map(int, file.readall().split())
+
+
+def kill_members(group: str) -> None:
     """Kill the processes in a cgroup. A number read there may be reused the next moment; if it is still listed once a
     descriptor is open, the descriptor belongs to a process of the group, or to a dead one.
     """
-    with contextlib.ExitStack() as stack:
-        opened: dict[int, FileIO] = {}
+    opened: dict[int, int] = {}
+    try:
         for pid in members(group):
-            with contextlib.suppress(ProcessLookupError):
-                opened[pid] = stack.enter_context(FileIO(os.pidfd_open(pid)))
+            try:
+                opened[pid] = os.pidfd_open(pid)
+            except ProcessLookupError:
+                continue
         for pid in opened.keys() & members(group):
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(opened[pid].fileno(), signal.SIGKILL)
+            try:
+                _signal.pidfd_send_signal(opened[pid], _signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+    finally:
+        for descriptor in opened.values():
+            os.close(descriptor)
 
 
-def tell(status: socket.socket, number: int) -> None:
+def tell(status: _socket.socket, number: int) -> None:
     """Tell the server, if it still listens."""
-    with contextlib.suppress(OSError):
-        status.send(STATUS.pack(number), socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+    try_to(status.send, STATUS.pack(number), _socket.MSG_NOSIGNAL | _socket.MSG_DONTWAIT)
 
 
-def load_launch() -> Callable[[dict[str, object], int], None]:
+def load_launch() -> "Callable[[dict[str, object], int], None]":
     """The function of ``launch.py``, by its path: isolated mode has no directory of ours on ``sys.path``."""
-    spec = importlib.util.spec_from_file_location("launch", Path(__file__).with_name("launch.py"))
-    if spec is None or spec.loader is None:
-        raise ImportError("launch.py is not there")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = type(sys)("launch")
+    SourceFileLoader("launch", f"{os.path.dirname(__file__)}/launch.py").exec_module(module)
     function: Callable[[dict[str, object], int], None] = module.launch
     return function
 
@@ -334,10 +349,10 @@ def load_launch() -> Callable[[dict[str, object], int], None]:
 def main() -> None:
     """See the module."""
     for number in IGNORED:
-        signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # programs must not inherit signals blocked by the server's parent
+        _signal.signal(number, _signal.SIG_IGN)
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, ())  # programs must not inherit signals blocked by the server's parent
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    reaper = Reaper(socket.socket(fileno=int(sys.argv[1])), load_launch())
+    reaper = Reaper(_socket.socket(fileno=int(sys.argv[1])), load_launch())
     try:
         reaper.serve()
     finally:
