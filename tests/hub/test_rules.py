@@ -105,6 +105,12 @@ async def test_a_condition_on_an_argument_holds_for_what_meets_it_and_for_nothin
     assert await codes(world, f"tools.argued.{name}()") == ["tool_not_allowed"]
 
 
+async def test_no_other_spelling_of_an_arguments_name_evades_its_condition(world):
+    """P22: a server that ignores case would take the last of the two."""
+    calls = 'tools.argued.equals(**{"x": "this", "X": "that"})', 'tools.argued.equals(**{"X": "that", "x": "this"})'
+    assert await codes(world, *calls) == ["tool_not_allowed"] * 2
+
+
 async def test_a_url_leads_to_no_place_of_this_host_or_network_however_it_is_written(world):
     """H5: addresses of names are looked up with the host's own resolver."""
     urls = [

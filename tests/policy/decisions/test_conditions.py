@@ -66,6 +66,11 @@ def test_a_condition_of_which_nothing_is_set_is_never_surely_met():
         (1, True, Met.PERHAPS),
         (1, 1.0, Met.YES),
         (1, 2, Met.NO),
+        (1, 1.5, Met.PERHAPS),
+        (2**60, 2**60 + 1, Met.PERHAPS),
+        (2**60, float(2**60 + 1024), Met.NO),
+        (2**60, 2**61, Met.NO),
+        (10**400, 0.5, Met.NO),
         (0, False, Met.PERHAPS),
         (False, False, Met.YES),
         ("1", 1, Met.PERHAPS),
@@ -341,6 +346,17 @@ def test_what_should_be_an_object_and_is_none_may_be_read_as_one():
     for value in ('{"b": 1}', 1, True):
         assert outcome(Condition(equals=1), "a.b", a=value) is Met.PERHAPS
     assert outcome(Condition(equals=1), "a.b", a=None) is Met.NO
+
+
+def test_a_name_that_a_server_may_take_for_the_one_of_a_condition_is_in_doubt():
+    """H5, P22: decoders of Go, Java and C# ignore the case of names, and the last of two members counts."""
+    condition = Condition(equals="dev")
+    for name in ("Branch_Name", "branchName", "branch-name", "BRANCH_NAME", "\uff42ranch_name", "branch_name\u200b"):
+        assert outcome(condition, "branch_name", **{name: "main"}) is Met.PERHAPS
+        assert outcome(condition, "branch_name", branch_name="dev", **{name: "main"}) is Met.PERHAPS
+        assert outcome(condition, "to.branch_name", to={"branch_name": "dev", name: "main"}) is Met.PERHAPS
+    assert outcome(condition, "to.branch_name", to={"branch_name": "dev"}, To={"branch_name": "main"}) is Met.PERHAPS
+    assert outcome(condition, "branch_name", branch_name="dev", branch="main", names="main") is Met.YES
 
 
 def test_a_dot_in_a_name_hides_nothing():

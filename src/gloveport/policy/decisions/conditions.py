@@ -45,6 +45,8 @@ _MOST_CHARACTERS = 1 << 20
 """The limit of all texts in one condition's values. The result for more is unknown: to examine them would block the
 event loop."""
 _MOST_URL = 8192
+_DOUBLE_BITS = 53
+"""The integers of more bits are not all doubles, as which JavaScript reads numbers."""
 _MOST_PATH = 8192
 _EXPRESSION_BYTES = 1 << 20
 """The memory that a compiled expression, and its cache, may take."""
@@ -134,7 +136,10 @@ def _of_all(outcomes: Iterable[Met]) -> Met:
 
 
 def _find_values(path: str, value: JsonValue) -> Iterator[object]:
-    """The values at a path. A name may have dots in it, so all readings count; of a list, each element counts."""
+    """The values at a path. A name may have dots in it, so all readings count; of a list, each element counts.
+
+    Some servers ignore the case of a name, or take `filePath` for `file_path`; of two such names, the last may count.
+    """
     if not path:
         yield value
     elif isinstance(value, list):
@@ -144,7 +149,9 @@ def _find_values(path: str, value: JsonValue) -> Iterator[object]:
         names = [name for name in _first_names(path) if name in value]
         for name in names:
             yield from _find_values(path[len(name) + 1 :], value[name])
-        if not names:
+        if _has_alike(path, value):
+            yield _UNREADABLE
+        elif not names:
             yield None
     else:
         yield value if value is None else _UNREADABLE
@@ -153,6 +160,17 @@ def _find_values(path: str, value: JsonValue) -> Iterator[object]:
 def _first_names(path: str) -> Iterator[str]:
     yield from (path[:place] for place, character in enumerate(path) if character == ".")
     yield path
+
+
+def _has_alike(path: str, members: Iterable[str]) -> bool:
+    """Whether a server may take a member whose name has another spelling for the one at the beginning of a path."""
+    names = {*_first_names(path)}
+    folded = {*map(_fold_name, names)}
+    return any(member not in names and _fold_name(member) in folded for member in members)
+
+
+def _fold_name(name: str) -> str:
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", name).casefold()))
 
 
 def _elements(value: object) -> Iterator[object]:
@@ -195,7 +213,18 @@ def _is_one_of(expected: tuple[JsonValue, ...], value: object) -> Met:
         return _of_all(_is_one_of(single, element) for element in value) if single else _unlike(value)
     if value is None:
         return Met.NO
-    return Met.PERHAPS if any(_kind(one) != _kind(value) for one in expected) else _unlike(value)
+    if any(_kind(one) != _kind(value) or _may_round(value, one) for one in expected):
+        return Met.PERHAPS
+    return _unlike(value)
+
+
+def _may_round(value: object, expected: object) -> bool:
+    """Whether a server may read a number as another one: as a whole number, or as the nearest double."""
+    if not (isinstance(value, int | float) and isinstance(expected, int | float)):
+        return False
+    if isinstance(value, int) and isinstance(expected, int):
+        return abs(value - expected) < max(abs(expected) >> _DOUBLE_BITS, 1)
+    return expected - 1 < value < expected + 1
 
 
 def _unlike(value: object) -> Met:
