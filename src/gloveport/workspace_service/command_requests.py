@@ -121,6 +121,7 @@ def _make_request(service: WorkspaceService, arguments: CommandArguments, workdi
         command=arguments.cmd,
         root=service.sandboxes.target,
         workdir=raw(workdir).decode(errors="replace"),  # as the shell has it, whose paths are below it
+        is_workdir_known=workdir != "." or arguments.session in {None, NEW},
         seconds=min(arguments.timeout_ms / 1000, service.settings.limits.wall_seconds),
         tty=arguments.tty,
         env=arguments.env or {},

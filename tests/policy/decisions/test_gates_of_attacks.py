@@ -55,6 +55,16 @@ def test_a_program_on_standard_input_is_looked_at_like_one_in_the_command(comman
     assert "destructive_command" in gates(command, stdin=stdin)
 
 
+def test_where_the_directory_is_unknown_a_path_is_nowhere_else():
+    """CT-G6: in a session, an earlier command may have gone from the root to where ``../src`` is in the workspace."""
+    assert passes("rm -rf ../src")
+    assert not passes("rm -rf ../src", is_workdir_known=False)
+    for command in ("rm -rf src", "cd lib; rm -rf ../../src", "find .. -name '*.py' -delete"):
+        assert gates(command, is_workdir_known=False) == ["destructive_command"]
+    for command in ("rm -rf build", "rm -rf /tmp/x ~/x", "cd /tmp; rm -rf x", "cd /srv/project/build; rm -rf *"):
+        assert passes(command, is_workdir_known=False)
+
+
 @pytest.mark.parametrize(
     ("command", "stdin"),
     [
@@ -83,6 +93,9 @@ def test_standard_input_for_a_program_is_an_inline_script():
         "bash -ceuo pipefail 'git reset --hard'",
         "bash +o posix -exc 'git reset --hard'",
         "(cd build && ls); rm -rf src",
+        "r\\\nm -rf src",
+        "rm -r\\\nf src",
+        "bash -c 'r\\\nm -rf src'",
         "cd /tmp && ls; cd - && rm -rf src",
         "cd /tmp; cd -; rm -rf src",
         "cd /tmp | ls; rm -rf src",

@@ -184,6 +184,18 @@ async def test_what_a_person_would_have_to_permit_does_not_run_in_a_session(tmp_
         assert error["code"] == "INVALID_ARGUMENT"
 
 
+async def test_what_a_session_deletes_is_judged_by_the_directory_where_it_is(tmp_path):
+    """CT-G6: not by the root of the workspace, above which nothing of the owner's could be lost."""
+    async with opened(tmp_path, gates={}, mode="safe") as served:
+        served.write("tests/a.py", "")
+        served.write("src/a.py", "")
+        name = (await served.run("cd src", session="new"))["session"]["id"]
+        error = await served.refused("exec_command", cmd="rm -rf ../tests", session=name)
+        assert error["code"] == "PERMISSION_REQUIRED"
+        assert (served.root / "tests/a.py").exists()
+        assert (await served.run("rm -rf ../elsewhere", session="new"))["exit_code"] == 0
+
+
 async def test_who_lacks_the_network_in_a_session_hears_that_it_is_asked_for_outside(tmp_path):
     """It was told of no grant, where a permission was all that was lacking."""
     cmd = "echo 'curl: (6) Could not resolve host: index.example' >&2; (exit 6)"

@@ -31,6 +31,7 @@ class CommandRequest(Struct, frozen=True, kw_only=True):
     Attributes:
         root: Absolute path of the workspace, as commands see it.
         workdir: Relative to ``root``.
+        is_workdir_known: Whether it begins there; else where earlier commands of its session have ended.
         seconds: How long it may run.
         env: The variables that the caller sets.
         stdin: Its input, given with the call.
@@ -40,6 +41,7 @@ class CommandRequest(Struct, frozen=True, kw_only=True):
     command: str
     root: str
     workdir: str = "."
+    is_workdir_known: bool = True
     seconds: float = 0
     tty: bool = False
     env: Mapping[str, str] | None = None
@@ -49,7 +51,8 @@ class CommandRequest(Struct, frozen=True, kw_only=True):
 
 def command_action(policy: WorkspacePolicy, request: CommandRequest) -> RunCommand:
     """Make a request an action, with the gates that it comes to, and why. Raises nothing."""
-    directory = Directory(request.root, normpath(request.workdir), rulebook().disposable.union(policy.disposable))
+    path = normpath(request.workdir) if request.is_workdir_known else None
+    directory = Directory(request.root, path, rulebook().disposable.union(policy.disposable))
     facts = read_programs(request.command, directory, request.stdin)
     hits = list(find_hits(facts, load_rules()))
 

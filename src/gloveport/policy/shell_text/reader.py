@@ -39,6 +39,7 @@ _ASCII: Final = bytes(range(128)) + b"_" * 128
 _DOCUMENT = re.compile(r"(?<!<)<<-?[ \t]*[\\'\"]?([A-Za-z_]\w*)")
 _PIPE = re.compile(rb"(?<!\|)\|&?\s*\Z")
 _BRACES = re.compile(r"([^{}]*)\{([^{}]*,[^{}]*)\}([^{}]*)")
+_WORD_ON_TWO_LINES = re.compile(r"(?<=\S)\\\n(?=\S)")
 _VARIABLE = re.compile(r"\$\{?(\w+)(?:\[[@*]\])?\}?|(?:\$\(|`)\s*pwd\s*[)`]")
 _SUBSTITUTIONS: Final = {"command_substitution", "process_substitution"}
 _EXPANSIONS: Final = _SUBSTITUTIONS | {"simple_expansion", "expansion", "brace_expression", "arithmetic_expansion"}
@@ -102,6 +103,9 @@ class _Reader:
         """Queue a text for a shell, to be read after this one."""
         self.facts.texts.append(text)
         self.pending.append((text, directory, variables))
+        joined = _WORD_ON_TWO_LINES.sub("", text)
+        if joined != text:  # bash joins the lines, where they are not quoted; the grammar takes two words
+            self.pending.append((joined, directory, variables))
 
     def read(self, text: str, directory: Directory, variables: Variables) -> None:
         """Read a text for a shell."""
