@@ -227,6 +227,8 @@ async def test_a_name_spelt_otherwise_is_the_same_name_with_the_same_rules(attac
 async def test_no_spelling_of_a_path_walks_around_a_rule(attack, alpha):
     """N2: dot segments, encoded letters and separators, parameters, doubled slashes, backslashes, overlong forms."""
     said = await attack(r"""
+    import gzip
+
     paths = [
         "/admin", "/admin/x", "/%61dmin/x", "/%61%64%6d%69%6e/x", "/admi%6E", "//admin/x", "/./admin/x",
         "/x/../admin/x", "/x/%2e%2e/admin/x", "/x/.%2E/admin/x", "/x/..;/admin/x", "/admin;a=b/x", "/admin%2fx",
@@ -262,6 +264,7 @@ async def test_no_spelling_of_a_path_walks_around_a_rule(attack, alpha):
     }
     form, parts = "Content-Type: application/x-www-form-urlencoded", "Content-Type: multipart/form-data; boundary=b"
     plain, json_ = "Content-Type: text/plain", "Content-Type: application/json"
+    gzip_, override = "Content-Encoding: gzip", b'{"_method": "DELETE"}'
     head = request(A, "/part", "POST", [json_, "Transfer-Encoding: chunked"])
     pieces = [head, *(b"1\r\n%c\r\n" % byte for byte in b'{"_method":"PUT"}'), b"0\r\n\r\n"]
     part = b'--b\r\nContent-Disposition: form-data; name="_method"\r\n\r\nDELETE\r\n--b--\r\n'
@@ -281,14 +284,23 @@ async def test_no_spelling_of_a_path_walks_around_a_rule(attack, alpha):
         "json": at("/x", "POST", [json_], b'{"a": 1, "_method": "DELETE"}'),
         "escaped-json": at("/x", "POST", [json_.replace("json", "a+JSON")], b'{"\\u005fm\\u0065thod": "DELETE"}'),
         "long-json": at("/part", "POST", [json_], b'{"a": "%b", "_method": "DELETE"}' % (b"x" * 100_000)),
+        "json-under-a-coding": at("/x", "POST", [json_, gzip_], gzip.compress(override)),
+        "json-under-a-coding-with-underscore": at(
+            "/x", "POST", [json_, gzip_.replace("-", "_")], gzip.compress(override)
+        ),
+        "json-in-utf-16": at("/x", "POST", [json_], override.decode().encode("utf-16")),
+        "json-in-utf-7": at("/x", "POST", [json_ + "; charset=utf-7"], override.replace(b"_", b"+AF8-")),
         "json-over-pieces": lambda: asked(direct("alpha.test", ALPHA), *pieces),
     }
     attempts |= {"method": at("/x", "DELETE"), "lower-case": at("/x", "delete")}
     attempts |= {"fine": at("/fine?method=flickr.photos"), "fine-form": at("/fine", "POST", [form], b"method_=a+b")}
     attempts["fine-json"] = at("/fine", "POST", [json_], b'{"method": "DELETE", "text": "\\"_method\\""}')
+    attempts["fine-coding"] = at("/fine", "POST", [json_, gzip_], gzip.compress(b'{"method": "DELETE"}'))
+    attempts["fine-chunks"] = at("/fine", "POST", [json_, "Content-Encoding: aws-chunked"], b"2\r\n{}\r\n0\r\n\r\n")
     together(attempts)
     """)
-    assert [said.pop(name) for name in ("fine", "fine-form", "fine-json")] == ["200"] * 3
+    fine = "fine", "fine-form", "fine-json", "fine-coding", "fine-chunks"
+    assert [said.pop(name) for name in fine] == ["200"] * len(fine)
     passed = {path: code for path, code in said.items() if not REFUSED.fullmatch(code)}
     assert passed == {"/admin%20": "200", "/admin%2e": "200"}, "these are other paths, as they are to every server"
     begun = alpha.at("/part")

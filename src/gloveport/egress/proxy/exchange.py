@@ -6,12 +6,13 @@ import time
 from collections.abc import AsyncIterator
 from functools import cached_property
 
+from anyio.lowlevel import checkpoint
 from msgspec import Struct, field
 
 from gloveport.egress.credentials.inject import MOST_BODY_BYTES
 from gloveport.egress.http.client import Response
-from gloveport.egress.http.content_encoding import ACCEPTED
-from gloveport.egress.http.heads import Headers, Malformed, Outbound, RequestHead, join_values
+from gloveport.egress.http.content_encoding import ACCEPTED, Decoder, make_decoder
+from gloveport.egress.http.heads import Headers, Malformed, Outbound, RequestHead, hyphenate, join_values
 from gloveport.egress.http.server import ServerConnection
 from gloveport.egress.outbound_session import OWNERS_HINT, EgressSession
 from gloveport.egress.proxy.request import (
@@ -28,7 +29,7 @@ from gloveport.egress.proxy.websocket import WebSocketRelay
 from gloveport.egress.transport.route import Route
 from gloveport.egress.transport.stream import SocketStream
 from gloveport.errors import ConfigError, Denied, UpstreamError
-from gloveport.fairness import compute
+from gloveport.fairness import Pace, compute
 from gloveport.guard import Ending
 from gloveport.model import Deny
 from gloveport.model.egress import Api, Fetch
@@ -44,6 +45,8 @@ _NO_API = Api(hosts=("nowhere.invalid",))  # stands for a host that no API names
 _SHOWN_CHARS = 300
 _OF_ANOTHER_BODY = ((b"x-amz-content-sha256", b"unknown"),)
 _SMALL_BYTES = 64 * 1024
+_SIGNED_CHUNKS = b"aws-chunked"
+"""No compression: lines between the pieces of an object for S3, which knows no method overrides."""
 
 _log = logging.getLogger(__name__)
 
@@ -275,13 +278,23 @@ class _RequestHandler(Struct, kw_only=True, dict=True):
             stream = redact_body(redactions, stream, join_values(request.headers, b"content-encoding"))
             length = None
         if self._api.rules and request.has_json:
-            stream = _reject_override_in_json(stream)
+            if not request.is_like_ascii:
+                raise _refuse_override("the JSON")
+            stream = _reject_override_in_json(stream, make_decoder(self._codings))
         if not self._is_short and not self._needs_whole:  # short ones are read whole, for servers without chunks
             return stream, length
         data = await _read_whole(stream)
         if self._api.rules and request.has_form and await compute(len(data), request.overrides_in, data):
             raise _refuse_override("the form")
         return data, len(data)
+
+    @property
+    def _codings(self) -> bytes:
+        """The content codings of the body, in any spelling of their header, that redaction has not undone."""
+        undone = {b"content-encoding"} if self.session.redactions else set()
+        headers = tuple((hyphenate(name), value) for name, value in self.request.headers if name not in undone)
+        codings = join_values(headers, b"content-encoding").lower().split(b",")
+        return b",".join(coding for coding in codings if coding.strip() != _SIGNED_CHUNKS)
 
     @property
     def _is_short(self) -> bool:
@@ -324,19 +337,27 @@ def _refuse_override(place: str) -> Denied:
     )
 
 
-async def _reject_override_in_json(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _reject_override_in_json(pieces: AsyncIterator[bytes], decoder: Decoder) -> AsyncIterator[bytes]:
     """Pass on a JSON text, but not the piece in which a method override ends: a server gets no whole text then.
 
     Raises:
         Denied: It overrides the method.
+        UpstreamError: Its encoding is broken.
     """
     tail = b""
+    pace = Pace()
     async for piece in pieces:
-        text = tail + piece
-        if overrides_in_json(text):
-            raise _refuse_override("the JSON")
-        tail = text[-LONGEST_IN_JSON:]
+        began = time.monotonic()
+        for plain in decoder.feed(piece):
+            text = tail + plain
+            if overrides_in_json(text):
+                raise _refuse_override("the JSON")
+            tail = text[-LONGEST_IN_JSON:]
+            await pace.rest(began)
+            await checkpoint()
+            began = time.monotonic()
         yield piece
+    decoder.finish()
 
 
 def _replace_header(headers: Headers, name: bytes, value: bytes) -> Headers:

@@ -31,7 +31,7 @@ WebDAV."""
 _FORM = re.compile(rb"application/x-www-form-urlencoded|multipart/", re.IGNORECASE)
 _CHARSET = re.compile(rb";\s*charset\s*=\s*\"?([^\s;\"]*)", re.IGNORECASE)
 _LIKE_ASCII = re.compile(rb"(?:utf-?8|(?:us-)?ascii|iso-?8859-\d{1,2}|latin-?1|windows-125\d)?", re.IGNORECASE)
-"""Charsets in which a name of ASCII letters has the same bytes as in ASCII: Tomcat decodes a form as it is declared."""
+"""Charsets in which a name of ASCII letters has the same bytes as in ASCII: servers decode a text as it is declared."""
 
 _JSON = re.compile(rb"[/+]json", re.IGNORECASE)
 _IN_JSON = re.compile(b'"%b"' % b"".join(rb"(?:%c|\\u%04x)" % (letter, letter) for letter in b"_method"), re.IGNORECASE)
@@ -111,6 +111,11 @@ class ParsedRequest(Struct, frozen=True, kw_only=True):
         return self.has_body and any(map(_JSON.search, self._types))
 
     @property
+    def is_like_ascii(self) -> bool:
+        """Whether ASCII letters of the body are ASCII to the server too, as far as the declared charsets tell."""
+        return all(_LIKE_ASCII.fullmatch(charset) for each in self._types for charset in _CHARSET.findall(each))
+
+    @property
     def _types(self) -> list[bytes]:
         return [value for name, value in self.headers if hyphenate(name) == b"content-type"]
 
@@ -130,14 +135,12 @@ class ParsedRequest(Struct, frozen=True, kw_only=True):
         """Whether a form asks for another method. For a large form, call it in a thread."""
         if any(hyphenate(name) == b"content-encoding" for name, _ in self.headers):
             return True  # an encoded form can't be inspected here
-        if not all(_LIKE_ASCII.fullmatch(charset) for each in self._types for charset in _CHARSET.findall(each)):
-            return True
-        return _overrides_in_parts(form.lower()) or _overrides(form)
+        return not self.is_like_ascii or _overrides_in_parts(form.lower()) or _overrides(form)
 
 
 def overrides_in_json(text: bytes) -> bool:
-    """Whether a part of a JSON text has a member that overrides the method."""
-    return _IN_JSON.search(text) is not None
+    """Whether a part of a JSON text has a member that overrides the method, or may have it in UTF-16 or UTF-32."""
+    return b"\0" in text or _IN_JSON.search(text) is not None
 
 
 def _overrides_in_parts(form: bytes) -> bool:
