@@ -304,6 +304,27 @@ def test_nothing_that_a_program_leaves_runs_when_its_owner_calls_git(run, tmp_pa
     assert not [path for path in home.rglob("*") if path.is_file()]
 
 
+def test_no_setting_of_a_home_is_a_file_that_a_program_leaves(gloveport, environ, tmp_path):
+    """P40: a desktop starts `.config/autostart`, a session `.xprofile`, any Python `usercustomize` of `.local`."""
+    home = tmp_path / "home"
+    (home / ".cache/results").mkdir(parents=True)
+    names = [".config/autostart/a.desktop", ".local/lib/a.pth", ".xprofile", "results/.hidden", "visible"]
+    code = (
+        f"import os\nfor name in {names}:\n    path = os.path.join('/out', name)\n"
+        "    os.makedirs(os.path.dirname(path), exist_ok=True)\n    open(path, 'w').write('x')\nNone"
+    )
+    environ = {**os.environ, **environ, "HOME": str(home)}
+    ended = gloveport.run("run", "-c", code, "--out", ".", cwd=home, env=environ)
+    assert ended.stderr.count("is not written: it would run something later") == 3, ended.stderr
+    assert {str(path.relative_to(home)) for path in home.rglob("*") if path.is_file()} == {"results/.hidden", "visible"}
+    above = "import os; os.makedirs('/out/home'); open('/out/home/.xprofile', 'w').write('x'); None"
+    gloveport.run("run", "-c", above, "--out", "..", cwd=home, env=environ)
+    assert not (home / ".xprofile").exists()
+    chosen = "open('/out/.hidden', 'w').write('x'); None"
+    gloveport.run("run", "-c", chosen, "--out", ".cache/results", cwd=home, env=environ)
+    assert (home / ".cache/results/.hidden").read_text() == "x"
+
+
 def test_files_come_in_by_file_under_their_own_or_another_name(run, tmp_path):
     (tmp_path / "a.csv").write_text("1,2")
     code = "print(open('a.csv').read(), open('d/b').read())"

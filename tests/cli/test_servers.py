@@ -4,6 +4,7 @@ import functools
 import json
 import os
 import re
+from io import FileIO
 
 import anyio
 import anyio.to_thread
@@ -199,3 +200,30 @@ async def test_a_person_logs_in_and_out_on_the_command_line(config, state, glove
         out = await run("servers", "logout", *options)
         assert out.stdout == "logged out of far\n"
         assert not far.books.access
+
+
+async def test_no_program_of_the_workspace_opens_the_page_or_prints_the_secret_of_a_login(config, state, tmp_path):
+    """P30: commands write to an active environment, which comes first on the PATH of whoever logs in."""
+    work, own = tmp_path / "work/.venv/bin", tmp_path / "bin"
+    programs = {"tool": "echo a-secret", "xdg-open": f'echo "$1" > {tmp_path}/opened', "xdg-settings": "true"}
+    for directory, first in ((work, f"touch {tmp_path}/ran"), (own, "")):
+        directory.mkdir(parents=True)
+        for name, text in programs.items():
+            (directory / name).write_text(f"#!/bin/sh\n{first}\n{text}\n")
+            (directory / name).chmod(0o755)
+    os.mkfifo(tmp_path / "opened")
+    async with protected() as far:
+        path = config(
+            f'[workspace]\nroot = "{tmp_path}/work"\n[servers.far]\nurl = "{far.url}"\n[[servers.far.auth]]\n'
+            f'kind = "oauth"\nclient_id = "known"\nclient_secret = "command:tool"\nissuer = "{far.issuer}"\n'
+        )
+        places = f"{work}:{own}:{os.environ['PATH']}"
+        environ = {"PATH": places, "GLOVEPORT_STATE": str(state), "DISPLAY": ":1", "HOME": "/"}
+        words = forked.command("gloveport", "servers", "login", "far", "--config", str(path))
+        with FileIO(os.open(tmp_path / "opened", os.O_RDWR | os.O_NONBLOCK)) as opened:
+            async with await anyio.open_process(words, env=environ) as process:
+                with anyio.fail_after(60):
+                    await anyio.wait_readable(opened)
+                process.kill()
+            assert (opened.read(1000) or b"").startswith(far.issuer.encode())
+    assert not (tmp_path / "ran").exists()

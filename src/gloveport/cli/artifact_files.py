@@ -57,7 +57,7 @@ def write_artifacts(
     """Write a program's artifacts below a directory of the caller's, and replace files of the same names.
 
     The program has chosen the paths: ``..`` was refused before, no link below the directory is followed, and nothing is
-    written that would run later, such as git's configuration.
+    written that would run later, such as git's configuration, or settings in a home directory.
 
     Returns:
         The written ones.
@@ -68,12 +68,12 @@ def write_artifacts(
     from gloveport.workspace.protected.git_directory import is_git
 
     written: list[Artifact] = []
-    above = os.path.basename(os.path.realpath(directory))  # noqa: PTH119 - of the root there is none
+    place = os.path.realpath(directory)
     with closing(os.open(directory, LIST & ~os.O_NOFOLLOW)) as root:
         for one in files:
             found = store.find(one.uri, owner)
             names = one.path.split("/")[2:]
-            if found is None or not names or _would_run(names, above):
+            if found is None or not names or _would_run(names, place):
                 continue
             with contextlib.ExitStack() as stack:
                 below = root
@@ -94,12 +94,26 @@ def write_artifacts(
     return written
 
 
-def _would_run(names: Sequence[str], above: str) -> bool:
+def _would_run(names: Sequence[str], place: str) -> bool:
     """Whether the caller's own programs would run something because of a file of this path, or take its directory for
-    one of git. ``above``: the name of the directory that it is put into, which the caller has chosen.
+    one of git. ``place``: the directory that it is put into, which the caller has chosen.
     """
     from gloveport.policy.decisions.protected_names import makes_git_directory, protected_part
 
-    path = "/".join(names)
+    path, above = "/".join(names), os.path.basename(place)  # noqa: PTH119 - of the root there is none
     part = protected_part(path) or (protected_part(f"{above}/{path}") if above and not protected_part(above) else None)
-    return part is not None or makes_git_directory(names[-1])
+    return part is not None or makes_git_directory(names[-1]) or _is_setting(path, place)
+
+
+def _is_setting(path: str, place: str) -> bool:
+    """Whether a path is hidden in a home directory, whose desktop and programs run what is named there: autostart,
+    units, sessions, plugins. Not if the caller has chosen a hidden directory.
+    """
+    from gloveport.config.checks.mounts import home_directories
+
+    ours = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111 - Path.home raises where there is none
+    for home in (ours, *map(str, home_directories())):
+        hidden = os.path.join(home, ".")  # noqa: PTH118 - Path drops the dot
+        if os.path.join(place, path).startswith(hidden) and not place.startswith(hidden):  # noqa: PTH118
+            return True
+    return False

@@ -3,6 +3,7 @@
 Those servers wrote the shown texts, so all of them are escaped for the terminal.
 """
 
+import functools
 import json
 import os
 import sys
@@ -39,7 +40,8 @@ def servers() -> None:
 @app.command("list")
 def list_(config: ConfigOption = None, as_json: AsJson = False) -> None:
     """Print each server, how it is reached, whether somebody is logged in, and how many tools are accepted."""
-    rows = [_row(name, server) for name, server in sorted(load_config(config).servers.items())]
+    loaded = load_config(config)
+    rows = [_row(name, server, loaded) for name, server in sorted(loaded.servers.items())]
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
     elif not rows:
@@ -62,7 +64,11 @@ def login(
     """Log in to a server with the browser. Programs call its tools from then on, until the login is ended there."""
     import anyio
 
-    desk, server = _open_desk(name, config, _shown_and_opened if browser else _print_url)
+    from gloveport.config import environ_outside
+
+    loaded = load_config(config)
+    open_page = functools.partial(_print_and_open, environ_outside(loaded, os.environ)["PATH"])
+    desk, server = _open_desk(name, loaded, open_page if browser else _print_url)
     anyio.run(desk.login, name, server)
     typer.echo(f"logged in to {name}")
 
@@ -72,7 +78,7 @@ def logout(name: Name, config: ConfigOption = None) -> None:
     """Forget the login to a server, and end it there where that is offered."""
     import anyio
 
-    desk, server = _open_desk(name, config, _print_url)
+    desk, server = _open_desk(name, load_config(config), _print_url)
     outcome = anyio.run(desk.logout, name, server)
     typer.echo(
         {
@@ -137,30 +143,30 @@ def _find(name: str, config: "Config") -> "Server":
     return all_servers[name]
 
 
-def _open_desk(name: str, config: ConfigOption, show: Callable[[str], None]) -> "tuple[LoginDesk, Server]":
+def _open_desk(name: str, config: "Config", show: Callable[[str], None]) -> "tuple[LoginDesk, Server]":
     import ssl
 
+    from gloveport.config import environ_outside
     from gloveport.forward_proxy.forward_proxy import ForwardProxy
     from gloveport.hub.credentials.login_desk import LoginDesk
     from gloveport.secrets.sources import Sources
     from gloveport.secrets.vault import Vault
 
-    loaded = load_config(config)
-    server = _find(name, loaded)
+    server = _find(name, config)
     try:
         tls = ssl.create_default_context(cafile=server.ca_file)
     except OSError as error:
         raise ConfigError(f"ca_file can't be read: {error.strerror or error}", hint="name a PEM file") from error
-    sources = Sources(os.environ)
-    proxy = ForwardProxy(settings=loaded.proxy, vault=Vault(sources))
-    return LoginDesk(logins=_logins(), sources=sources, tls=tls, proxy=proxy, show=show), server
+    sources = Sources(environ_outside(config, os.environ))
+    proxy = ForwardProxy(settings=config.proxy, vault=Vault(sources))
+    return LoginDesk(logins=_logins(config), sources=sources, tls=tls, proxy=proxy, show=show), server
 
 
-def _logins() -> "Logins":
-    from gloveport.config import state_directory
+def _logins(config: "Config") -> "Logins":
+    from gloveport.config import environ_outside, state_directory
     from gloveport.hub.credentials.login_storage import Logins
 
-    return Logins(directory=state_directory(os.environ) / "oauth", environ=os.environ)
+    return Logins(directory=state_directory(os.environ) / "oauth", environ=environ_outside(config, os.environ))
 
 
 def _pins() -> "Pins":
@@ -180,15 +186,17 @@ def _print_url(url: str) -> None:
     typer.echo(f"if the browser is on another machine, first run there: ssh -L {port}:127.0.0.1:{port} THIS-MACHINE")
 
 
-def _shown_and_opened(url: str) -> None:
+def _print_and_open(path: str, url: str) -> None:
+    """Print the page, and open it with a browser along a PATH on which nothing lies that commands can write."""
     import webbrowser
 
     _print_url(url)
+    os.environ["PATH"] = path  # the module, and the scripts that it starts, look nowhere else
     if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):  # without, a text browser may take this terminal
         webbrowser.open(url)
 
 
-def _row(name: str, server: "Server") -> dict[str, object]:
+def _row(name: str, server: "Server", config: "Config") -> dict[str, object]:
     from gloveport.hub.pins import identity_of
 
     accepted = _pins().load(name, identity_of(server))
@@ -197,7 +205,7 @@ def _row(name: str, server: "Server") -> dict[str, object]:
         "name": name,
         "active": server.active,
         "reached": _name_place(server),
-        "login": _login_of(name, server),
+        "login": _login_of(name, server, config),
         "tools": None if accepted is None else len(accepted),
         "held_back": 0 if held_offer is None else len(held_offer.new) + len(held_offer.changed),
     }
@@ -222,7 +230,7 @@ def _name_place(server: "Server") -> str:
     return printable(f"{url.scheme}://{url.netloc}", limit=60)
 
 
-def _login_of(name: str, server: "Server") -> str:
+def _login_of(name: str, server: "Server", config: "Config") -> str:
     import anyio
 
     from gloveport.model.hub import OAuthLogin
@@ -230,7 +238,7 @@ def _login_of(name: str, server: "Server") -> str:
     oauth_logins = [auth for auth in server.auth if isinstance(auth, OAuthLogin)]
     if not oauth_logins:
         return "-"
-    stored_login = anyio.run(_logins().of(name, server.url, oauth_logins[0].tokens).load)
+    stored_login = anyio.run(_logins(config).of(name, server.url, oauth_logins[0].tokens).load)
     return "needed" if stored_login is None else _until(stored_login)
 
 
