@@ -38,7 +38,11 @@ FILES: Final[Mapping[str, str]] = _list_names(
     ("an editor reads it", ".dir-locals-2.el .dir-locals.el .emacs .exrc .gvimrc .lvimrc .nvim.lua .nvimrc .vimrc"),
     (
         "a debugger or an interpreter reads it that starts in the directory",
-        ".gdbinit .irbrc .lldbinit .pdbrc .pryrc .renviron .rprofile",
+        "$irbrc .byebugrc .gdbinit .ghci .iex.exs .irbrc .jdbrc .lldbinit .ocamlinit .octaverc .pdbrc .perldb",
+    ),
+    (
+        "a debugger or an interpreter reads it that starts in the directory",
+        ".phpdbginit .pryrc .psysh.php .renviron .rprofile _irbrc irb.rc jdb.ini",
     ),
     ("git reads it", ".git-credentials .gitconfig .gitmodules"),
     ("it says what hooks of git run", ".overcommit.yml .pre-commit-config.yaml .pre-commit-config.yml"),
