@@ -3,6 +3,7 @@
 ``environ`` gives Gloveport's own variables; XDG base directories are those of this process, as platformdirs reads them.
 """
 
+import hashlib
 import os
 import stat
 from collections.abc import Callable, Mapping
@@ -35,6 +36,16 @@ def state_directory(environ: Mapping[str, str]) -> Path:
     if os.geteuid() == 0:
         return Path("/var/lib/gloveport")
     return _of_user("XDG_STATE_HOME", lambda: platformdirs.user_state_path("gloveport"))
+
+
+def workspaces_directory(environ: Mapping[str, str]) -> Path:
+    """Find the directory with the state of each workspace that there has been. Raises as ``state_directory``."""
+    return state_directory(environ) / "workspaces"
+
+
+def name_workspace(root: Path) -> str:
+    """The name of a workspace's state there."""
+    return hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
 
 
 def config_directory() -> Path:

@@ -226,3 +226,21 @@ def test_a_sandbox_is_begun_before_an_event_loop_is_imported():
     """To import one takes a fifth of the start, beside which the sandbox starts."""
     said = subprocess.run([sys.executable, "-c", BEFORE_THE_LOOP], capture_output=True, text=True, check=True)
     assert said.stdout == "['anyio._lazyimport']\n"
+
+
+def test_no_program_that_a_command_has_left_prints_a_secret_later(run, gloveport, told, work, tmp_path):
+    """P30: the directory is no configured workspace, but an active environment in it comes first on PATH."""
+    (work / ".venv/bin").mkdir(parents=True)
+    code = f"printf '#!/bin/sh\\ntouch {tmp_path}/ran; echo x' > .venv/bin/tool; chmod 755 .venv/bin/tool"
+    assert run("--", "sh", "-c", code).returncode == 0
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/tool").write_text("#!/bin/sh\necho of-the-owner")
+    (tmp_path / "bin/tool").chmod(0o755)
+    (tmp_path / "link").symlink_to(work)
+    text = '[api.x]\nhosts = ["api.x.test"]\nauth = [{ kind = "bearer", secret = "command:tool" }]\n'
+    config = config_file(tmp_path, text)
+    for place in (work, tmp_path / "link"):
+        environ = {**told, "PATH": f"{place}/.venv/bin:{tmp_path}/bin:{told['PATH']}"}
+        ended = gloveport.run("doctor", "--json", "--config", str(config), env=environ, cwd=tmp_path)
+        assert '"api.x' in ended.stdout
+        assert not (tmp_path / "ran").exists(), place

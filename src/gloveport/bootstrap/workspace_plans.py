@@ -1,6 +1,5 @@
 """Plans the sandboxes of a workspace: what its commands see of the host, and the caches that they share."""
 
-import hashlib
 import importlib.util
 import socket
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,7 +11,7 @@ from msgspec import Struct
 from gloveport import patch_text
 from gloveport.bootstrap.operator_reach import whole_grant
 from gloveport.bootstrap.owner_registries import find_owner_registries
-from gloveport.config import Config, find_toolchains, state_directory
+from gloveport.config import Config, find_toolchains
 from gloveport.errors import ConfigError, SandboxError
 from gloveport.late_module import late_module
 from gloveport.model import SCRATCH, Mount, Program, Symlink
@@ -21,7 +20,7 @@ from gloveport.sandbox.detection.host import find_headers
 from gloveport.sandbox.launch.spawn import Bubblewrap, EarlyProcess
 from gloveport.sandbox.plan import MOST_CONNECTORS, Network, Plan, System, make_plan
 from gloveport.untrusted_text import printable
-from gloveport.user_directories import make_private_directory
+from gloveport.user_directories import make_private_directory, name_workspace, workspaces_directory
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -139,8 +138,7 @@ def prepare_plans(
         ConfigError: It can't be made.
     """
     settings = config.workspace
-    name = hashlib.sha256(str(root).encode()).hexdigest()[:16]
-    state = _directory(state_directory(environ) / "workspaces" / name)
+    state = _directory(workspaces_directory(environ) / name_workspace(root))
     has_ports = settings.ports and lone is None  # a person's own program has none
     return WorkspacePlans(
         system=system,

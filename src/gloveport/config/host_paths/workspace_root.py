@@ -7,7 +7,7 @@ its state, and the programs and secrets that the configuration names.
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -20,7 +20,7 @@ from gloveport.config.toml_text import as_toml, printable, spell_key
 from gloveport.errors import ConfigError
 from gloveport.executables import find_executable
 from gloveport.late_pattern import late_pattern
-from gloveport.user_directories import config_directory, state_directory
+from gloveport.user_directories import config_directory, name_workspace, state_directory, workspaces_directory
 
 _SYSTEM = tuple(
     Path(path)
@@ -111,19 +111,39 @@ def leads_through(path: Path, root: Path) -> bool:
 
 
 def path_outside(environ: Mapping[str, str], workspaces: Iterable[Path]) -> str:
-    """The owner's ``PATH`` without entries in a workspace, such as an active environment's: commands write there."""
-    entries, roots = environ.get("PATH", os.defpath).split(os.pathsep), [*workspaces]
-    return os.pathsep.join(one for one in entries if not any(leads_through(Path(one), root) for root in roots))
+    """The owner's ``PATH`` without entries in a workspace, such as an active environment's: commands write there. Nor
+    has it entries in what has been one before, such as the working directory of ``gloveport exec``.
+    """
+    entries, is_inside = environ.get("PATH", os.defpath).split(os.pathsep), _inside_of(environ, workspaces)
+    return os.pathsep.join(one for one in entries if not is_inside(Path(one)))
 
 
 def environ_outside(config: Config, environ: Mapping[str, str]) -> Mapping[str, str]:
     """Our environment for what runs outside of a sandbox, such as another MCP server, and for what is read there: its
-    ``PATH`` has no entry in the workspace, and no variable names settings of package managers there.
+    ``PATH`` has no entry in a workspace, and no variable names settings of package managers there.
     """
-    root = config.workspace.root
-    inside = {name for name in _SETTINGS if root and name in environ and leads_through(Path(environ[name]), root)}
+    roots = [*filter(None, [config.workspace.root])]
+    is_inside = _inside_of(environ, roots)
+    inside = {name for name in _SETTINGS if name in environ and is_inside(Path(environ[name]))}
     rest = {name: text for name, text in environ.items() if name not in inside}
-    return {**rest, "PATH": path_outside(environ, filter(None, [root]))}
+    return {**rest, "PATH": path_outside(environ, roots)}
+
+
+def _inside_of(environ: Mapping[str, str], workspaces: Iterable[Path]) -> Callable[[Path], bool]:
+    """Make what tells whether a path leads through one of these workspaces, or through one of which there is state."""
+    roots = [*workspaces]
+    try:
+        names = {one.name for one in workspaces_directory(environ).iterdir()}
+    except (OSError, ConfigError):  # there is no state, and so there was no workspace
+        names = set()
+
+    def is_inside(path: Path) -> bool:
+        if any(leads_through(path, root) for root in roots):
+            return True
+        places = _looked_up(Path(os.path.abspath(path))) if names else ()  # noqa: PTH100
+        return any(name_workspace(one) in names for place in places for one in (place, *place.parents))
+
+    return is_inside
 
 
 def _own_refusal(root: Path, homes: Sequence[Path], belongings: Iterable[_Belonging]) -> tuple[str, str] | None:
