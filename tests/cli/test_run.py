@@ -304,6 +304,13 @@ def test_nothing_that_a_program_leaves_runs_when_its_owner_calls_git(run, tmp_pa
     assert not [path for path in home.rglob("*") if path.is_file()]
 
 
+def test_what_can_not_be_written_to_out_leaves_nothing_there(run, tmp_path):
+    (tmp_path / "out/name").mkdir(parents=True)
+    ended = run("-c", "open('/out/name', 'w').write('x'); None", "--out", str(tmp_path / "out"))
+    assert "Is a directory" in ended.stderr
+    assert [*(tmp_path / "out").iterdir()] == [tmp_path / "out/name"]
+
+
 def test_no_setting_of_a_home_is_a_file_that_a_program_leaves(gloveport, environ, tmp_path):
     """P40: a desktop starts `.config/autostart`, a session `.xprofile`, any Python `usercustomize` of `.local`."""
     home = tmp_path / "home"

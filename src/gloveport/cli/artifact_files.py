@@ -86,10 +86,15 @@ def write_artifacts(
                 if is_git(below):
                     continue
                 temporary = f".gloveport-{os.urandom(8).hex()}"
-                with os.fdopen(os.open(temporary, CREATE, 0o644, dir_fd=below), "wb") as file:
-                    for offset in range(0, one.bytes, _PIECE_BYTES):
-                        file.write(found.read(offset, _PIECE_BYTES))
-                os.replace(temporary, names[-1], src_dir_fd=below, dst_dir_fd=below)
+                try:
+                    with os.fdopen(os.open(temporary, CREATE, 0o644, dir_fd=below), "wb") as file:
+                        for offset in range(0, one.bytes, _PIECE_BYTES):
+                            file.write(found.read(offset, _PIECE_BYTES))
+                    os.replace(temporary, names[-1], src_dir_fd=below, dst_dir_fd=below)
+                except OSError:
+                    with contextlib.suppress(OSError):
+                        os.unlink(temporary, dir_fd=below)
+                    raise
                 written.append(one)
     return written
 
