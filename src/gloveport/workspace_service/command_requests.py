@@ -2,19 +2,22 @@
 
 import functools
 import os
+import re
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Final, TypeAlias
 
 from anyio import to_thread
+from msgspec.structs import replace
 from pydantic import Field, JsonValue
 
 from gloveport.engine.build_progress import OnProgress, no_progress
 from gloveport.engine.caller import Caller
 from gloveport.engine.session import Session
 from gloveport.fairness import SMALL_BYTES, compute
+from gloveport.model import Ask, Deny
 from gloveport.model.workspace import RunCommand
 from gloveport.policy.decisions.command_gates import CommandRequest, command_action
-from gloveport.policy.decisions.gate_decisions import open_needs
+from gloveport.policy.decisions.gate_decisions import decide_command, open_needs, permission_details
 from gloveport.sandbox.base import Outcome
 from gloveport.workspace.commands.answers import AnswerBounds
 from gloveport.workspace.commands.command import Command
@@ -31,6 +34,10 @@ Size: TypeAlias = Annotated[int | None, Field(ge=1, le=1000)]
 Work: TypeAlias = Callable[[Command], Awaitable[Outcome]]
 """Runs a command to its end."""
 
+_WITHOUT_INPUT: Final = (
+    "make it a call of exec_command, which the owner can permit: of a running one nobody knows the state"
+)
+_PLAIN_SHELL: Final = re.compile(r"\s*(?:exec\s+)?(?:(?:/usr)?/bin/)?(?:ba|da|k|z)?sh(?:\s+-[il]+)*\s*")
 _TERMINAL: Final = (24, 80)
 _TERMINAL_KIND: Final = "xterm-256color"
 
@@ -220,13 +227,30 @@ async def feed_command(service: WorkspaceService, caller: Caller, command: Comma
     """Send text to a command's input, once the audit log says so.
 
     Raises:
-        WorkspaceError: As ``Command.write``.
+        WorkspaceError: As ``Command.write``; PERMISSION_REQUIRED: the text comes to a gate, as a shell reads it.
         AuditError: It can't be written down.
     """
     size, digest = measure(text)
     record: dict[str, JsonValue] = {"caller": caller.name, "run": service.run_ids[command]}
+    action = await compute(len(command.line) + len(text), _input_action, service, command.line, text)
+    if isinstance(decision := decide_command(service.settings, action), Ask | Deny):
+        details = permission_details(service.settings, action)
+        reasons = " ".join(need.why for need in open_needs(service.settings, action.needs))
+        denial = {"status": "denied", "code": "permission_required", "reason": reasons, "gates": details["permissions"]}
+        service.sandboxes.engine.audit.append("command.denied", {**record, **denial, "bytes": size, "sha256": digest})
+        hint = _WITHOUT_INPUT if isinstance(decision, Ask) else decision.hint
+        raise WorkspaceError("PERMISSION_REQUIRED", reasons, hint=hint, retryable=False, details=details)
     service.sandboxes.engine.audit.append("command.fed", {**record, "bytes": size, "sha256": digest})
     await service.sandboxes.commands.feed(command, text, until=until)
+
+
+def _input_action(service: WorkspaceService, line: str, text: str) -> RunCommand:
+    """A running command with this further input, and the gates that it comes to by that alone."""
+    request = CommandRequest(command=line, root=service.sandboxes.target, is_workdir_known=False)
+    before = {need.gate for need in command_action(service.settings, request).needs}
+    further = replace(request, command=text) if _PLAIN_SHELL.fullmatch(line) else replace(request, stdin=text)
+    action = command_action(service.settings, further)
+    return action.model_copy(update={"needs": tuple(need for need in action.needs if need.gate not in before)})
 
 
 def _place_of(service: WorkspaceService, path: str) -> str:

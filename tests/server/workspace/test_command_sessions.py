@@ -196,6 +196,23 @@ async def test_what_a_session_deletes_is_judged_by_the_directory_where_it_is(tmp
         assert (await served.run("rm -rf ../elsewhere", session="new"))["exit_code"] == 0
 
 
+async def test_what_a_running_shell_is_told_comes_to_the_gates_too(tmp_path):
+    """CT-G6: else ``bash`` with an open input would be a way past them; what no shell reads may hold anything."""
+    async with opened(tmp_path, gates={}, mode="safe") as served:
+        served.write("tests/a.py", "")
+        told = await served.told("exec_command", cmd="bash", keep_stdin=True, yield_time_ms=0)
+        for chars in ("rm -rf tests\n", "git reset --hard\n", "rm -rf ../src\n"):
+            error = await served.refused("write_stdin", command_id=told["command_id"], chars=chars)
+            assert (error["code"], error["details"]["permission"]) == ("PERMISSION_REQUIRED", "destructive_command")
+        assert (served.root / "tests/a.py").exists()
+        told = await served.told("write_stdin", command_id=told["command_id"], chars="rm -rf build; exit 3\n")
+        while told["status"] == "running":
+            told = await served.told("write_stdin", command_id=told["command_id"])
+        assert told["exit_code"] == 3
+        told = await served.told("exec_command", cmd="read -r line", keep_stdin=True, yield_time_ms=0)
+        await served.told("write_stdin", command_id=told["command_id"], chars="rm -rf tests\n")
+
+
 async def test_who_lacks_the_network_in_a_session_hears_that_it_is_asked_for_outside(tmp_path):
     """It was told of no grant, where a permission was all that was lacking."""
     cmd = "echo 'curl: (6) Could not resolve host: index.example' >&2; (exit 6)"
