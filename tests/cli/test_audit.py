@@ -185,6 +185,19 @@ def test_csv_flattens_and_defuses(directory: Path):
     assert second["hash"] == json.loads((directory / "head").read_text())["hash"]
 
 
+def test_no_formula_begins_where_a_spreadsheet_divides_at_semicolons_or_folds_letters(directory: Path):
+    """P14: in many countries a spreadsheet takes `;` for the separator, in others a wide one for an equals sign."""
+    texts = ["x;=cmd();y", 'x;"=cmd();y', "x; =cmd();y", "\uff1dcmd()", ["x;-cmd();y"], "fine; really"]
+    with AuditLog.open(directory, max_file_bytes=1 << 20) as log:
+        for text in texts:
+            log.append("a", {"text": text})
+    exported = gloveport_audit("export", "--format", "csv", "--directory", directory).stdout
+    for delimiter in ",;":
+        for row in csv.reader(io.StringIO(exported), delimiter=delimiter):
+            assert not [cell for cell in row if cell.lstrip(' "').startswith(("=", "-", "\uff1d"))], row
+    assert "fine; really" in exported
+
+
 @pytest.mark.parametrize("command", [["tail"], ["query", "--limit", "1"], ["export"], ["export", "--format", "csv"]])
 def test_a_damaged_line_goes_to_standard_error_and_makes_the_exit_code_1(directory: Path, command: list[str]):
     fill(directory, 3)

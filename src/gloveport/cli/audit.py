@@ -37,7 +37,8 @@ ROW = ("time", "seq", "kind", "caller", "run", "fields")
 app = typer.Typer(no_args_is_help=True)
 
 _WORD = re.compile(r"[\w./:@+-]+")
-_FORMULA = ("=", "+", "-", "@")
+# At the beginning, and behind a semicolon, which is the separator where the comma is that of decimals.
+_FORMULA = re.compile(r"""(?:\A|(?<=;))(?=[\s"']*[=+\-@\uff1d\uff0b\uff0d\uff20])""")
 
 
 class Format(StrEnum):
@@ -296,8 +297,7 @@ def _flat(fields: "Mapping[str, JsonValue]", prefix: str = "") -> "dict[str, Jso
 def _cell(value: "JsonValue") -> str:
     if value is None:
         return ""
-    if not isinstance(value, str):
+    if isinstance(value, int | float):
         return json.dumps(value)
-    text = printable(value)
     # A spreadsheet would execute text that begins like a formula.
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    return _FORMULA.sub("'", printable(value) if isinstance(value, str) else json.dumps(value))
