@@ -16,7 +16,7 @@ _AMBIGUOUS = late_pattern(
     r"|[\\;]|//"  # a separator to some; `;` begins parameters that some servers cut off: /admin;x/ is /admin/
     r"|%(?![0-9a-f]{2})"  # no escape: decoded, left alone, or %uXXXX
     r"|%(?:[01][0-9a-f]|7f|2f|5c)"  # control characters, separators
-    r"|%25[0-9a-f]{2}"  # an escape to servers that decode twice
+    r"|%25(?:[0-9a-f]|%3\d|%[46][1-6]){2}"  # an escape to servers that decode twice; its digits may be escaped, too
     r"|/(?:\.|%2e){1,2}(?:/|%3b|\Z)",  # dot segments; ..; is one to servers that cut parameters off
     re.IGNORECASE | re.ASCII,
 )
