@@ -462,7 +462,9 @@ def test_what_leads_credentials_elsewhere_is_protected(root, tree, path):
     assert any(os.fsencode(path).startswith(place) for place in found(tree).read_only)
 
 
-@pytest.mark.parametrize("path", [".hg/hgrc", "a/.hg/requires", ".github/hooks/x.json", ".config/mise/conf.d/a.toml"])
+@pytest.mark.parametrize(
+    "path", [".hg/hgrc", "a/.hg/requires", ".sl/config", ".github/hooks/x.json", ".config/mise/conf.d/a.toml"]
+)
 def test_what_other_tools_run_from_a_directory_of_theirs_is_protected(root, tree, path):
     """P30."""
     (root / path).parent.mkdir(parents=True)

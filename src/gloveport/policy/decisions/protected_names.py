@@ -78,6 +78,7 @@ DIRECTORIES: Final[Mapping[str, str]] = _list_names(
 BELOW: Final[Mapping[str, str]] = _list_names(
     ("git reads it", ".config/git"),
     ("Mercurial reads it", ".hg/hgrc .hg/hgrc-not-shared .hg/requires .hg/sharedpath"),
+    ("Sapling reads it", ".sl/config .sl/requires .sl/sharedpath"),
     ("an agent runs what is in it", ".github/hooks"),
     (
         "a shell reads it that comes into the directory",
