@@ -11,7 +11,7 @@ from gloveport.policy.shell_text.words import Word
 from gloveport.policy.wildcards import has_match
 
 _OWN = re.compile(
-    r"(?:~[\w-]*|\$\{?(?:HOME|XDG_\w+|TMPDIR)(?::?-[\w/]*)?\}?|(?:\$\(|`)\s*mktemp\b[^;&|()`]*[)`])(?:/(.*))?",
+    r"(?:~(?:\w[\w-]*)?|\$\{?(?:HOME|XDG_\w+|TMPDIR)(?::?-[\w/]*)?\}?|(?:\$\(|`)\s*mktemp\b[^;&|()`]*[)`])(?:/(.*))?",
     re.DOTALL,
 )
 """The home and temporary directories of commands: the sandbox's own, not the owner's."""

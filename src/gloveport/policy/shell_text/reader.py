@@ -40,6 +40,7 @@ _DOCUMENT = re.compile(r"(?<!<)<<-?[ \t]*[\\'\"]?([A-Za-z_]\w*)")
 _PIPE = re.compile(rb"(?<!\|)\|&?\s*\Z")
 _BRACES = re.compile(r"([^{}]*)\{([^{}]*,[^{}]*)\}([^{}]*)")
 _WORD_ON_TWO_LINES = re.compile(r"(?<=\S)\\\n(?=\S)")
+_CHANGES_DIRECTORY = re.compile(r"env (?:-[iv0]*C|--ch).*|find -(?:exec|ok)dir", re.DOTALL)
 _VARIABLE = re.compile(r"\$\{?(\w+)(?:\[[@*]\])?\}?|(?:\$\(|`)\s*pwd\s*[)`]")
 _SUBSTITUTIONS: Final = {"command_substitution", "process_substitution"}
 _EXPANSIONS: Final = _SUBSTITUTIONS | {"simple_expansion", "expansion", "brace_expression", "arithmetic_expansion"}
@@ -226,19 +227,23 @@ class _Reader:
 
     def _start(self, words: Sequence[Word], text: str, piped: Sequence[ProgramRun]) -> None:
         """Note the program that words start, and those that it starts in turn."""
-        pending, is_shell = [words], True
+        pending, is_shell, is_elsewhere = [words], True, False
         for started in filter(None, pending):  # which grows
             self._take_room(_PROGRAM_ROOM + len(started))
             name = started[0].text.rpartition("/")[2] if started[0].known else ""
-            run = ProgramRun(name, tuple(started[1:]), text, self.directory)
+            directory = replace(self.directory, path=None) if is_elsewhere else self.directory
+            run = ProgramRun(name, tuple(started[1:]), text, directory)
             self.facts.runs.append(run)
             arguments, runner = find_runner(run)
             source = inline_text(run, arguments, runner)
             if source is not None or (runner and reads_stdin(arguments, runner)):
                 self._read_script(run, runner.language if runner else "sh", source)
-            if name == "cd" and is_shell:
+            is_elsewhere |= any(_CHANGES_DIRECTORY.fullmatch(f"{name} {word.text}") for word in arguments)
+            if name in {"cd", "pushd"} and is_shell:
                 targets = [word for word in arguments if not re.fullmatch(r"-[LPe@]+|--", word.text)]
-                self.directory = self.directory.change(targets[0] if targets else Word("~"))
+                self.directory = self.directory.change(targets[0] if targets else Word("~" if name == "cd" else "-"))
+            elif name == "popd" and is_shell:
+                self.directory = replace(self.directory, path=None)
             elif name == "xargs" and (not piped or piped[0].program in {"echo", "printf", "cat", "tee"}):
                 self.facts.skip("xargs puts commands together")
             elif name == "git" and any(re.match(r"(?i)alias\.|foreach\Z", word.text) for word in arguments):
