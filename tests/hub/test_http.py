@@ -224,7 +224,7 @@ async def send_endless_line(asked):
 async def send_endless_event(asked):
     await asked.send(head(fields=(("content-type", "text/event-stream"),)))
     while True:
-        await asked.send(b"data: x\n" * 8192)
+        await asked.send(b"data: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n" * 1024)
 
 
 async def send_error(asked):
@@ -243,7 +243,7 @@ async def test_an_answer_that_is_too_large_ends_the_connection(too_much):
         else:
             await behave(asked)
 
-    async with raw(conduct) as far, using(server(far, answer_bytes=1 << 19)) as upstream:
+    async with raw(conduct) as far, using(server(far, answer_bytes=1 << 19, call_seconds=60)) as upstream:
         error = await failure(upstream.call("bad", {}))
         assert error.code == "answer_too_large"
         assert "524288 bytes" in str(error)
