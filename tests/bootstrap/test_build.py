@@ -14,6 +14,7 @@ from gloveport.environments.environment_store import EnvironmentStore
 from gloveport.errors import ConfigError, UpstreamError
 from gloveport.model.reading import read_value
 from gloveport.runtimes import data, python
+from gloveport.user_directories import name_workspace, workspaces_directory
 
 
 async def test_no_sandbox_gets_the_uid_of_an_account(environ):
@@ -51,8 +52,11 @@ def test_no_interpreter_of_the_workspace_is_asked_on_a_host_whose_system_has_non
     assert not (tmp_path / "ran").exists()
 
 
-async def test_no_program_of_the_workspace_prints_a_secret_or_serves_tools(environ, tmp_path):
-    """P30: commands write to an active environment, which comes first on PATH, while the server runs."""
+@pytest.mark.parametrize("is_configured", [True, False])
+async def test_no_program_of_a_workspace_prints_a_secret_or_serves_tools(environ, tmp_path, is_configured):
+    """P30: commands write to an active environment, which comes first on PATH, while the server runs; so do those of
+    ``gloveport exec`` in a directory that no configuration names.
+    """
     work, own = tmp_path / "work/.venv/bin/tool", tmp_path / "bin/tool"
     for program, text in (
         (own, "echo of-the-owner; echo the owner speaks >&2"),
@@ -64,7 +68,9 @@ async def test_no_program_of_the_workspace_prints_a_secret_or_serves_tools(envir
     work.rename(tmp_path / "later")
     path = os.pathsep.join(map(str, (work.parent, own.parent, "/usr/bin", "/bin")))
     servers = {"mine": {"command": ["tool"]}, "other": {"command": ["tool"], "env": {"PATH": path}}}
-    config = read_value(Config, {"workspace": {"root": str(tmp_path / "work")}, "servers": servers})
+    (workspaces_directory(environ) / name_workspace(tmp_path / "work")).mkdir(parents=True)
+    workspace = {"root": str(tmp_path / "work")} if is_configured else {}
+    config = read_value(Config, {"workspace": workspace, "servers": servers})
     async with shared_host.assemble(config, {**environ, "PATH": path}, connect_servers) as engine:
         (tmp_path / "later").rename(work)
         assert await engine.gateway.vault.get("x", "command:tool") == "of-the-owner"

@@ -10,6 +10,7 @@ import anyio
 import msgspec
 import pytest
 from tests import shared_host
+from tests.hub.upstreams import until
 
 from gloveport.bootstrap import app, build
 from gloveport.config import Config
@@ -281,12 +282,10 @@ async def test_few_calls_wait_for_their_turn(opened):
         session = engine.sessions.find(caller.id, "me")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(caller.call, "import time; time.sleep(600)")
-            while session.current is None:
-                await anyio.sleep(0.01)
+            await until(lambda: session.current is not None)
             for _ in range(16):
                 tasks.start_soon(caller.call, "2")
-            while session.turn.statistics().tasks_waiting < 16:
-                await anyio.sleep(0.01)
+            await until(lambda: session.turn.statistics().tasks_waiting == 16)
             refused = await caller.call("3")
             assert (refused.status, refused.error.type) == ("denied", "session_busy")
             session.interrupt()

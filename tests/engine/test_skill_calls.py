@@ -114,7 +114,7 @@ async def test_large_arguments_become_literals_beside_the_event_loop(host, monke
     assert requests.prepare_unchanged("many", large, owner="me") is None
     began = time.thread_time()
     request, _ = await requests.prepare_in_thread("many", large, owner="me")
-    assert time.thread_time() - began < 0.1
+    assert time.thread_time() - began < 0.25
     assert request.code.count("0021") == 250_000
 
 

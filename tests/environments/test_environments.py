@@ -10,6 +10,7 @@ import pytest
 from tests import shared_host
 from tests.egress.world import World
 from tests.environments.index import YOUNG, Index, link, make_wheel, serve, write_index
+from tests.hub.upstreams import until
 from typer.testing import CliRunner
 
 from gloveport.approvals.question import Verdict
@@ -317,9 +318,7 @@ async def test_few_programs_of_one_caller_wait_for_packages(index, tmp_path):
                 assert await anyio.to_thread.run_sync(index.held.wait, 60)
                 for _ in range(17):
                     tasks.start_soon(ask)
-                with anyio.fail_after(60):
-                    while not results or environments._waiting.total() < 16:
-                        await anyio.sleep(0.01)
+                await until(lambda: results and environments._waiting.total() == 16, 60)
                 assert [(one.status, one.error.type) for one in results] == [("denied", "queue_full")]
                 index.hold.set()
         finally:

@@ -72,7 +72,7 @@ async def inspect(config: Config, environ: Mapping[str, str]) -> list[Check]:
         system = await anyio.to_thread.run_sync(system_of, found.init, tree)
         host = Host(backend=backend, system=system, **asdict(found))
         async with open_task_group() as tasks:
-            vault = Vault(Sources(environ))
+            vault = Vault(Sources(environ_outside(config, environ)))
             gateway = Gateway(vault, tasks, ForwardProxy(settings=config.proxy, vault=vault))
             network = reach_of(config, gateway).network
             await _try_layers(host, config, network, checks)

@@ -11,6 +11,7 @@ from gloveport.hub.connect import Connector
 from gloveport.hub.credentials.login_storage import Logins
 from gloveport.hub.hub import Hub
 from gloveport.hub.pins import Pins
+from gloveport.model.hub import Server
 
 
 @contextlib.asynccontextmanager
@@ -19,10 +20,7 @@ async def connect_servers(
 ) -> AsyncIterator[Hub]:
     """The hub to the servers of the configuration; see ``hub.open_hub``."""
     environ = environ_outside(config, environ)
-    servers = {
-        name: server.model_copy(update={"env": environ_outside(config, server.env)}) if "PATH" in server.env else server
-        for name, server in config.servers.items()
-    }
+    servers = {name: _without_workspace(server, config, environ) for name, server in config.servers.items()}
     state = state_directory(environ)
     logins = Logins(directory=state / "oauth", environ=environ)
     connector = Connector(vault=proxy.vault, logins=logins, environ=environ, record=audit.append, proxy=proxy)
@@ -34,3 +32,11 @@ async def connect_servers(
         clean=proxy.vault.clean,
     ) as opened:
         yield opened
+
+
+def _without_workspace(server: Server, config: Config, environ: Mapping[str, str]) -> Server:
+    """The server, with no entry of a workspace on a PATH of its own."""
+    if "PATH" not in server.env:
+        return server
+    path = environ_outside(config, {**environ, "PATH": server.env["PATH"]})["PATH"]
+    return server.model_copy(update={"env": {**server.env, "PATH": path}})

@@ -22,10 +22,10 @@ def echo_lines(lines: Iterable[str]) -> None:
     for line in lines:
         # Escaped before it is measured: a character that the terminal lacks must not end the output, nor make it wider.
         shown = line.encode(encoding, "backslashreplace").decode(encoding)
-        typer.echo("\n".join(_fold(shown, width)))
+        typer.echo("\n".join(_fold_line(shown, width)))
 
 
-def _fold(line: str, width: int) -> Iterator[str]:
+def _fold_line(line: str, width: int) -> Iterator[str]:
     """Break a line into parts that fit. A character beyond ASCII may take two columns: which do, terminals disagree."""
     if len(line) <= width and line.isascii():
         yield line

@@ -219,7 +219,7 @@ class Hub:
             hold_reasons = {tool.name: new for tool in offer.new} | {tool.name: "changed" for tool in offer.changed}
             digests = {tool.name: tool.digest for tool in (*offer.new, *offer.changed)}
             is_reported = digests == state.reported  # digests and not names: a tool may have changed once more
-            if hold_reasons and not is_reported and not state.reports.take():
+            if hold_reasons and not is_reported and state.reports.take() == 0:
                 is_reported = True  # else with the next listing
                 await compute(_OFFER_BYTES, self._pins.hold, name, identity, offered)
                 self._record("server.tools_held_back", {"server": name, "tools": dict(hold_reasons)})

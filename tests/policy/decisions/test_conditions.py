@@ -359,6 +359,14 @@ def test_a_name_that_a_server_may_take_for_the_one_of_a_condition_is_in_doubt():
     assert outcome(condition, "branch_name", branch_name="dev", branch="main", names="main") is Met.YES
 
 
+def test_a_name_too_long_to_be_compared_is_in_doubt():
+    """To normalize "a" and half a million accents takes minutes, in which no other thread of the server runs."""
+    condition = Condition(equals="dev")
+    assert outcome(condition, "branch", branch="dev", **{"x" * 256: 1}) is Met.YES
+    for name in ("x" * 257, "branch" + "\u200b" * 300, "a" + "\u0300\u0316" * 250_000):
+        assert outcome(condition, "branch", branch="dev", **{name: "main"}) is Met.PERHAPS
+
+
 def test_a_dot_in_a_name_hides_nothing():
     condition = Condition(equals=1)
     assert outcome(condition, "a.b", **{"a.b": 1}) is Met.YES

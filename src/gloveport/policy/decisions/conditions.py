@@ -45,6 +45,9 @@ _MOST_CHARACTERS = 1 << 20
 """The limit of all texts in one condition's values. The result for more is unknown: to examine them would block the
 event loop."""
 _MOST_URL = 8192
+_MOST_NAME = 256
+"""The characters of a name that is compared with a condition's: to normalize a long one could take minutes, in which no
+other thread runs."""
 _DOUBLE_BITS = 53
 """The integers of more bits are not all doubles, as which JavaScript reads numbers."""
 _MOST_PATH = 8192
@@ -163,10 +166,12 @@ def _first_names(path: str) -> Iterator[str]:
 
 
 def _has_alike(path: str, members: Iterable[str]) -> bool:
-    """Whether a server may take a member whose name has another spelling for the one at the beginning of a path."""
+    """Whether a server may take a member whose name has another spelling for the one at the beginning of a path. A name
+    too long to be compared counts as one.
+    """
     names = {*_first_names(path)}
     folded = {*map(_fold_name, names)}
-    return any(member not in names and _fold_name(member) in folded for member in members)
+    return any(member not in names and (len(member) > _MOST_NAME or _fold_name(member) in folded) for member in members)
 
 
 def _fold_name(name: str) -> str:

@@ -21,8 +21,6 @@ MAX_PATH_BYTES: Final = 4096
 MAX_NAME_BYTES: Final = 255
 """Of each of its parts: NAME_MAX."""
 
-"""How many characters of a path a message shows; ``details`` have the whole path."""
-
 _ABSOLUTE: Final = late_pattern(r"/|[A-Za-z]:[\\/]")
 _ESCAPE: Final = late_pattern(r"\\x(0[1-9a-f]|1[0-9a-f]|5c|7f|[89a-f][0-9a-f])")
 _LIKE_AN_ESCAPE: Final = late_pattern(rb"\\(?=x(?:0[1-9a-f]|1[0-9a-f]|5c|7f|[89a-f][0-9a-f]))")
