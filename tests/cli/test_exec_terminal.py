@@ -187,6 +187,38 @@ def test_ctrl_z_stops_the_program_and_gives_the_shell_its_terminal_back(shell, t
     terminal.see("prompt> ")
 
 
+def is_stopped(word):
+    """Whether a bash that has this word as its name is stopped."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            argv = (process / "cmdline").read_text().split("\0")
+            if argv[0] == "bash" and word in argv:
+                return (process / "stat").read_text().rpartition(")")[2].split()[0] == "T"
+    return False
+
+
+def test_a_program_that_stops_itself_before_the_terminal_is_its_own_goes_on(shell, terminal, eventually):
+    """As on a busy host, where our process at the terminal comes late: here it is held, by a stop of its own."""
+    word = f"{os.getpid()}73"
+    terminal.type(f"{GLOVEPORT} exec bash -c 'kill -STOP $$; read line; echo got $line' {word}\r")
+    eventually(lambda: any(children(front) for front in children(shell.pid)))
+    (front,) = children(shell.pid)
+    os.kill(front, signal.SIGSTOP)
+    terminal.see("Stopped")
+    terminal.see("prompt> ")
+    eventually(lambda: is_stopped(word))
+    terminal.type("fg\r")
+    terminal.see("Stopped")
+    terminal.see("prompt> ")
+    terminal.type("echo for the $((1 + 1))nd shell\r")
+    terminal.see("for the 2nd shell")
+    terminal.type("fg\r")
+    eventually(lambda: not is_stopped(word))
+    terminal.type("line\r")
+    terminal.see("got line")
+    terminal.see("prompt> ")
+
+
 def test_a_program_that_stops_itself_is_watched_all_the_same(shell, terminal, told, is_running, eventually):
     """P8: else whatever it has started would be bound by no limit that we look after."""
     word = f"{os.getpid()}72"

@@ -205,8 +205,7 @@ async def test_a_killed_server_leaves_nothing_of_its_sessions(gloveport, tmp_pat
     server = gloveport.start_script(script, tmp_path / "state", word, stdout=subprocess.PIPE)
     with server.stdout:
         assert server.stdout.readline() == b"running\n"
-        assert is_running(f"{word}1")
-        assert is_running(f"{word}2")
+        eventually(lambda: is_running(f"{word}1") and is_running(f"{word}2"))
         started = below(server.pid)
         assert any("/opt/gloveport/deno/session.mjs" in Path(f"/proc/{one}/cmdline").read_text() for one in started)
         os.kill(server.pid, signal.SIGKILL)

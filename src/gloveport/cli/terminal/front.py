@@ -3,10 +3,11 @@
 The engine enforces the sandbox's limits, so it must run on while the program is stopped by Ctrl-Z: else a program could
 escape the limits by stopping itself. And the front restores the terminal's settings even if the engine is killed.
 
-    engine → front   STARTED    from now on the program uses the terminal; answered by the same byte
-                     STOPPED    the program is stopped; the front has to stop too
+    engine → front   STARTED    from now on the program uses the terminal
+                     STOPPED    the program is stopped; the front has to stop too; answered by the same byte
                      ENDED      the caller gets the terminal back; answered by the same byte
-    front → engine   a byte     the number of each received signal
+    front → engine   STARTED    the program has the terminal, for the first time or again
+                     a byte     the number of each received signal
 
 Each notices the end of the other: the front by SIGCHLD, the engine by the end of the socket.
 """
@@ -140,6 +141,7 @@ class _Front:
                 else:
                     self._stop()
             elif word == STOPPED:
+                self._send_code(STOPPED[0])
                 self._stop()
             elif word == ENDED:
                 self._end()
@@ -164,6 +166,7 @@ class _Front:
             if not self._is_raw():  # the shell may have changed settings
                 self._settings = termios.tcgetattr(self._terminal)
             tty.setraw(self._terminal, termios.TCSADRAIN)
+            self._send_code(STARTED[0])
         self._send_code(signal.SIGCONT)
 
     def _go_on_behind(self) -> None:

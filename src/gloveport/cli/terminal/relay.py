@@ -56,6 +56,8 @@ class Relay(Struct, eq=False, kw_only=True):
     signals: list[int] = field(default_factory=list)
     _console: Console | None = None
     _goes_on: anyio.Event = field(default_factory=anyio.Event)
+    _unanswered_stops: int = 0
+    """How often the front was told to stop and has not answered: what it says until then, it said before."""
     _pumps: int = 0
     _pumped: anyio.Event = field(default_factory=anyio.Event)
     _waits: set[anyio.CancelScope] = field(default_factory=set)
@@ -126,16 +128,19 @@ class Relay(Struct, eq=False, kw_only=True):
     def _take(self, number: int) -> None:
         if number == ENDED[0]:
             self._released.set()
+        elif number == STOPPED[0]:
+            self._unanswered_stops -= 1
+        elif number in (STARTED[0], signal.SIGCONT) and self._unanswered_stops:
+            pass  # the next one comes when the front has stopped, and goes on
         elif number == STARTED[0]:
             self._goes_on.set()
         elif number == signal.SIGCONT:
-            self._goes_on.set()
             self._resize()
             self._send(number)
         elif number == signal.SIGWINCH:
             self._resize()
         elif self._console is None and number == signal.SIGTSTP:
-            self._send_word(STOPPED)
+            self._stop_front()
         elif self._console is None or number == signal.SIGHUP or number in self.signals:
             self.signals.append(number)
             self.tasks.cancel_scope.cancel()
@@ -168,9 +173,13 @@ class Relay(Struct, eq=False, kw_only=True):
                 await anyio.wait_readable(stops)
             if stops.closed or not stops.read(_BYTES):  # the sandbox is gone, or its program has ended
                 return
-            if self.terminal is not None:  # meanwhile another job uses it
+            if self.terminal is not None and self._goes_on.is_set():  # meanwhile another job uses it
                 self._goes_on = anyio.Event()
-            self._send_word(STOPPED)
+            self._stop_front()
+
+    def _stop_front(self) -> None:
+        self._unanswered_stops += 1
+        self._send_word(STOPPED)
 
     async def _type(self, console: Console) -> None:
         """Relay our input to the program until either ends."""
