@@ -61,7 +61,7 @@ def test_where_the_directory_is_unknown_a_path_is_nowhere_else():
     assert not passes("rm -rf ../src", is_workdir_known=False)
     for command in ("rm -rf src", "cd lib; rm -rf ../../src", "find .. -name '*.py' -delete"):
         assert gates(command, is_workdir_known=False) == ["destructive_command"]
-    for command in ("rm -rf build", "rm -rf /tmp/x ~/x", "cd /tmp; rm -rf x", "cd /srv/project/build; rm -rf *"):
+    for command in ("rm -rf build", "rm -rf /tmp/x ~/x", "cd /tmp; rm -rf x", "cd /srv/project/build && rm -rf *"):
         assert passes(command, is_workdir_known=False)
 
 
@@ -120,6 +120,13 @@ def test_standard_input_for_a_program_is_an_inline_script():
         "if false; then cd /tmp; fi; rm -rf src",
         "(cd /tmp; ls); python3 -c 'import shutil; shutil.rmtree(\"src\")'",
         "eval 'cd src'; rm -rf *",
+        "cd build; rm -rf *",  # of the workspace, where there is no build
+        "cd build\nrm -rf *",
+        "cd build || true; rm -rf *",
+        "cd build >/dev/null 2>&1; rm -rf *",
+        "(cd build; rm -rf *)",
+        "cd /tmp/x; rm -rf src",
+        "pushd dist; rm -rf *",
         "mv a.py /tmp/a.py.bak",
         "mv -f src ~/",
         "mv -t /tmp a.py src/b.py",
@@ -236,6 +243,12 @@ def test_a_pattern_that_can_mean_the_workspace_is_asked_about(path):
         "d=/tmp; d+=/x; rm -rf $d",
         "cd /tmp/x && cd y && rm -rf z",
         "(cd a && make); cd build && rm -rf *",
+        "cd build || exit 1; rm -rf *",
+        "set -eu; cd build; rm -rf *",
+        "cd build >/dev/null 2>&1 && cd x && rm -rf *",
+        "cd /tmp; rm -rf x",
+        "cd build && rm -rf *; cd ..; rm -rf build",
+        "cd frontend; rm -rf node_modules",
         "for d in a b; do cd $d/build && rm -rf * && cd ../..; done",
         "git restore --source HEAD~1 src/a.py",
         "find . -name '*.py' -exec rm a.txt ;",

@@ -59,6 +59,12 @@ class Directory(Struct, frozen=True):
             return is_own(word) or (named and self.is_disposable(word.text))
         return self.is_elsewhere(word) or (path.startswith(f"{root}/") and self.is_disposable(path[len(root) :]))
 
+    @property
+    def always_exists(self) -> bool:
+        """Whether ``cd`` to it can't fail: the workspace and what is above it, and what each sandbox has."""
+        here = self.resolve(Word("."))
+        return here in {"/tmp", "/home"} or (here is not None and f"{self.root}/".startswith(f"{here.rstrip('/')}/"))  # noqa: S108
+
     def change(self, target: Word) -> "Directory":
         """The directory after ``cd``; unknown after ``cd -``."""
         is_known = target.text != "-" and (target.known or self.is_elsewhere(target))

@@ -23,7 +23,7 @@ from gloveport.policy.shell_text.programs import (
     reads_stdin,
     started_words,
 )
-from gloveport.policy.shell_text.words import Word, unescape, unescape_ansi
+from gloveport.policy.shell_text.words import Word, options, unescape, unescape_ansi
 
 MOST_BYTES: Final = 2048
 """The worst of 25,000 hostile texts of this size took 0.3 s and 140 MB; of 64 KiB, 22 s and 2 GB, or never ended."""
@@ -129,6 +129,8 @@ class _Reader:
             before = self.directory
             self._read_node(node)
             if self.directory != before:
+                if not (self.directory.always_exists or self._ends_on_failure(node)):
+                    self.directory = replace(self.directory, path=None)
                 scope = _find_scope(node)
                 scopes.append((scope, replace(before, path=None) if scope.type in _CONDITIONAL else before))
             turns = self._turns(node) if node.type == "for_statement" else [{}]
@@ -168,6 +170,18 @@ class _Reader:
                 self.facts.expansions.append(text)
             case _:
                 pass
+
+    def _ends_on_failure(self, node: Node | None) -> bool:
+        """Tell whether what follows a command runs only if it succeeds."""
+        after = None
+        while node is not None and (after is None or after.type == "file_redirect"):
+            after, node = node.next_sibling, node.parent
+        return (
+            after is None
+            or after.type in {"&&", ")"}
+            or (after.type == "||" and self._text(after.next_sibling).startswith(("exit", "return")))
+            or any(run.program == "set" and "-e" in options(run.arguments) for run in self.facts.runs)
+        )
 
     def _turns(self, loop: Node) -> list[Variables]:
         """The value of a loop's variable in each of its first iterations."""
