@@ -95,7 +95,7 @@ def many_values(request: dict) -> None:
 
 
 def huge_line(_: dict) -> None:
-    for _ in range(400):
+    for _ in range(1200):
         sys.stdout.write("x" * 65536)
     sys.stdout.flush()
 
@@ -209,6 +209,8 @@ UNREADABLE: dict[str, Callable[[dict], None]] = {
 BAD: dict[str, Callable[[dict], None]] = {
     "huge line": huge_line,
     "huge answer": lambda request: text(request, "x" * (20 << 20)),
+    "huge answer, id last": lambda request: send({"result": {"x": ["x" * (2 << 20)]}, "id": request["id"]}),
+    "huge notification": lambda _: notify("notifications/message", data="x" * (2 << 20)),
     "many values": many_values,
     "many blocks": lambda request: answer(request, {"content": [{"type": "text", "text": ""}] * 200_000}),
     "too many blocks": lambda request: answer(request, {"content": [{"type": "text", "text": ""}] * 20_000}),

@@ -231,22 +231,37 @@ async def send_error(asked):
     await asked.send(reply(large(asked), status="400 Bad Request"))
 
 
-@pytest.mark.parametrize(
-    "too_much", [send_json, send_event, send_endless, send_endless_line, send_endless_event, send_error]
-)
-async def test_an_answer_that_is_too_large_ends_the_connection(too_much):
-    """H1, T5: answer_bytes, of a body and of an event."""
+def server_that(acts_badly):
+    """One whose tool ``bad`` does that."""
 
     async def conduct(asked):
         if asked.what == "tools/call" and asked.message["params"]["name"] == "bad":
-            await too_much(asked)
+            await acts_badly(asked)
         else:
             await behave(asked)
 
-    async with raw(conduct) as far, using(server(far, answer_bytes=1 << 19, call_seconds=60)) as upstream:
+    return raw(conduct)
+
+
+@pytest.mark.parametrize("too_much", [send_json, send_event, send_endless, send_endless_line, send_endless_event])
+async def test_an_answer_that_is_too_large_is_an_error_of_its_call_alone(too_much):
+    """H1, T5: answer_bytes, of a body and of an event."""
+    async with (
+        server_that(too_much) as far,
+        using(server(far, answer_bytes=1 << 19, call_seconds=60)) as upstream,
+    ):
         error = await failure(upstream.call("bad", {}))
         assert error.code == "answer_too_large"
         assert "524288 bytes" in str(error)
+        assert upstream.state == "ready"
+        assert words(await upstream.call("plain", {})) == "right"
+
+
+async def test_a_refusal_that_is_too_large_ends_the_connection():
+    """H1, T5: its status says what it is, and not whose."""
+    async with server_that(send_error) as far, using(server(far, answer_bytes=1 << 19)) as upstream:
+        assert (await failure(upstream.call("bad", {}))).code == "answer_too_large"
+        assert upstream.state != "ready"
         assert words(await upstream.call("plain", {})) == "right"
 
 
@@ -272,19 +287,13 @@ async def many_in_lines(asked):
 
 
 @pytest.mark.parametrize("too_many", [many_in_json, many_in_an_event, many_behind_a_comment, many_in_lines])
-async def test_an_answer_of_very_many_values_ends_the_connection(too_many):
+async def test_an_answer_of_very_many_values_is_an_error_of_its_call_alone(too_many):
     """H1: before anything is made of them, which takes seconds of the only event loop."""
-
-    async def conduct(asked):
-        if asked.what == "tools/call" and asked.message["params"]["name"] == "bad":
-            await too_many(asked)
-        else:
-            await behave(asked)
-
-    async with raw(conduct) as far, using(server(far)) as upstream:
+    async with server_that(too_many) as far, using(server(far)) as upstream:
         error = await failure(upstream.call("bad", {}))
         assert error.code == "answer_too_large"
         assert "100000 values" in str(error)
+        assert upstream.state == "ready"
         assert words(await upstream.call("plain", {})) == "right"
 
 

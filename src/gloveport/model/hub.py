@@ -167,7 +167,8 @@ class Server(Value):
     concurrent_calls: Annotated[int, Constraints(ge=1, le=1000)] = 16
     """Calls that run at the same time; others wait."""
     answer_bytes: Annotated[ByteSize, Constraints(ge=1024, le=1 << 30)] = ByteSize(8 << 20)
-    """Size of one message that it may send. A larger one ends the connection."""
+    """Size of one message that it may send. A larger answer is an error of its call; any other such message ends the
+    connection."""
     active: bool = True
     """Whether it is used; an inactive server is never started."""
 

@@ -13,13 +13,14 @@ from typing import Literal, NoReturn, TypeAlias
 
 import anyio
 import httpx2
+import pydantic_core
 from anyio.lowlevel import checkpoint
 from mcp.shared.message import SessionMessage
 from msgspec import Struct, field
 
 from gloveport.errors import UpstreamError
 from gloveport.fairness import Pace, compute
-from gloveport.hub.connection.unreadable import is_bad_answer, mend, read_message
+from gloveport.hub.connection.unreadable import ASK_FOR_LESS, is_bad_answer, mend, read_message, too_large
 from gloveport.limits.untrusted_json import MOST_VALUES, count_values, has_many_values
 from gloveport.policy.wording import quote_sent
 
@@ -70,7 +71,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
             if fault := self._fault(request, response):
                 await response.aclose()
                 await self.end(*fault)
-            return self._bound_size(response, deadline)
+            return self._bound_size(request, response, deadline)
         return httpx2.Response(HTTPStatus.GATEWAY_TIMEOUT, request=request)
 
     async def _answer(self, request: httpx2.Request) -> httpx2.Response:
@@ -98,14 +99,15 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
             return "server_gone", f"has answered a message with {status}", ""
         return None
 
-    def _bound_size(self, response: httpx2.Response, deadline: float) -> httpx2.Response:
+    def _bound_size(self, request: httpx2.Request, response: httpx2.Response, deadline: float) -> httpx2.Response:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         headers = response.headers.copy()
         headers.pop("set-cookie", None)  # a jar would grow without bounds
         headers["content-type"] = kind  # without a charset: decoded otherwise, the text would not be what was checked
         assert isinstance(response.stream, httpx2.AsyncByteStream)  # noqa: S101 - it comes from such a transport
         events = _Events(answers_all=self.after_failure == "is stuck") if kind == "text/event-stream" else None
-        stream = _Body(self, response.stream, deadline, events)
+        asked = request.content if math.isfinite(deadline) and response.is_success else b""
+        stream = _Body(self, response.stream, deadline, events, asked)
         return httpx2.Response(response.status_code, headers=headers, stream=stream, extensions=response.extensions)
 
     async def end(self, code: str, what: str, hint: str) -> NoReturn:
@@ -123,12 +125,18 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
 @dataclass(eq=False)
 class _Body(httpx2.AsyncByteStream):
-    """One response body, read within the bounds. The class above is httpx2's interface."""
+    """One response body, read within the bounds. The class above is httpx2's interface.
+
+    Attributes:
+        asked: The message that it answers; empty for the stream of notifications, and for a refusal.
+    """
 
     transport: BoundedTransport
     stream: httpx2.AsyncByteStream
     deadline: float
     events: "_Events | None"
+    asked: bytes
+    is_cut: bool = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         body = self._whole() if self.events is None else self._lines(self.events)
@@ -141,11 +149,13 @@ class _Body(httpx2.AsyncByteStream):
         while (piece := await self._next(pieces)) is not None:
             body += piece
             if len(body) > self.transport.most:
-                await self._refuse(f"{self.transport.most} bytes")
+                yield await self._cut(f"{self.transport.most} bytes")
+                return
         whole = bytes(body)
         if await compute(len(whole), has_many_values, whole):
-            await self._refuse(f"{MOST_VALUES} values")
-        yield await compute(len(whole), mend, whole)
+            yield await self._cut(f"{MOST_VALUES} values")
+        else:
+            yield await compute(len(whole), mend, whole)
 
     async def _lines(self, events: "_Events") -> AsyncIterator[bytes]:
         pieces, pace = aiter(self.stream), Pace()
@@ -155,6 +165,8 @@ class _Body(httpx2.AsyncByteStream):
                 lines = await self._bound_size(events, piece[at : at + _SLICE_BYTES])
                 await pace.rest(began)
                 yield lines
+                if self.is_cut:
+                    return
                 await checkpoint()
         yield await self._bound_size(events, b"\n")  # the last line may have no end
 
@@ -162,14 +174,21 @@ class _Body(httpx2.AsyncByteStream):
         ends_line = b"\n" in piece or b"\r" in piece
         lines = await compute(len(piece) + ends_line * len(events.rest), events.feed, piece)
         if events.size > self.transport.most:
-            await self._refuse(f"{self.transport.most} bytes")
+            return await self._cut(f"{self.transport.most} bytes")
         if events.values > MOST_VALUES:
-            await self._refuse(f"{MOST_VALUES} values")
+            return await self._cut(f"{MOST_VALUES} values")
         return lines
 
-    async def _refuse(self, most: str) -> NoReturn:
-        what = f"has sent a message of more than {most}"
-        await self.transport.end("answer_too_large", what, "Ask it for less: a page, a filter, fewer fields.")
+    async def _cut(self, most: str) -> bytes:
+        """Read no further: return an error in the place of the answer, or end the connection if it answers nothing."""
+        number = pydantic_core.from_json(self.asked).get("id") if self.asked else None
+        if number is None:
+            what = f"has sent a message of more than {most}"
+            await self.transport.end("answer_too_large", what, ASK_FOR_LESS)
+        self.is_cut = True
+        error = too_large(number, f"more than {most}").model_dump_json(by_alias=True).encode()
+        # The SDK passes over events of other types: here what has come of the event that is too large.
+        return error if self.events is None else b"event: cut\n\nevent: message\ndata: " + error + b"\n\n"
 
     async def _next(self, pieces: AsyncIterator[bytes]) -> bytes | None:
         with anyio.CancelScope(deadline=self.deadline):

@@ -24,8 +24,8 @@ from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
 from gloveport.errors import GloveportError, UpstreamError
 from gloveport.hub.connection.listing import OfferListing, list_tools
-from gloveport.hub.connection.unreadable import BAD_ANSWER
-from gloveport.hub.connection.wire import TOO_LARGE, Connect, Wire
+from gloveport.hub.connection.unreadable import ASK_FOR_LESS, BAD_ANSWER, TOO_LARGE
+from gloveport.hub.connection.wire import Connect, Wire
 from gloveport.hub.definition import Definition
 from gloveport.limits.untrusted_json import first_faults
 from gloveport.model.hub import Server
@@ -265,8 +265,7 @@ class UpstreamConnection:
             hint = fault.hint or "The call may have had an effect. The next one connects anew."
             return UpstreamError(code, str(fault.args[0]), hint=hint)
         if error.code == TOO_LARGE:
-            hint = "Ask it for less: a page, a filter, fewer fields."
-            return self._target.error("answer_too_large", f"has sent an answer of {error.message}", hint)
+            return self._target.error("answer_too_large", f"has sent an answer of {error.message}", ASK_FOR_LESS)
         if error.code == BAD_ANSWER:
             hint = "The call may have had an effect."
             return self._target.error("bad_answer", f"has sent an answer that can't be read: {error.message}", hint)

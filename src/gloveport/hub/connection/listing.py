@@ -16,7 +16,8 @@ from msgspec import Struct
 from pydantic import ValidationError
 
 from gloveport.errors import UpstreamError
-from gloveport.hub.connection.wire import TOO_LARGE, Headers
+from gloveport.hub.connection.unreadable import TOO_LARGE
+from gloveport.hub.connection.wire import Headers
 from gloveport.hub.definition import Definition, definition_of
 from gloveport.policy.wording import quote_sent
 from gloveport.untrusted_text import is_visible

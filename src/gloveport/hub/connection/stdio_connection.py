@@ -1,8 +1,8 @@
 """Connects to a server over its standard streams: a process group of its own, and one message a line.
 
 The process gets only the environment variables of ``server_command`` and of the configuration. At most one message of
-the allowed size is held in memory. Whatever the process does, it and what it started have ended seconds after the
-context was left; and the kernel kills it when we die.
+the allowed size is held in memory; of a larger one only the ends, which tell whose answer it is. Whatever the process
+does, it and what it started have ended seconds after the context was left; and the kernel kills it when we die.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from gloveport.errors import UpstreamError
 from gloveport.fairness import Pace
 from gloveport.hub.connection.server_process import GRACE_SECONDS, end_process, exit_status, start_process, wait_ended
 from gloveport.hub.connection.standard_error import StandardError
-from gloveport.hub.connection.unreadable import read_message
+from gloveport.hub.connection.unreadable import ASK_FOR_LESS, LOOKED_AT, large_answer, read_message
 from gloveport.limits.untrusted_json import MOST_VALUES, has_many_values
 from gloveport.model.hub import Server
 from gloveport.policy.wording import quote_sent
@@ -34,6 +34,9 @@ _LARGE_BYTES = 1 << 18
 
 _COSTLY_BYTES = 1 << 14
 """After larger messages there are rests: a server may send them without end, also unrequested ones."""
+
+_MOST_SKIPPED = 1 << 26
+"""Bytes of a message that is too large. After more the connection ends: the message may have no end."""
 
 _LAST_WORDS_SECONDS = 0.5
 _MOST_BLANK, _PAUSE_SECONDS = 64, 0.1
@@ -138,10 +141,12 @@ class _MessageReader(Struct, eq=False, kw_only=True):
     has_spoken: anyio.Event
     over: anyio.Event = field(default_factory=anyio.Event)
     fault: UpstreamError | None = None
-    _lines: deque[bytes] = field(default_factory=deque)
-    """Complete lines."""
+    _lines: deque[tuple[bytes, bool]] = field(default_factory=deque)
+    """Complete lines, and whether each is whole: of others there are both ends."""
     _line: bytearray = field(default_factory=bytearray)
-    """The beginning of an incomplete line."""
+    """The beginning of an incomplete line, or both ends of what has come of it."""
+    _skipped: int = 0
+    """Bytes that are missing between the ends."""
     _pace: Pace = field(default_factory=Pace)
     _spent: float = 0.0
     """Seconds that the last message has taken, if it was a costly one."""
@@ -154,13 +159,13 @@ class _MessageReader(Struct, eq=False, kw_only=True):
         while True:
             while not self._lines:
                 await self._read()
-            line = self._lines.popleft()
+            line, is_whole = self._lines.popleft()
             if line.strip():
                 large, began = len(line) > _LARGE_BYTES, time.monotonic()
-                try:
-                    read = await to_thread.run_sync(_message, line, self.name) if large else _message(line, self.name)
-                except UpstreamError as error:
-                    await self._end(error)
+                excess = "" if is_whole else f"more than {self.most} bytes"
+                read = await to_thread.run_sync(_message, line, excess) if large else _message(line, excess)
+                if isinstance(read, str):
+                    await self._end_too_large(read)
                 if len(line) > _COSTLY_BYTES:
                     self._spent = time.monotonic() - began
                 return read
@@ -171,22 +176,33 @@ class _MessageReader(Struct, eq=False, kw_only=True):
             await self._end()
         self.has_spoken.set()
         *ended, rest = chunk.split(b"\n")
-        blank = 0
+        blank, began = 0, time.monotonic()
         for piece in ended:
             if not self._line and (not piece or piece.isspace()):
                 blank += 1
                 continue
             await self._append(piece)
-            self._lines.append(bytes(self._line))
+            self._lines.append((bytes(self._line), not self._skipped))
             self._line.clear()
+            self._skipped = 0
         await self._append(rest)
+        if self._skipped:
+            await self._pace.rest(began)
         if blank > _MOST_BLANK:  # else everybody would wait for such a flood in each turn of the event loop
             await anyio.sleep(_PAUSE_SECONDS)
 
     async def _append(self, piece: bytes) -> None:
-        if len(self._line) + len(piece) > self.most:
-            await self._end(_too_large(self.name, f"{self.most} bytes"))
         self._line += piece
+        if self._skipped or len(self._line) > self.most:
+            self._skipped += len(self._line)
+            del self._line[LOOKED_AT:-LOOKED_AT]
+            self._skipped -= len(self._line)
+            if self._skipped > _MOST_SKIPPED:
+                await self._end_too_large(f"more than {_MOST_SKIPPED} bytes")
+
+    async def _end_too_large(self, excess: str) -> NoReturn:
+        what = f"The server {quote_sent(self.name)} has sent a message of {excess}; the connection has ended."
+        await self._end(UpstreamError("answer_too_large", what, hint=ASK_FOR_LESS))
 
     async def _end(self, fault: UpstreamError | None = None) -> NoReturn:
         self.fault = fault
@@ -198,18 +214,11 @@ class _MessageReader(Struct, eq=False, kw_only=True):
         """Nothing to do: the context closes the pipe."""
 
 
-def _message(line: bytes, name: str) -> SessionMessage | Exception:
-    if has_many_values(line):  # to parse them would block the event loop for seconds
-        raise _too_large(name, f"{MOST_VALUES} values")
-    return read_message(line)
-
-
-def _too_large(name: str, most: str) -> UpstreamError:
-    return UpstreamError(
-        "answer_too_large",
-        f"The server {quote_sent(name)} has sent a message of more than {most}; the connection has ended.",
-        hint="Ask it for less: a page, a filter, fewer fields.",
-    )
+def _message(line: bytes, excess: str) -> SessionMessage | Exception | str:
+    """Parse a line. ``excess``: in what the message is too large, if it is; returned where that is nobody's answer."""
+    if not excess and has_many_values(line):  # to parse them would block the event loop for seconds
+        excess = f"more than {MOST_VALUES} values"
+    return (large_answer(line, excess) or excess) if excess else read_message(line)
 
 
 class _MessageWriter(Struct, eq=False):

@@ -1,4 +1,4 @@
-"""Repairs messages whose text is broken, or turns them into an error for the call that waits.
+"""Repairs messages whose text is broken, or turns them into an error for the call that waits; also what is too large.
 
 Servers often cut a text in the middle of a character. Such an answer must not be dropped, or the call waits until its
 time-out for nothing.
@@ -15,6 +15,15 @@ from mcp_types import ErrorData, JSONRPCError, RequestId, jsonrpc_message_adapte
 BAD_ANSWER: Final = -33001
 """The code of our error in place of an unreadable answer. Servers' codes are from -32768 to -32000."""
 
+TOO_LARGE: Final = -33000
+"""The code of our error in place of an answer that is too large."""
+
+ASK_FOR_LESS: Final = "Ask it for less: a page, a filter, fewer fields."
+"""The hint where an answer is too large."""
+
+LOOKED_AT: Final = 4096
+"""Bytes at each end of a message that are searched for its id where it is not parsed."""
+
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
@@ -24,8 +33,6 @@ _ID = re.compile(rb'"id"\s{0,9}:\s{0,9}(-?[0-9]{1,18}|"[^"\\]{1,200}")')
 _OUTCOME = re.compile(rb'"(?:result|error)"')
 _SLICE_BYTES = 1 << 16
 """So much is decoded in one call, during which no other thread gets a turn."""
-_LOOKED_AT = 4096
-"""Bytes at each end of malformed JSON that are searched for an id."""
 
 
 def read_message(line: bytes) -> SessionMessage | ValueError:
@@ -64,6 +71,19 @@ def bad_answer(number: RequestId, problem: str) -> JSONRPCError:
     return JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=BAD_ANSWER, message=problem))
 
 
+def large_answer(ends: bytes, problem: str) -> SessionMessage | None:
+    """Make the error in the place of an answer that is too large. ``ends``: its first bytes and its last; None where
+    they do not tell which request it answers.
+    """
+    number = _id_near_an_end(ends)
+    return None if number is None else SessionMessage(too_large(number, problem))
+
+
+def too_large(number: RequestId, problem: str) -> JSONRPCError:
+    """Make the error in the place of an answer to a request."""
+    return JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=TOO_LARGE, message=problem))
+
+
 def is_bad_answer(item: SessionMessage) -> bool:
     """Whether an answer is an error of ``bad_answer``."""
     return isinstance(item.message, JSONRPCError) and item.message.error.code == BAD_ANSWER
@@ -90,10 +110,10 @@ def _id_near_an_end(line: bytes) -> RequestId | None:
     """Find the id in what no parser reads: the one before the result, else the last. A wrong id harms only this
     server's own calls.
     """
-    outcome = _OUTCOME.search(line, 0, _LOOKED_AT)
-    before = _ID.search(line, 0, outcome.start() if outcome else _LOOKED_AT)
-    found = [before] if before else [*_ID.finditer(line, max(0, len(line) - _LOOKED_AT))]
-    if not found or not (outcome or _OUTCOME.search(line, max(0, len(line) - _LOOKED_AT))):
+    outcome = _OUTCOME.search(line, 0, LOOKED_AT)
+    before = _ID.search(line, 0, outcome.start() if outcome else LOOKED_AT)
+    found = [before] if before else [*_ID.finditer(line, max(0, len(line) - LOOKED_AT))]
+    if not found or not (outcome or _OUTCOME.search(line, max(0, len(line) - LOOKED_AT))):
         return None
     number: RequestId = pydantic_core.from_json(found[-1][1])
     return number

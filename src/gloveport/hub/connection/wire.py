@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Final, Protocol, Self, TypeAlias
+from typing import Protocol, Self, TypeAlias
 
 import anyio
 import pydantic_core
@@ -31,11 +31,8 @@ from mcp_types import (
 )
 from msgspec import Struct, field
 
-from gloveport.hub.connection.unreadable import bad_answer
+from gloveport.hub.connection.unreadable import bad_answer, too_large
 from gloveport.limits.untrusted_json import has_many_values
-
-TOO_LARGE: Final = -33000
-"""The code of our error in place of an answer that is too large. Servers' codes are from -32768 to -32000."""
 
 _MOST_CHECKED, _MOST_LISTED = 20_000, 100_000
 """Most values in an answer besides structured content, and in a page of tools: the SDK checks them one by one."""
@@ -218,5 +215,4 @@ async def _checkable(item: SessionMessage, method: str) -> SessionMessage:
     large = len(body) > _LARGE_BYTES
     if not (await to_thread.run_sync(has_many_values, body, most) if large else has_many_values(body, most)):
         return item
-    error = ErrorData(code=TOO_LARGE, message=f"more than {most} values beside structured content")
-    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=answer.id, error=error), item.metadata)
+    return SessionMessage(too_large(answer.id, f"more than {most} values beside structured content"), item.metadata)
