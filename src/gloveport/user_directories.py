@@ -3,13 +3,16 @@
 ``environ`` gives Gloveport's own variables; XDG base directories are those of this process, as platformdirs reads them.
 """
 
+import errno
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from gloveport.errors import ConfigError
+from gloveport.file_descriptors import READ, closing
 from gloveport.late_libraries import platformdirs  # root can do without
 from gloveport.late_pattern import late_pattern
 from gloveport.untrusted_text import quote
@@ -81,6 +84,41 @@ def make_private_directory(directory: Path) -> None:
     except FileNotFoundError:
         make_private_directory(directory.parent)
         directory.mkdir(mode=0o700, exist_ok=True)
+
+
+def refuse_others(directory: Path) -> None:
+    """Refuse a directory of the state that is not this user's alone: what lies there may have been planted.
+
+    Raises:
+        ConfigError: It exists, and is so.
+    """
+    if directory.exists() and not is_ours(directory.resolve()):
+        raise ConfigError(
+            f"others can write to {quote(str(directory))}, or could once",
+            hint="move it away, or set GLOVEPORT_STATE to a directory of your own",
+        )
+
+
+@contextmanager
+def open_private(path: Path, flags: int = 0) -> Iterator[int]:
+    """Open a file, or with ``O_DIRECTORY`` a directory, that nobody but this user or root can have written.
+
+    Raises:
+        OSError: It can't be opened, is a link or of another kind, or others can have written it.
+    """
+    with closing(os.open(path, READ | flags)) as descriptor:
+        status = os.fstat(descriptor)
+        if not flags & os.O_DIRECTORY and not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        if status.st_uid not in {0, os.geteuid()} or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise PermissionError(errno.EPERM, "it can be changed by others than this user")
+        yield descriptor
+
+
+def read_private(path: Path, most_bytes: int) -> bytes:
+    """Read at most so many bytes of a file. Raises as ``open_private``."""
+    with open_private(path) as descriptor, open(descriptor, "rb", closefd=False) as file:
+        return file.read(most_bytes)
 
 
 def _of_user(variable: str, find: Callable[[], Path]) -> Path:

@@ -1,5 +1,7 @@
 """What has to be there before a server starts."""
 
+import os
+
 import pytest
 
 from gloveport.bootstrap.host_setup import open_host
@@ -72,6 +74,11 @@ async def test_a_state_directory_that_others_can_write_is_told(tmp_path):
     assert checks["state"].state == "weaker"
     assert checks["state"].repair == f"chmod go-w {state}"
     state.chmod(0o755)
+    if os.geteuid() == 0:
+        os.chown(state, 65_534, 0)
+        checks = {check.name: check for check in await inspect(Config(), {"GLOVEPORT_STATE": str(state)})}
+        assert "belongs to another user" in checks["state"].detail
+        os.chown(state, 0, 0)
     assert "state" not in {check.name for check in await inspect(Config(), {"GLOVEPORT_STATE": str(state)})}
 
 

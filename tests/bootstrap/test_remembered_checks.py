@@ -106,6 +106,17 @@ def test_what_somebody_else_may_have_written_is_not_believed(host, environ, stat
         file.symlink_to(other)
 
     attempt(link)
+
+    def replace_by(make):
+        file.unlink()
+        make(file)
+        assert recall_checks(host, Config(), environ) is None
+        (file.rmdir if file.is_dir() else file.unlink)()
+        file.write_bytes(whole)
+        file.chmod(0o600)
+
+    replace_by(Path.mkdir)
+    replace_by(os.mkfifo)
     if os.geteuid() == 0:
         attempt(lambda: os.chown(file, 65_534, 0))
         os.chown(file, 0, 0)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from skills_ref.validator import validate
 
-from gloveport.errors import Denied
+from gloveport.errors import ConfigError, Denied
 from gloveport.model.skill import GrantedRequests, SkillGrant
 from gloveport.skills import skill_store, snapshot
 from gloveport.skills.skill_files import Example, make_files, parse_skill, with_code
@@ -250,3 +250,17 @@ def test_a_skill_is_nobodys_at_no_moment(save, library, monkeypatch):
     save()
     library.remove(library.find("sales-report"))
     assert seen == [("change", False, True), ("forget", False, True)]
+
+
+def test_an_approval_that_others_could_have_written_is_not_believed(save, library):
+    """P17: another user may have made the state directory before its first use."""
+    save()
+    library.approve(library.find("sales-report"), uid=0, without_asking=True)
+    (record,) = Path(library.records.directory).glob("*.json")
+    record.chmod(0o622)
+    with pytest.raises(ConfigError, match="can be changed by others"):
+        library.find("sales-report")
+    record.unlink()
+    os.mkfifo(record, 0o600)
+    with pytest.raises(ConfigError, match="not a regular file"):
+        library.find("sales-report")

@@ -28,6 +28,7 @@ from gloveport.runtimes import typescript
 from gloveport.runtimes.python import Python
 from gloveport.sandbox.launch.spawn import Bubblewrap
 from gloveport.sandbox.plan import System
+from gloveport.user_directories import refuse_others
 
 
 def open_environments(
@@ -77,6 +78,7 @@ def environments_of(config: Config, init: Python, environ: Mapping[str, str]) ->
 def _make(
     config: Config, store: EnvironmentStore, python: PythonPackages, npm: NpmPackages, warnings: tuple[str, ...]
 ) -> Environments:
+    refuse_others(store.root)
     return Environments(
         named=config.environments,
         rules=rules_of(config),

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import logging
+import os
 import re
 import stat
 import sys
@@ -295,10 +296,13 @@ def _limit_checks(config: Config, system: System) -> list[Check]:
 def _state_checks(directory: Path) -> list[Check]:
     """Whether others could replace what lies in the state directory."""
     try:
-        mode = directory.stat().st_mode
+        status = directory.stat()
     except OSError:  # it is not there yet
         return []
-    if not mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if status.st_uid not in {0, os.geteuid()}:
+        detail = f"{directory} belongs to another user (uid {status.st_uid})"
+        return [make_check("state", "weaker", detail, "name a directory of your own by GLOVEPORT_STATE")]
+    if not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return []
     return [make_check("state", "weaker", f"other users can write {directory}", f"chmod go-w {directory}")]
 

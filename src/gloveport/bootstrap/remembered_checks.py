@@ -12,7 +12,6 @@ import os
 import stat
 import sys
 from collections.abc import Mapping, Sequence
-from io import FileIO
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +19,7 @@ from gloveport.atomic_file import replace_file
 from gloveport.bootstrap.host_setup import Host
 from gloveport.bootstrap.operator_reach import whole_grant
 from gloveport.config import Config, state_directory
+from gloveport.file_descriptors import READ, closing
 from gloveport.model import Value
 from gloveport.model.reading import WrongShapeError, read_json, read_value
 from gloveport.sandbox.detection.probe import Check
@@ -60,16 +60,12 @@ def remember_checks(host: Host, config: Config, environ: Mapping[str, str], chec
 def _read(environ: Mapping[str, str]) -> Mapping[str, object]:
     """The kept checks by key, the newest last; empty if the file can't be trusted."""
     try:
-        descriptor = os.open(state_directory(environ) / _FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return {}
-    with FileIO(descriptor) as file:
-        status = os.fstat(descriptor)
-        is_private = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
-        data = file.read(_MOST_BYTES) if is_private and is_ours(state_directory(environ)) else b""
-    try:
+        with closing(os.open(state_directory(environ) / _FILE, READ)) as file:
+            status = os.fstat(file)
+            is_private = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
+            data = os.read(file, _MOST_BYTES) if is_private and is_ours(state_directory(environ)) else b""
         return read_json(dict[str, object], data)
-    except WrongShapeError:
+    except (OSError, WrongShapeError):
         return {}
 
 

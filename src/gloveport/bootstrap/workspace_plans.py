@@ -20,7 +20,7 @@ from gloveport.sandbox.detection.host import find_headers
 from gloveport.sandbox.launch.spawn import Bubblewrap, EarlyProcess
 from gloveport.sandbox.plan import MOST_CONNECTORS, Network, Plan, System, make_plan
 from gloveport.untrusted_text import printable
-from gloveport.user_directories import make_private_directory, name_workspace, workspaces_directory
+from gloveport.user_directories import make_private_directory, name_workspace, refuse_others, workspaces_directory
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -135,10 +135,11 @@ def prepare_plans(
             for commands.
 
     Raises:
-        ConfigError: It can't be made.
+        ConfigError: It can't be made, or others could have written it.
     """
     settings = config.workspace
     state = _directory(workspaces_directory(environ) / name_workspace(root))
+    refuse_others(state)
     has_ports = settings.ports and lone is None  # a person's own program has none
     return WorkspacePlans(
         system=system,

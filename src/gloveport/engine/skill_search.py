@@ -20,11 +20,12 @@ from gloveport.skills.skill_files import parse_skill
 from gloveport.skills.skill_library import SkillLibrary
 from gloveport.skills.skill_store import SkillStore
 from gloveport.untrusted_text import one_line
-from gloveport.user_directories import make_private_directory
+from gloveport.user_directories import make_private_directory, read_private
 
 Stamp: TypeAlias = tuple[int, int, int]
 
 _FILE: Final = "index.json"
+_MOST_BYTES: Final = 64 << 20
 _DEFAULT_CHARACTERS: Final = 40
 
 
@@ -184,12 +185,12 @@ class SkillSearch(Struct, kw_only=True):
     def _load(self) -> dict[Path, dict[str, IndexedSkill]]:
         """Load the index of an earlier server. Unreadable parts are read again from the skills."""
         try:
-            stored = json.loads((self.library.records.directory / _FILE).read_bytes())
+            stored = json.loads(read_private(self.library.records.directory / _FILE, _MOST_BYTES))
             return {
                 Path(place): {name: read_value(IndexedSkill, one) for name, one in skills.items()}
                 for place, skills in stored.items()
             }
-        except (OSError, ValueError, TypeError, AttributeError):
+        except (OSError, ValueError, RecursionError, TypeError, AttributeError):
             return {}
 
     def _save(self) -> None:

@@ -10,21 +10,19 @@ import fcntl
 import hashlib
 import json
 import os
-import stat
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
 from gloveport.atomic_file import replace_file
 from gloveport.errors import ConfigError
-from gloveport.file_descriptors import READ, closing
 from gloveport.hub.definition import Definition
 from gloveport.late_libraries import difflib
 from gloveport.model import Value
 from gloveport.model.hub import Server
 from gloveport.model.reading import read_value
 from gloveport.untrusted_text import printable
-from gloveport.user_directories import make_private_directory
+from gloveport.user_directories import make_private_directory, open_private, read_private
 
 _MOST_BYTES = 64 << 20
 _MOST_COMPARED = 400
@@ -138,12 +136,8 @@ class Pins:
     def _read(self, server: str) -> PinRecord | None:
         path = self.path(server)
         try:
-            with (
-                _open_private(self._directory, os.O_DIRECTORY),
-                _open_private(path, 0) as descriptor,
-                open(descriptor, "rb", closefd=False) as file,
-            ):
-                content = file.read(_MOST_BYTES + 1)
+            with open_private(self._directory, os.O_DIRECTORY):
+                content = read_private(path, _MOST_BYTES + 1)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -168,7 +162,7 @@ class Pins:
         """Lock the directory against other processes for a change."""
         try:
             make_private_directory(self._directory)
-            with _open_private(self._directory, os.O_DIRECTORY) as directory:
+            with open_private(self._directory, os.O_DIRECTORY) as directory:
                 fcntl.flock(directory, fcntl.LOCK_EX)
                 yield
         except OSError as error:
@@ -271,18 +265,6 @@ def _alike(one: Sequence[str], other: Sequence[str]) -> int:
 def _by_name(tools: Sequence[Definition]) -> tuple[Definition, ...]:
     first = {tool.name: tool for tool in reversed(tools)}
     return tuple(first[name] for name in sorted(first))
-
-
-@contextlib.contextmanager
-def _open_private(path: Path, flags: int) -> Iterator[int]:
-    """Open a file or directory, and require that nobody but this user or root can have written it."""
-    with closing(os.open(path, READ | flags)) as descriptor:
-        status = os.fstat(descriptor)
-        if not flags & os.O_DIRECTORY and not stat.S_ISREG(status.st_mode):
-            raise ConfigError(f"{str(path)!a} is not a regular file", hint=_HINT)
-        if status.st_uid not in {0, os.geteuid()} or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise ConfigError(f"{str(path)!a} can be changed by others than this user", hint=_HINT)
-        yield descriptor
 
 
 def identity_of(server: Server) -> str:

@@ -19,7 +19,9 @@ from gloveport.model.constraints import AwareDatetime
 from gloveport.model.reading import read_json
 from gloveport.model.skill import SkillState
 from gloveport.model.value import Value
-from gloveport.user_directories import make_private_directory
+from gloveport.user_directories import make_private_directory, read_private
+
+_MOST_BYTES = 1 << 20
 
 
 class Approval(Value):
@@ -76,11 +78,12 @@ class SkillRecords:
         """
         path = self._path(place, name)
         try:
-            return read_json(SkillRecord, path.read_bytes())
+            return read_json(SkillRecord, read_private(path, _MOST_BYTES))
         except FileNotFoundError:
             return SkillRecord()
         except (OSError, ValueError) as error:
-            raise ConfigError(f"{path} can't be read", hint="remove it: the skill is a candidate then") from error
+            why = error.strerror if isinstance(error, OSError) else "it is damaged"
+            raise ConfigError(f"{path} can't be read: {why}", hint="remove it: the skill is a candidate then") from error
 
     def change(self, place: Path, name: str, make: Callable[[SkillRecord], SkillRecord]) -> SkillRecord:
         """Replace a record atomically by one made from it; returns the new one.

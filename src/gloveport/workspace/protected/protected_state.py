@@ -13,6 +13,7 @@ from gloveport.model import Value
 from gloveport.model.reading import read_json
 from gloveport.secrets import secret_files
 from gloveport.untrusted_text import printable
+from gloveport.user_directories import read_private
 from gloveport.workspace.files.spelling import raw, spell_path
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.protected import mount_plan
@@ -20,6 +21,7 @@ from gloveport.workspace.protected.descent import Mark
 from gloveport.workspace.protected.protected_paths import NOTHING, ProtectedPaths, find_protected
 
 _NAME: Final = "protected.json"
+_MOST_BYTES: Final = 64 << 20
 
 
 class _State(Value):
@@ -33,7 +35,7 @@ class _State(Value):
 def load(state: Path) -> ProtectedPaths:
     """The saved state in a directory of ours, as far as a search needs it."""
     try:
-        saved = read_json(_State, (state / _NAME).read_bytes())
+        saved = read_json(_State, read_private(state / _NAME, _MOST_BYTES))
     except (OSError, ValueError):
         return NOTHING
     read_only = dict.fromkeys(map(raw, saved.read_only), (0, 0, 0, 0, 0))
