@@ -1,5 +1,7 @@
 """The tree of packages that are installed with Gloveport: what it is made of, and who else could have made it."""
 
+import errno
+import fcntl
 import os
 import tempfile
 import threading
@@ -7,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from gloveport.audit.log_files import unwritable_error
 from gloveport.environments.environment_store import EnvironmentStore
 from gloveport.environments.installed_tree import assemble_installed
+from gloveport.errors import ConfigError
 
 
 @pytest.fixture
@@ -114,6 +118,20 @@ def test_where_somebody_else_could_have_made_it_nothing_is_believed(store, site)
     store.root.symlink_to(store.root.with_name("elsewhere"))
     with pytest.raises(PermissionError, match="others can write to"):
         assemble_installed(store, "address", sources(site))
+
+
+def test_where_nothing_can_be_locked_that_is_said_with_a_remedy(store, monkeypatch):
+    """As on some network file systems."""
+
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    store.create()
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(ConfigError, match="can't be locked: No locks available") as raised, store.hold("work"):
+        pass
+    assert "local disk" in raised.value.hint
+    assert "local disk" in unwritable_error(store.root, OSError(errno.ENOLCK, "")).hint
 
 
 def test_what_no_start_has_used_for_long_is_collected(store, site):

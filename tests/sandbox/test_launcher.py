@@ -1,6 +1,7 @@
 """P9: whatever a server has started is dead soon after the server, at whatever moment somebody kills whom of them."""
 
 import contextlib
+import errno
 import marshal
 import os
 import signal
@@ -14,7 +15,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from gloveport.errors import GuestError
+from gloveport.errors import GuestError, SandboxError
 from gloveport.model import Limits
 from gloveport.sandbox.launch.bubblewrap_process import open_child
 from gloveport.sandbox.launch.launcher import Launched, Launcher
@@ -237,3 +238,14 @@ def test_who_has_the_number_of_a_dead_child_is_refused_whatever_its_name(tmp_pat
         open_child(process.pid, Launched(status=status, _pid=os.getpid())).close()
         with pytest.raises(GuestError, match="it died while it was built"):
             open_child(process.pid, Launched(status=status, _pid=process.pid))
+
+
+def test_where_no_process_can_be_watched_that_is_said_before_anything_is_started(monkeypatch):
+    """As under the system call filter of an old container engine."""
+
+    def refuse(_pid):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    with pytest.raises(SandboxError, match="no process can be watched here"), Launcher.open():
+        pass

@@ -184,6 +184,8 @@ def unwritable_error(directory: Path, error: OSError) -> AuditError:
     hint = "check the directory's owner and mode; no run starts until a record can be written"
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         hint = "make room there: nothing runs until then, and then all goes on by itself; audit.max_bytes bounds it"
+    elif error.errno == errno.ENOLCK:
+        hint = "its file system has no locks: name a directory of a local disk by audit.directory or GLOVEPORT_STATE"
     elif error.errno in _NOT_OURS:
         hint = "name a directory that this user can write: audit.directory in the configuration, or GLOVEPORT_STATE"
     return AuditError(

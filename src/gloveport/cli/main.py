@@ -13,6 +13,10 @@ from gloveport.cli.usage import UsageError
 from gloveport.errors import GloveportError
 from gloveport.untrusted_text import printable_lines
 
+_NO_THREAD = "can't start new thread"
+"""The text by which alone the ``RuntimeError`` is known."""
+_MORE_THREADS = "raise its limit of processes (ulimit -u, TasksMax= or --pids-limit), or update an old container engine"
+
 
 def main() -> None:
     """Run the command line. Exit code 2: usage or configuration; 3: denied; 4: no sandbox can be built here."""
@@ -52,6 +56,13 @@ def _run_command() -> None:
         sys.exit(of_error(error))
     except KeyboardInterrupt:
         sys.exit(130)
+    except Exception as error:
+        from gloveport.task_group import flatten_group
+
+        if {str(one) for one in flatten_group(error)} != {_NO_THREAD}:
+            raise
+        sys.stderr.write(f"gloveport: this host lets us start no thread\nhint: {_MORE_THREADS}\n")
+        sys.exit(4)
 
 
 def _end_process(code: object) -> None:

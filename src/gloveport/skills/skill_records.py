@@ -83,7 +83,8 @@ class SkillRecords:
             return SkillRecord()
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is damaged"
-            raise ConfigError(f"{path} can't be read: {why}", hint="remove it: the skill is a candidate then") from error
+            hint = "remove it: the skill is a candidate then"
+            raise ConfigError(f"{path} can't be read: {why}", hint=hint) from error
 
     def change(self, place: Path, name: str, make: Callable[[SkillRecord], SkillRecord]) -> SkillRecord:
         """Replace a record atomically by one made from it; returns the new one.

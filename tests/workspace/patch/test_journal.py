@@ -9,7 +9,7 @@ from gloveport.patch_text.parsing import parse_patch
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch.file_swap import FileStep
-from gloveport.workspace.patch.journal import BEGUN, DONE, CommitRecord, Journal
+from gloveport.workspace.patch.journal import BEGUN, DONE, CommitRecord, Journal, seal
 from gloveport.workspace.patch.writer import Writer
 
 STEP = FileStep(path="d/f", hidden=".gloveport-1", before=None, after="a" * 64, inode=None)
@@ -41,6 +41,19 @@ def test_a_torn_record_is_none(state):
             assert journal.last() is None
             (state / "journal").write_bytes(whole[:end] + b"x" + whole[end + 1 :])
             assert end == 0 or journal.last() is None
+
+
+def test_what_another_version_has_done_is_none_and_what_it_has_left_undone_is_told(state, tree):
+    """W3: a server of this version starts, and overwrites no record that is still needed."""
+    writer = Writer(tree, journal=state)
+    writer.apply_patch("*** Begin Patch\n*** Add File: f\n+a\n*** End Patch")
+    (state / "undo-1").write_bytes(seal(b'{"new": 1}'))
+    (state / "journal").write_bytes(DONE + seal(b'{"new": 1}'))
+    assert writer.recover().outcome == "nothing"
+    (state / "journal").write_bytes(BEGUN + seal(b'{"new": 1}'))
+    with pytest.raises(WorkspaceError, match="another version") as raised:
+        writer.recover()
+    assert str(state / "journal") in raised.value.hint
 
 
 def test_a_shorter_record_over_a_longer_one_is_whole(state):

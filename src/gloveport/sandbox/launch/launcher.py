@@ -89,8 +89,15 @@ class Launcher(Struct, kw_only=True):
         ``started``: its reaper, if already started.
 
         Raises:
-            SandboxError: A process hangs in the kernel.
+            SandboxError: A process hangs in the kernel, or this host lets us watch none.
         """
+        try:
+            os.close(os.pidfd_open(os.getpid()))
+        except OSError as error:
+            raise SandboxError(
+                f"no process can be watched here: pidfd_open: {error.strerror}",
+                hint="a container's system call filter may refuse it: update the container engine, or permit it there",
+            ) from error
         launcher = cls(_reaper=started)
         try:
             yield launcher

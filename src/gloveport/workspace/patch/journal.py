@@ -99,10 +99,26 @@ class Journal(Struct, frozen=True):
             yield cls(directory, file)
 
     def last(self) -> LastCommit | None:
-        """The last commit; None if there was none, or it never began."""
+        """The last commit; None if there was none, or it never began.
+
+        Raises:
+            WorkspaceError: PATCH_ROLLBACK_FAILED, since another version has begun it, and it is not done.
+        """
         content = os.pread(self.file, os.fstat(self.file).st_size, 0)
-        text = unseal(content[1:])
-        return None if text is None else (content[:1], CommitRecord.model_validate_json(text))
+        state, text = content[:1], unseal(content[1:])
+        if text is None:
+            return None
+        try:
+            return state, CommitRecord.model_validate_json(text)
+        except ValueError as error:
+            if state in {DONE, TAKEN_BACK}:
+                return None
+            raise WorkspaceError(
+                "PATCH_ROLLBACK_FAILED",
+                "another version of Gloveport was interrupted while it changed files here",
+                hint="start that version once, which completes or reverts the change; or move its record away: "
+                + str(Path(f"/proc/self/fd/{self.file}").readlink()),
+            ) from error
 
     def begin(self, record: CommitRecord) -> None:
         """Write the planned commit, and sync it to the disk.

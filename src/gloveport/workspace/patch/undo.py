@@ -145,9 +145,11 @@ def _open_entry(directory: int, number: int) -> BinaryIO:
 
 
 def _read_head(file: BinaryIO) -> _EntryHead | None:
-    """The first line of an entry; None if it is torn."""
+    """The first line of an entry; None if it is torn, or another version has written it."""
     text = unseal(file.readline())
-    return None if text is None else _EntryHead.model_validate_json(text)
+    with suppress(ValueError):
+        return None if text is None else _EntryHead.model_validate_json(text)
+    return None
 
 
 def _file_name(number: int) -> str:
