@@ -93,7 +93,17 @@ async def test_a_source_is_built_without_a_door_with_what_it_requires(tmp_path):
 
 async def test_what_a_source_may_try_builds_nothing(tmp_path):
     """P49."""
+    nested = """
+        place = "d" * 200
+        os.chdir("/opt/environment")
+        for _ in range(1200):
+            os.mkdir(place)
+            os.chdir(place)
+        open("hidden", "wb").write(bytes(1 << 20))
+        os.chmod(".", 0)
+    """
     attacks = {
+        "nested": {"build": nested},
         "renamed": {"build": "place = 'helper-1.0-py3-none-any.whl'"},
         "bomb": {"wheel": make_wheel("bomb", files={"bomb.txt": "0" * (3 << 20)})},
         "flood": {"build": "open('/opt/environment/flood', 'wb').write(bytes(9 << 20))"},
@@ -103,6 +113,7 @@ async def test_what_a_source_may_try_builds_nothing(tmp_path):
         "young": {},
     }
     said = {
+        "nested": "can't be measured",
         "renamed": "declares name helper",
         "bomb": "too much",
         "flood": "unpacks to more than",
@@ -128,7 +139,9 @@ async def test_what_a_source_may_try_builds_nothing(tmp_path):
                 result = await world.run("python", "1", environment=name)
                 assert result.status == "denied", (name, result)
                 told[name] = result.error.message
-            assert world.engine.environments.store.list_trees() == []
+            store = world.engine.environments.store
+            assert store.list_trees() == []
+            assert not list((store.root / "work").glob("build-*"))
     assert {name: text for name, text in told.items() if said[name] not in text} == {}
 
 

@@ -42,7 +42,8 @@ from gloveport.environments.seal import (
 )
 from gloveport.environments.wheel_store import WheelStore
 from gloveport.errors import Denied
-from gloveport.late_libraries import secrets, shutil, tempfile
+from gloveport.file_descriptors import LIST, closing
+from gloveport.late_libraries import secrets, tempfile
 from gloveport.model.packages import LockedPackage
 from gloveport.model.reading import WrongShapeError, read_value
 from gloveport.model.value import Value
@@ -301,14 +302,33 @@ def _read_boot() -> str:
 
 
 def remove_directory(path: Path) -> None:
-    """Remove a directory with all its contents, even if directories in it are read-only."""
-    shutil.rmtree(path, ignore_errors=True)
-    if not path.exists():
-        return
-    for parent, _, _ in os.walk(path):
+    """Remove a directory with all its contents, as far as possible, even if directories in it are read-only.
+
+    Code of a package may have nested them deeper than Python calls functions and than the kernel reads paths: each is
+    moved to the top, then emptied. A killed build may still be dying, and exchange any of them for a link.
+    """
+    prefix, places, emptied = f"{path}/{secrets.token_hex(8)}.", [str(path)], 0
+    with contextlib.suppress(OSError):
+        _open_to_owner(str(path))
+    while emptied < len(places):
+        with contextlib.suppress(OSError), closing(os.open(places[emptied], LIST)) as directory:
+            for entry in [*os.scandir(directory)]:
+                with contextlib.suppress(OSError):
+                    if entry.is_dir(follow_symlinks=False):
+                        _open_to_owner(entry.name, directory)
+                        places.append(f"{prefix}{len(places)}")
+                        os.rename(entry.name, places[-1], src_dir_fd=directory)  # noqa: PTH104 - below a descriptor
+                    else:
+                        os.unlink(entry.name, dir_fd=directory)
+        emptied += 1
+    for place in reversed(places):
         with contextlib.suppress(OSError):
-            Path(parent).chmod(0o700)
-    shutil.rmtree(path, ignore_errors=True)
+            Path(place).rmdir()
+
+
+def _open_to_owner(name: str, directory: int | None = None) -> None:
+    with closing(os.open(name, LIST | os.O_PATH, dir_fd=directory)) as descriptor:
+        Path(f"/proc/self/fd/{descriptor}").chmod(0o700)
 
 
 def _texts(table: object) -> Mapping[str, str]:

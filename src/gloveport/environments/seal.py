@@ -63,21 +63,29 @@ class SealedTree(Struct):
 
 
 def measure_tree(root: Path, bounds: TreeBounds) -> str:
-    """Why a growing tree is already too large; empty while it is not. It stops as soon as it knows."""
+    """Why a growing tree is already too large; empty while it is not. It stops as soon as it knows.
+
+    What can't be measured is too large: code of a package can make paths that the kernel does not read.
+    """
     count = size = 0
     pending = [root]
     while pending:
-        with suppress(OSError), os.scandir(pending.pop()) as entries:
-            for entry in entries:
-                count += 1
-                with suppress(OSError):
-                    if entry.is_dir(follow_symlinks=False):
-                        pending.append(Path(entry.path))
-                    else:
-                        size += entry.stat(follow_symlinks=False).st_blocks * 512
-                if count > bounds.files or size > bounds.bytes:
-                    what = f"{bounds.files} files" if count > bounds.files else f"{bounds.bytes >> 20} MiB"
-                    return f"it unpacks to more than {what}"
+        try:
+            with os.scandir(pending.pop()) as entries:
+                for entry in entries:
+                    count += 1
+                    with suppress(FileNotFoundError):
+                        if entry.is_dir(follow_symlinks=False):
+                            pending.append(Path(entry.path))
+                        else:
+                            size += entry.stat(follow_symlinks=False).st_blocks * 512
+                    if count > bounds.files or size > bounds.bytes:
+                        what = f"{bounds.files} files" if count > bounds.files else f"{bounds.bytes >> 20} MiB"
+                        return f"it unpacks to more than {what}"
+        except (FileNotFoundError, NotADirectoryError):
+            continue  # a program has just removed it
+        except OSError as error:
+            return f"it unpacks to what can't be measured: {error.strerror}"
     return ""
 
 
