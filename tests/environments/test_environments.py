@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import threading
 from pathlib import Path
 
 import anyio
@@ -16,8 +17,9 @@ from typer.testing import CliRunner
 from gloveport.approvals.question import Verdict
 from gloveport.cli.env import app
 from gloveport.config import Config
-from gloveport.engine import python_builder
+from gloveport.engine import npm_builder, python_builder
 from gloveport.engine.run_context import RunContext
+from gloveport.errors import Denied
 from gloveport.model import Request
 from gloveport.model.reading import read_value
 
@@ -177,6 +179,29 @@ async def test_who_lacks_a_module_hears_which_environment_has_it_or_what_to_writ
             "sklearn": '[environments.NAME] python = ["scikit-learn"]',
         }.items():
             assert said in (await world.run("python", f"import {module}")).hint, module
+
+
+async def test_nobody_waits_for_what_a_program_has_put_in_the_place_of_the_operators_lock(index, tmp_path):
+    """The lock of an environment may lie in a project, in which programs write."""
+    lock, waited = tmp_path / "pylock.toml", threading.Event()
+    os.mkfifo(lock)
+
+    def end_waiting():
+        waited.set()
+        os.close(os.open(lock, os.O_RDWR))
+
+    watch = threading.Timer(60, end_waiting)
+    watch.start()
+    try:
+        with pytest.raises(Denied, match="no package-lock"):
+            npm_builder.load_package_lock(str(lock))
+        async with opened(tmp_path / "state", index, environments={"one": {"lock": str(lock)}}) as world:
+            lacking = await world.run("python", "import lacking")
+            assert lacking.error.type == "ModuleNotFoundError"
+            assert (await world.run("python", "1", environment="one")).error.type == "lock_unreadable"
+    finally:
+        watch.cancel()
+    assert not waited.is_set()
 
 
 async def test_sandboxes_wait_for_an_environment_and_its_code_runs_in_none_that_is_not_confined(index, tmp_path):

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Final, Protocol
 
 from msgspec import Struct, field
@@ -10,7 +9,7 @@ from msgspec import Struct, field
 from gloveport.engine.build_host import Builder
 from gloveport.engine.npm_builder import PLATFORM
 from gloveport.environments.lock_requests import LockRequest, NpmLockRequest, PythonLockRequest
-from gloveport.environments.locks import MOST_LOCK_BYTES, Lock, read_lock, refuse_young, select_aged
+from gloveport.environments.locks import Lock, load_operator_lock, read_lock, refuse_young, select_aged
 from gloveport.environments.npm_locks import read_npm_lock
 from gloveport.environments.registries import Registries
 from gloveport.errors import Denied
@@ -152,8 +151,7 @@ class PythonPackages(Struct, kw_only=True):
         if settings.lock is None:
             return None
         try:
-            with Path(settings.lock).open("rb") as file:
-                lock = read_lock(file.read(MOST_LOCK_BYTES), self.version)
+            lock = read_lock(load_operator_lock(settings.lock), self.version)
         except OSError as error:
             reason = f"The lock {settings.lock} can't be read: {error.strerror}."
             raise Denied("lock_unreadable", reason, hint=f"correct environments.{name}.lock") from error

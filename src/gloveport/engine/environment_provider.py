@@ -160,9 +160,9 @@ class Environments(Struct, frozen=True, kw_only=True):
         trees = ((name, tree) for name in self.named for _, tree in self.find_built(name))
         return next((name for name, tree in trees if tree and {*modules} <= {*tree.modules}), "")
 
-    def suggest(self, modules: Sequence[str]) -> str:
+    async def suggest(self, modules: Sequence[str]) -> str:
         """Suggests how to get missing modules: the environment that has them, or the lines to write."""
-        if name := self.who_has(modules):
+        if name := await compute(len(self.named) * MOST_LOCK_BYTES, self.who_has, modules):
             return f'the environment {name} has it: environment="{name}"'
         packages = [package_of(module) for module in modules]
         may_ask = self.rules.enabled and refuse_names(self.rules, packages) is None

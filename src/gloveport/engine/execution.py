@@ -318,7 +318,7 @@ class Engine:
         modules = hints.find_missing_modules(result.error) if result.error is not None and result.hint else ()
         if not modules:
             return result
-        return result.model_copy(update={"hint": f"{self.environments.suggest(modules)}; {result.hint}"})
+        return result.model_copy(update={"hint": f"{await self.environments.suggest(modules)}; {result.hint}"})
 
     def _plan(self, run: Execution, program: Program) -> Plan:
         plan = self._granted.plan(run, program)

@@ -10,7 +10,6 @@ This process itself writes the file that says which names programs can import.
 import contextlib
 import json
 from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
 from typing import Final
 
 from anyio import to_thread
@@ -21,10 +20,11 @@ from gloveport.engine.build_progress import OnProgress
 from gloveport.engine.build_sandboxes import BuildSandboxes
 from gloveport.environments.environment_store import BuiltTree
 from gloveport.environments.lock_requests import LockRequest
-from gloveport.environments.locks import MOST_LOCK_BYTES, Lock, refuse_young
+from gloveport.environments.locks import MOST_LOCK_BYTES, Lock, load_operator_lock, refuse_young
 from gloveport.environments.npm_locks import NpmLock, PackageLock, read_npm_lock, read_package_lock
 from gloveport.environments.registries import Registries
 from gloveport.errors import Denied
+from gloveport.fairness import compute
 from gloveport.guard import Guard
 from gloveport.model import GUEST, Grant
 from gloveport.model.packages import PACKAGES
@@ -75,7 +75,8 @@ class NpmBuilder(Struct, frozen=True, kw_only=True):
             )
         on_progress(f"resolving {len(requirements)} requirements of npm")
         cutoff = self.host.cutoff
-        own = _load_package_lock(request.package_lock) if request.package_lock else None
+        path = request.package_lock
+        own = await compute(MOST_LOCK_BYTES, load_package_lock, path) if path else None
         by_name = {_name_of(one): one for one in requirements}
         async with self._open_sandboxes(by_name) as build:
             if own is not None:
@@ -97,7 +98,8 @@ class NpmBuilder(Struct, frozen=True, kw_only=True):
                         f"{self.host.cooldown_days:g} days are left out, and those whose age the registry does not say"
                     )
                 raise failure
-            lock = read_npm_lock(read_lock_file(build.work / "lock.json"))
+            data = await to_thread.run_sync(read_lock_file, build.work / "lock.json")
+            lock = await compute(len(data), read_npm_lock, data)
         if own is not None:
             own.refuse_others(lock)
         refuse_young(lock.packages, cutoff)
@@ -105,7 +107,8 @@ class NpmBuilder(Struct, frozen=True, kw_only=True):
 
     async def build(self, lock: Lock, guard: Guard, on_progress: OnProgress) -> BuiltTree:
         """See ``Builder``."""
-        named = read_npm_lock(lock.text.encode())
+        data = lock.text.encode()
+        named = await compute(len(data), read_npm_lock, data)
         on_progress(f"fetching and unpacking {len(lock.packages)} packages of npm")
         imports = {name: f"npm:{name}@{version}" for name, version in named.direct.items()}
         async with self._open_sandboxes(named.requirements) as build:
@@ -138,10 +141,14 @@ class NpmBuilder(Struct, frozen=True, kw_only=True):
             yield build
 
 
-def _load_package_lock(path: str) -> PackageLock:
+def load_package_lock(path: str) -> PackageLock:
+    """The ``package-lock.json`` of an operator.
+
+    Raises:
+        Denied: It can't be read.
+    """
     try:
-        with Path(path).open("rb") as file:
-            return read_package_lock(file.read(MOST_LOCK_BYTES))
+        return read_package_lock(load_operator_lock(path))
     except OSError as error:
         reason = f"The lock {path} can't be read: {error.strerror}."
         raise Denied("lock_unreadable", reason, hint="correct npm_lock of the environment") from error

@@ -317,7 +317,7 @@ def remove_directory(path: Path) -> None:
                     if entry.is_dir(follow_symlinks=False):
                         _open_to_owner(entry.name, directory)
                         places.append(f"{prefix}{len(places)}")
-                        os.rename(entry.name, places[-1], src_dir_fd=directory)  # noqa: PTH104 - below a descriptor
+                        os.rename(entry.name, places[-1], src_dir_fd=directory)
                     else:
                         os.unlink(entry.name, dir_fd=directory)
         emptied += 1

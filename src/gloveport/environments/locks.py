@@ -7,6 +7,7 @@ leave out young packages, but it has read data from an index.
 import hashlib
 import itertools
 import json
+import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -92,6 +93,20 @@ class PythonLock(Lock):
     def requirements(self) -> str:
         """The lines for ``pip install --require-hashes``."""
         return "".join(one.requirement for one in self.pins)
+
+
+def load_operator_lock(path: str) -> bytes:
+    """Read a lock of the operator's. Programs may be able to put anything there, so nothing is waited for.
+
+    Raises:
+        OSError: It can't be read.
+    """
+    with open(path, "rb", opener=_open_without_waiting) as file:
+        return file.read(MOST_LOCK_BYTES) or b""
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
 
 
 def add_built(text: str, built: Sequence[BuiltWheel]) -> str:
