@@ -140,12 +140,14 @@ async def test_what_an_index_may_try_builds_nothing(tmp_path):
         "lying": {},
         "deep": {"files": {"d/" * 70 + "deep.py": ""}},
     }
+    many = ".".join(f"x{number}" for number in range(30))  # the wheel is for 27,000 kinds of interpreters
     with serve(Index()) as index:
         for name, how in attacks.items():
             index.add(name, **how)
         index.digests["lying-1.0-py3-none-any.whl"] = "0" * 64
         index.files["source"] = {"source-1.0.tar.gz": b"import os; os.system('id')"}
-        named = {name: {"python": [name]} for name in [*attacks, "source"]}
+        index.files["many"] = {f"many-1.0-py3.{many}-none.{many}-any.{many}.whl": make_wheel("many")}
+        named = {name: {"python": [name]} for name in [*attacks, "source", "many"]}
         bounds = {"environment_bytes": 2 << 20}
         async with opened(tmp_path / "state", index, environments=named, **bounds) as world:
             told = {}
@@ -165,6 +167,7 @@ async def test_what_an_index_may_try_builds_nothing(tmp_path):
         "lying": "the lock has",
         "deep": "lies too deep",
         "source": "no usable wheels",
+        "many": "kinds of interpreters",
     }
     assert {name: text for name, text in told.items() if said[name] not in text} == {}
 

@@ -7,6 +7,7 @@ leave out young packages, but it has read data from an index.
 import hashlib
 import itertools
 import json
+import math
 import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 MOST_LOCK_BYTES: Final = 8 << 20
 MOST_PACKAGES: Final = 1000
+_MOST_TAGS: Final = 256
+"""Of one wheel, whose name lists interpreters, ABIs and platforms: it stands for every combination."""
+
 _NAME: Final = late_pattern(r"[a-z0-9](?:[a-z0-9-]{0,98}[a-z0-9])?")
 _VERSION: Final = late_pattern(r"[A-Za-z0-9.!+_-]{1,80}")
 URL: Final = late_pattern(r"(?:https?|file)://[^\s\x00-\x1f\x7f?#\\@]{1,2000}")
@@ -210,6 +214,8 @@ def _read_wheel(name: str, version: str, wheel: Any, tags: "dict[Tag, int]") -> 
     ):
         raise unreadable_lock(f"a file of {name} has no plain URL with a sha256")
     file = url.rpartition("/")[2].replace("%2B", "+").replace("%2b", "+")
+    if math.prod(part.count(".") + 1 for part in file.rsplit("-", 3)[1:]) > _MOST_TAGS:
+        raise unreadable_lock(f"{file!a:.200} is for more than {_MOST_TAGS} kinds of interpreters")
     try:
         named, _, _, fits = utils.parse_wheel_filename(file)
         pin = Pin(
