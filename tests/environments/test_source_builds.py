@@ -260,9 +260,9 @@ def test_a_page_names_the_source_of_one_version():
 
 
 def test_what_a_source_requires_is_a_list_of_packages():
-    assert read_build_requirements(None) == ("setuptools>=40.8.0",)
+    assert read_build_requirements(b"") == ("setuptools>=40.8.0",)
     assert read_build_requirements(b"[build-system]\nrequires = ['Flit_core >=3']") == ("flit-core>=3",)
-    named = ("-r /etc/passwd", "x @ file:///x", "a\n--index-url=http://x", 1)
+    named = ("-r /etc/passwd", "x @ file:///x", "a\n--index-url=http://x", r"a; os_name>'\x22\nb\n#'", 1)
     for text in (
         "[",
         "build-system = 1",

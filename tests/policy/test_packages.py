@@ -34,6 +34,8 @@ def test_a_block_is_read_as_pep_723_has_it():
         BLOCK % '"a" "b"',
         BLOCK % '"a @ https://evil.test/a.whl"',
         BLOCK % '"../a"',
+        BLOCK % r"""'a; os_name == "\nb\n#"'""",
+        BLOCK % r"""'a; os_name == "\x22\x27"'""",
         BLOCK % ", ".join(['"a"'] * 65),
         BLOCK % f'"{"a" * 201}"',
         BLOCK % "1",

@@ -92,8 +92,8 @@ class SourceBuilder(Struct, frozen=True, kw_only=True):
             if ending.outcome.exit_code != 0:
                 raise ending.failure("package_refused", f"The source of {pinned} can't be read")
             project = build.work / "pyproject.toml"
-            text = read_lock_file(project) if project.exists() else None
-        return package, source, source_distributions.read_build_requirements(text)
+            text = await to_thread.run_sync(read_lock_file, project) if project.exists() else b""
+        return package, source, await compute(len(text), source_distributions.read_build_requirements, text)
 
     async def _find(self, build: BuildSandboxes, pinned: str, guard: Guard) -> tuple[LockedPackage, Wheel]:
         """Ask the indexes one after the other, until one has this name."""
@@ -131,8 +131,9 @@ class SourceBuilder(Struct, frozen=True, kw_only=True):
                 if name := next(lacking, ""):
                     failure.hint = f"install {name} on this host, and build again"
                 raise failure
-            wheel = source_distributions.read_built(build.work / "out", package, self.uv.host.bounds.bytes)
-            if not await to_thread.run_sync(store.keep, wheel, build.work / "out" / wheel.file):
+            out, most_bytes = build.work / "out", self.uv.host.bounds.bytes
+            wheel = await to_thread.run_sync(source_distributions.read_built, out, package, most_bytes)
+            if not await to_thread.run_sync(store.keep, wheel, out / wheel.file):
                 raise Denied("package_refused", f"The wheel of {pinned} has changed.", hint="try again")
         async with self.uv.open(self.uv.host.grant(())) as build:  # no file of the build is here
             await self.uv.take_stored(build, [wheel])

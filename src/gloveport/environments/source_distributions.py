@@ -66,14 +66,14 @@ def find_source(page: bytes, url: str, pinned: str) -> tuple[LockedPackage, Whee
     return None
 
 
-def read_build_requirements(pyproject: bytes | None) -> tuple[str, ...]:
+def read_build_requirements(pyproject: bytes) -> tuple[str, ...]:
     """The requirements for building a source distribution.
 
     Raises:
         Denied: It can't be read, or names a source for a requirement.
     """
     try:
-        project = parse_toml((pyproject or b"").decode(), _MOST_PROJECT_CHARACTERS)
+        project = parse_toml(pyproject.decode(), _MOST_PROJECT_CHARACTERS)
         listed = project.get("build-system", {}).get("requires", _LEGACY)
         if isinstance(listed, list | tuple) and len(listed) <= MOST_REQUIREMENTS:
             return tuple(normalize_requirement(one) for one in listed)

@@ -114,12 +114,14 @@ def normalize_requirement(text: str) -> str:
         raise MetadataError(f"{text[:40]!a}… is longer than {_MOST_CHARACTERS} characters")
     try:
         one = requirements.Requirement(text)
-    except requirements.InvalidRequirement as error:
+        one.name = canonical_name(one.name)
+        spelling = str(one)
+        requirements.Requirement(spelling)  # escapes in a marker may have become quotes and line breaks
+    except (ValueError, SyntaxError) as error:  # the latter of packaging before 26
         raise MetadataError(f"{text!a} is no requirement") from error
     if one.url is not None:
         raise MetadataError(f"{text!a} says where to get the package: only the owner's index is asked")
-    one.name = canonical_name(one.name)
-    return str(one)
+    return spelling
 
 
 def normalize_pin(text: str) -> str:
