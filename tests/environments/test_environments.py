@@ -3,6 +3,7 @@
 import contextlib
 import os
 import threading
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -204,6 +205,26 @@ async def test_nobody_waits_for_what_a_program_has_put_in_the_place_of_the_opera
             assert (await world.run("python", "1", environment="one")).error.type == "lock_unreadable"
     finally:
         watch.cancel()
+    assert not waited.is_set()
+
+
+async def test_others_are_served_while_a_build_waits_for_another_process(index, tmp_path):
+    """Which may remove what a killed build has left: that can be much."""
+    waited = threading.Event()
+    async with opened(tmp_path / "state", index, environments={"one": {"python": ["helper"]}}) as world:
+        store = world.engine.environments.store
+        store.create()
+        other = contextlib.ExitStack()
+        other.enter_context(store.hold("work"))
+        watch = threading.Timer(60, lambda: (waited.set(), other.close()))
+        watch.start()
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(partial(world.run, "python", "import helper", environment="one"))
+                assert (await world.run("python", "1")).value == 1
+                other.close()
+        finally:
+            watch.cancel()
     assert not waited.is_set()
 
 

@@ -37,6 +37,8 @@ def seal(source, name="tree"):
 
 def test_a_sealed_tree_shares_no_file_with_what_a_sandbox_wrote_and_each_content_is_there_once(source):
     (source / "python/other.py").write_text("x = 1\n")
+    (source / "python/_sysconfigdata_x-y.py").touch()
+    (source / "python/no-module.py").touch()
     (source / "python/run").write_text("x = 1\n")
     (source / "python/run").chmod(0o755)
     os.link(source / "python/other.py", source.parent / "another name of it")
@@ -44,7 +46,7 @@ def test_a_sealed_tree_shares_no_file_with_what_a_sandbox_wrote_and_each_content
     again = seal(source, "second")
     tree = source.parent / "tree"
     assert sealed.files == again.files
-    assert sealed.modules == ["other", "pack"]
+    assert sealed.modules == ["_sysconfigdata_x-y", "other", "pack"]
     first, other, written, executable = (
         path.stat()
         for path in (
@@ -128,6 +130,8 @@ def test_what_would_be_imported_in_place_of_another_or_at_every_start_is_refused
     for name, said in (
         ("json", "stands in the place of another"),
         ("gloveport_tools", "stands in the place of another"),
+        ("_sysconfigdata__x86_64-linux-gnu", "stands in the place of another"),
+        ("apport_python_hook", "runs at every start of Python"),
         ("sitecustomize", "runs at every start of Python"),
         ("usercustomize", "runs at every start of Python"),
     ):

@@ -102,8 +102,15 @@ async def test_what_a_source_may_try_builds_nothing(tmp_path):
         open("hidden", "wb").write(bytes(1 << 20))
         os.chmod(".", 0)
     """
+    unnamed = """
+        file = os.open("/opt/environment/file", os.O_WRONLY | os.O_CREAT)
+        os.unlink("/opt/environment/file")
+        while True:
+            os.write(file, bytes(1 << 20))
+    """
     attacks = {
         "nested": {"build": nested},
+        "unnamed": {"build": unnamed},
         "renamed": {"build": "place = 'helper-1.0-py3-none-any.whl'"},
         "bomb": {"wheel": make_wheel("bomb", files={"bomb.txt": "0" * (3 << 20)})},
         "flood": {"build": "open('/opt/environment/flood', 'wb').write(bytes(9 << 20))"},
@@ -114,6 +121,7 @@ async def test_what_a_source_may_try_builds_nothing(tmp_path):
     }
     said = {
         "nested": "can't be measured",
+        "unnamed": "There is no room",
         "renamed": "declares name helper",
         "bomb": "too much",
         "flood": "unpacks to more than",
@@ -132,9 +140,11 @@ async def test_what_a_source_may_try_builds_nothing(tmp_path):
             packages = world.engine.environments.ecosystems[0]
             host = packages.builder.uv.host
             short = replace(host, limits=host.limits.model_copy(update={"cpu_seconds": 0.8}))
+            spared_bytes = shutil.disk_usage(tmp_path).free - (64 << 20)
+            hosts = {"endless": short, "unnamed": replace(host, spared_bytes=spared_bytes)}
             told = {}
             for name in named:
-                limited = replace(packages.builder.uv, host=short if name == "endless" else host)
+                limited = replace(packages.builder.uv, host=hosts.get(name, host))
                 packages.builder = replace(packages.builder, uv=limited)
                 result = await world.run("python", "1", environment=name)
                 assert result.status == "denied", (name, result)

@@ -90,6 +90,7 @@ class BuildHost(Struct, frozen=True, kw_only=True):
         cooldown_days: Younger packages are left out.
         egress: The operator's outbound rules: an API for the host of an index applies, with its credential.
         limits: Of each of the programs of a build.
+        spared_bytes: How much room builds leave on the disk of the state directory.
     """
 
     store: EnvironmentStore
@@ -100,6 +101,7 @@ class BuildHost(Struct, frozen=True, kw_only=True):
     system: System
     egress: Egress
     limits: Limits = LIMITS
+    spared_bytes: int = 64 * MIB
 
     @property
     def cutoff(self) -> datetime | None:
@@ -140,7 +142,8 @@ class BuildHost(Struct, frozen=True, kw_only=True):
         reach = Reach(grant.egress, self.gateway.authority.certificate, {}, Sampling())
         system = self.system.model_copy(update={"packages": (), "env": {}})
         stack = contextlib.ExitStack()
-        work = stack.enter_context(self.store.open_work()) / "build"
+        place = await to_thread.run_sync(stack.enter_context, self.store.open_work())  # it may remove much
+        work = place / "build"
         try:
             work.mkdir(mode=0o700)
             work_mounts = (Mount(source=str(work), target=PACKAGES),)
@@ -149,7 +152,14 @@ class BuildHost(Struct, frozen=True, kw_only=True):
             writing = grant.model_copy(update={"writable": work_mounts if is_shared else ()})
             plan = make_plan(program, writing, system, reach.way_out)
             async with zygote_process.start(self.backend, plan) as zygote:
-                yield BuildSandboxes(work=work, zygote=zygote, gateway=self.gateway, reach=reach, bounds=self.bounds)
+                yield BuildSandboxes(
+                    work=work,
+                    zygote=zygote,
+                    gateway=self.gateway,
+                    reach=reach,
+                    bounds=self.bounds,
+                    spared_bytes=self.spared_bytes,
+                )
         finally:
             with anyio.CancelScope(shield=True):  # thousands of files: nobody else shall wait meanwhile
                 await to_thread.run_sync(stack.close)

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import os
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -43,6 +44,7 @@ _SAID_CHARACTERS: Final = 1200
 _HOST_CHARACTERS: Final = 128
 _NO_VALUE_BYTES: Final = 256
 _DISK_FULL: Final = "(os error 28)"  # as programs in Rust write it, which uv and Deno are
+_MAKE_ROOM: Final = "make room on the disk of the state directory"
 _PLACES: Final = 3
 """Copies of a tree's file that may be on the disk during its installation: packed, unpacked, and in its place."""
 
@@ -66,7 +68,7 @@ class ProgramEnding(Struct, frozen=True, kw_only=True):
         if self.refused is not None:
             why, hint = f"{self.refused.url}: {self.refused.reason}", _hint_of_unreached(self.refused.url)
         elif _DISK_FULL in self.text:
-            what, hint = "There is no room", "make room on the disk of the state directory"
+            what, hint = "There is no room", _MAKE_ROOM
         return Denied(code, f"{what}: {one_line(why, _SAID_CHARACTERS)}", hint=hint)
 
 
@@ -97,6 +99,7 @@ class BuildSandboxes(Struct, frozen=True, kw_only=True):
 
     Attributes:
         work: The directory that they write into.
+        spared_bytes: How much room they leave on its disk.
     """
 
     work: Path
@@ -104,6 +107,7 @@ class BuildSandboxes(Struct, frozen=True, kw_only=True):
     gateway: Gateway
     reach: Reach
     bounds: TreeBounds
+    spared_bytes: int
 
     async def run(
         self, argv: tuple[str, ...], guard: Guard | None, take: Callable[[int], None] | None = None
@@ -123,31 +127,42 @@ class BuildSandboxes(Struct, frozen=True, kw_only=True):
         tail, journal = OutputTail(most=_SAID_BYTES), RequestJournal()
         program = Program(name="build", argv=argv, directory=PACKAGES)
         outcome: Outcome | None = None
+        refusals: list[Denied] = []
         async with open_task_group() as tasks:
-            tasks.start_soon(self._watch, tasks.cancel_scope)
+            tasks.start_soon(self._watch, tasks.cancel_scope, refusals)
             async with self.zygote.fork() as child, self._open_doors(child.doors, guard, journal):
                 outcome = await child.run(program, value_bytes=_NO_VALUE_BYTES, stdout=tail, stderr=tail)
                 if take is not None and outcome.exit_code == 0:
                     await child.wait_dead()
                     await to_thread.run_sync(take, child.directories.out)
-        if too_much := await self._measure():
-            raise Denied("environment_refused", f"What was installed is refused: {too_much}.", hint=TOO_MUCH)
+        if refusal := next(iter(refusals), None) or await to_thread.run_sync(self._find_excess):
+            raise refusal
         if outcome is None:
             raise SandboxError("a build was interrupted", hint="build it again")
         refused = next((one for one in journal.listed if one.reason), None)
         return ProgramEnding(outcome=outcome, text=tail.data.decode(errors="replace").strip(), refused=refused)
 
-    async def _watch(self, scope: anyio.CancelScope) -> None:
+    async def _watch(self, scope: anyio.CancelScope, refusals: list[Denied]) -> None:
         """End a build as soon as it has written too much."""
         while True:
             start = anyio.current_time()
-            if await self._measure():
+            if refusal := await to_thread.run_sync(self._find_excess):
+                refusals.append(refusal)
                 scope.cancel()
             await anyio.sleep(max(_WATCH_SECONDS, _SHARE_OF_WATCH * (anyio.current_time() - start)))
 
-    async def _measure(self) -> str:
+    def _find_excess(self) -> Denied | None:
+        """The refusal of what was written so far, if it is too much. Files that have no name are seen by the room that
+        they take alone.
+        """
         bounds = TreeBounds(bytes=_PLACES * self.bounds.bytes, files=_PLACES * self.bounds.files)
-        return await to_thread.run_sync(measure_tree, self.work, bounds)
+        if too_much := measure_tree(self.work, bounds):
+            return Denied("environment_refused", f"What was installed is refused: {too_much}.", hint=TOO_MUCH)
+        disk = os.statvfs(self.work)
+        if disk.f_bavail * disk.f_frsize < self.spared_bytes:
+            reason = f"There is no room: less than {self.spared_bytes >> 20} MiB are left."
+            return Denied("environment_refused", reason, hint=_MAKE_ROOM)
+        return None
 
     @contextlib.asynccontextmanager
     async def _open_doors(

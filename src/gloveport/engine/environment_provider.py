@@ -133,7 +133,7 @@ class Environments(Struct, frozen=True, kw_only=True):
             async with self._hold_name(lock_request.digest, guard.session):
                 lock = await self._resolve(ecosystem, name, lock_request, guard, on_progress)
                 self._check(name, lock)
-                self.store.save_lock(lock_request, lock)
+                await to_thread.run_sync(self.store.save_lock, lock_request, lock)
             locks.append(lock)
         self._trees.clear()
         return locks
@@ -206,7 +206,8 @@ class Environments(Struct, frozen=True, kw_only=True):
             if lock is None:
                 async with place():
                     lock = await self._resolve(ecosystem, name, lock_request, guard, on_progress)
-                self.store.save_lock(lock_request, lock)  # the lock that a person approves stays the same
+                # It is stored first: the lock that a person approves stays the same.
+                await to_thread.run_sync(self.store.save_lock, lock_request, lock)
             self._check(name, lock)
             async with guard.admit(_action_of(name, lock_request.specifiers, lock)) as ending:
                 tree = await to_thread.run_sync(self.store.find_whole_tree, lock.sha256, ecosystem.platform)

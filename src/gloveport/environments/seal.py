@@ -21,8 +21,11 @@ from gloveport.environments.contents import digest_entry, digest_in, keep_file, 
 from gloveport.late_libraries import shutil
 
 _MOST_DEPTH: Final = 64
-_STARTED: Final = frozenset({"sitecustomize", "usercustomize"})
-"""Modules that every Python imports at its start, if they exist."""
+_STARTED: Final = frozenset({"sitecustomize", "usercustomize", "apport_python_hook"})
+"""Modules that every Python imports at its start, if they exist; the last one Ubuntu's."""
+
+_SYSCONFIG: Final = "_sysconfigdata_"
+"""Begins the name of a module of the standard library that is another on each platform, and no identifier."""
 
 _UNUSUAL: Final = re.compile(r"[\x00-\x1f\x7f\\]")
 _OURS: Final = frozenset({"gloveport_tools", "gloveport_notebook"})
@@ -186,7 +189,8 @@ def refuse_shadows(modules: list[str]) -> None:
         Denied: There is one.
     """
     for name in modules:
-        if name in sys.stdlib_module_names or name in _OURS or name in _STARTED:
+        is_standard = name in sys.stdlib_module_names or name.startswith(_SYSCONFIG)
+        if is_standard or name in _OURS or name in _STARTED:
             what = "runs at every start of Python" if name in _STARTED else "stands in the place of another"
             raise refusal(f"python/{name}", f"{what}: no environment may hold it")
 
@@ -252,7 +256,7 @@ def _modules(files: Mapping[str, str]) -> set[str]:
         if place != "python" or not rest:
             continue
         name = first if slash else first.partition(".")[0] if rest.endswith(_EXTENSIONS) else ""
-        if name.isidentifier() and name not in {"__pycache__", "bin"}:
+        if (name.isidentifier() or name.startswith(_SYSCONFIG)) and name not in {"__pycache__", "bin"}:
             found.add(name)
     return found
 
