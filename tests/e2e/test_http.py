@@ -260,6 +260,20 @@ async def test_a_signal_ends_the_server_and_every_run(serve, records, is_running
     assert [record.kind for record in records()[-2:]] == ["execute.ended", "server.stop"]
 
 
+async def test_a_request_without_a_session_that_a_signal_ends_is_told_to_come_again(serve, is_running, eventually):
+    served = serve()
+    word = f"77{time.time_ns()}"
+    async with httpx2.AsyncClient(timeout=60) as client:
+        body = message("tools/call", {**execution(f"sleep {word}; true"), "_meta": MODERN}, 1)
+        call = asyncio.create_task(client.post(served.url, headers={**HEADERS, **MODERN_CALL}, json=body))
+        await asyncio.to_thread(eventually, lambda: is_running(word))
+        served.process.send_signal(signal.SIGTERM)
+        reply = await call
+        await asyncio.to_thread(served.process.communicate, timeout=30)
+    assert (reply.status_code, reply.headers["retry-after"]) == (503, "1")
+    assert "the server ends" in reply.json()["error"]["message"]
+
+
 def test_a_port_that_is_in_use_is_named_with_a_way_out(gloveport, environ):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

@@ -27,6 +27,8 @@ NO_MESSAGE: Final = _error(
 WRONG_ENCODING: Final = _error(None, PARSE_ERROR, "a message has to be JSON in UTF-8")
 TOO_BUSY: Final = _error(None, INTERNAL_ERROR, "the server has too many requests at once: come again in a second")
 
+ENDING: Final = _error(None, INTERNAL_ERROR, "the server ends, and has ended this request: send it again in a while")
+
 
 def answer_to(line: bytes) -> bytes | None:
     """Make the line that answers a broken message; None if it is no request.

@@ -4,6 +4,7 @@ Each open session has some places of its own, and those without a session have o
 block sessions, nor sessions new clients. Subscriptions of 2026-07-28, which have no end, have places apart.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from typing import Final
@@ -50,7 +51,11 @@ class RequestLimit(Struct, frozen=True, kw_only=True):
             await busy(scope, receive, send)
             return
 
+        has_begun = False
+
         async def send_on(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
             if message["type"] == "http.response.start" and message["status"] == 503:  # the SDK's: too many sessions
                 message = {**message, "headers": [*message.get("headers", ()), _RETRY_AFTER]}
             await send(message)
@@ -58,6 +63,11 @@ class RequestLimit(Struct, frozen=True, kw_only=True):
         self._going[share] += 1
         try:
             await self.app(scope, receive, send_on)
+        except asyncio.CancelledError:  # the server ends
+            if not has_begun:
+                ending = Response(jsonrpc_errors.ENDING, 503, {"retry-after": "1"}, "application/json")
+                await ending(scope, receive, send)
+            raise
         finally:
             self._going[share] -= 1
             if not self._going[share]:
