@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import time
+from pathlib import Path
 
 import anyio
 import pytest
@@ -611,3 +612,15 @@ async def test_what_is_refused_whatever_the_file_is_told_with_what_to_do(served,
 async def test_words_that_a_command_only_prints_are_no_refusal(served):
     told = await served.run("echo 'cp: Read-only file system'")
     assert "diagnostics" not in told
+
+
+async def test_an_audit_log_that_can_not_be_written_is_told_with_its_remedy(tmp_path):
+    """As on a full disk: it is no fault of ours, and goes on by itself."""
+    async with opened(tmp_path) as served:
+        audit = Path(served.environ["GLOVEPORT_STATE"]) / "audit"
+        audit.chmod(0o777)
+        error = await served.refused("exec_command", cmd="true")
+        assert (error["code"], error["retryable"]) == ("RUNTIME_DIR_UNWRITABLE", True)
+        assert error["details"]["retry_hint"] == "make it yours alone: chmod go-w"
+        audit.chmod(0o700)
+        assert await served.out("echo on") == "on\n"

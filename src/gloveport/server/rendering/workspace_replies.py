@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 import mcp_types as wire
 from msgspec.structs import replace
 
-from gloveport.errors import Denied, find_exhaustion
+from gloveport.errors import AuditError, ConfigError, Denied, find_exhaustion
 from gloveport.model.json_value import JsonValue
 from gloveport.server.rendering.replies import to_wire
 from gloveport.server.rendering.run_reply import RunReply
@@ -68,6 +68,8 @@ def unforeseen(tool: str, fault: Exception) -> RunReply:
     """Make the answer to a call that met our own fault. Only the log has details: they may name other callers' data."""
     hint = "its log says which: tell the owner"
     error = WorkspaceError("INTERNAL_ERROR", f"{tool} has met a fault of the server", hint=hint)
+    if isinstance(fault, AuditError | ConfigError):  # as for programs: its text is for the owner, and no caller's
+        error = WorkspaceError("RUNTIME_DIR_UNWRITABLE", str(fault.args[0]), hint=fault.hint, retryable=True)
     error.__cause__ = fault
     return refusal(error)
 
