@@ -41,7 +41,7 @@ def test_a_directory_that_others_could_write_is_refused(tmp_path):
     refuse_others(directory)
     refuse_others(tmp_path / "missing")
     directory.chmod(0o770)
-    with pytest.raises(ConfigError, match="others can write to"):
+    with pytest.raises(ConfigError, match="this user's alone"):
         refuse_others(directory)
 
 
@@ -50,5 +50,5 @@ def test_a_directory_of_somebody_else_is_refused(tmp_path):
     """P17: they can put anything there at any time."""
     (directory := tmp_path / "directory").mkdir(mode=0o700)
     os.chown(directory, 12345, 12345)
-    with pytest.raises(ConfigError, match="others can write to"):
+    with pytest.raises(ConfigError, match="this user's alone"):
         refuse_others(directory)

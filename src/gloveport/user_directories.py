@@ -94,7 +94,7 @@ def refuse_others(directory: Path) -> None:
     """
     if directory.exists() and not is_ours(directory.resolve()):
         raise ConfigError(
-            f"others can write to {quote(str(directory))}, or could once",
+            f"{quote(str(directory))} is no directory of this user's alone",
             hint="move it away, or set GLOVEPORT_STATE to a directory of your own",
         )
 

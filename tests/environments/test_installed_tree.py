@@ -120,6 +120,16 @@ def test_where_somebody_else_could_have_made_it_nothing_is_believed(store, site)
         assemble_installed(store, "address", sources(site))
 
 
+def test_an_empty_directory_that_no_backup_has_brought_back_is_made_again(store, site):
+    """A server locks a file there for as long as it serves."""
+    tree = assemble_installed(store, "address", sources(site))
+    (store.root / "work/work.lock").unlink()
+    (store.root / "work").rmdir()
+    assert assemble_installed(store, "address", sources(site)) == tree
+    with store.keep_installed("address"):
+        pass
+
+
 def test_where_nothing_can_be_locked_that_is_said_with_a_remedy(store, monkeypatch):
     """As on some network file systems."""
 

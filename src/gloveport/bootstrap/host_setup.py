@@ -214,10 +214,20 @@ def with_packages(init: python.Python, environ: Mapping[str, str]) -> python.Pyt
 
 @contextlib.contextmanager
 def keep_packages(init: python.Python) -> Iterator[None]:
-    """Mark that tree as in use within the context: ``gloveport env gc`` spares it."""
+    """Mark that tree as in use within the context: ``gloveport env gc`` spares it.
+
+    Raises:
+        ConfigError: It can't be marked.
+    """
     with contextlib.ExitStack() as stack:
         for tree in (Path(mount.source) for mount in init.data.mounts if mount.target == data.PLACE):
-            stack.enter_context(environment_store.EnvironmentStore(tree.parents[1]).keep_installed(tree.name))
+            try:
+                stack.enter_context(environment_store.EnvironmentStore(tree.parents[1]).keep_installed(tree.name))
+            except OSError as error:
+                raise ConfigError(
+                    f"{error.filename} can't be written: {error.strerror}",
+                    hint=f"make {tree.parents[1]} writable for this user, or move it away: it is made anew",
+                ) from error
         yield
 
 

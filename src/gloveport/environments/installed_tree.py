@@ -28,8 +28,7 @@ def assemble_installed(store: EnvironmentStore, address: str, sources: Mapping[s
         OSError: Something can't be read or written, or somebody else can write to the store.
     """
     place = store.root / "installed" / address
-    if not place.exists():
-        store.create()
+    store.create()
     if not is_ours(store.root):
         raise PermissionError(f"others can write to {store.root}")
     if not place.exists():
