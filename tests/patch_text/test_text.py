@@ -1,13 +1,24 @@
 """W3: lines that are not replaced stay byte for byte, with marks and endings."""
 
+import tracemalloc
+from collections import Counter
+from io import BytesIO
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.cases import for_each
 
 from gloveport.patch_text.patch_error import PatchError
-from gloveport.patch_text.text import FileText, Splice, difference, ranges
-from gloveport.workspace.files.line_reader import count_lines
+from gloveport.patch_text.text import (
+    FileText,
+    Splice,
+    count_changed_lines,
+    count_lines,
+    count_ranges,
+    difference,
+    ranges,
+)
 
 
 def spliced(content: bytes, *splices: Splice) -> bytes:
@@ -78,6 +89,47 @@ def test_a_difference_is_one_range():
     assert difference(b"a", b"a") == []
     assert difference(b"", b"a\nb") == [{"start_line": 1, "end_line": 2, "added_lines": 2, "removed_lines": 0}]
     assert difference(b"a\na\n", b"a\n") == [{"start_line": 2, "end_line": 1, "added_lines": 0, "removed_lines": 1}]
+
+
+_TEXTS = st.text(alphabet="ab\n").map(str.encode)
+
+
+@given(_TEXTS, _TEXTS, _TEXTS, _TEXTS)
+def test_a_difference_leaves_out_exactly_the_lines_with_which_both_begin_and_end(head, old, new, tail):
+    before, after = head + old + tail, head + new + tail
+    found = difference(before, after)
+    old_lines, new_lines = list(BytesIO(before)), list(BytesIO(after))
+    for each in found:
+        start, removed, added = each["start_line"] - 1, each["removed_lines"], each["added_lines"]
+        assert each["end_line"] == start + added
+        assert old_lines[:start] == new_lines[:start]
+        assert old_lines[start + removed :] == new_lines[start + added :]
+        old_lines, new_lines = old_lines[start : start + removed], new_lines[start : start + added]
+        assert old_lines[:1] != new_lines[:1] or not old_lines
+        assert old_lines[-1:] != new_lines[-1:] or not old_lines
+    assert bool(found) == (before != after)
+    added_lines, removed_lines = Counter(new_lines) - Counter(old_lines), Counter(old_lines) - Counter(new_lines)
+    counts = (added_lines.total(), removed_lines.total()) if found else (0, 0)
+    assert count_changed_lines(before, after) == counts
+
+
+def test_of_much_that_differs_each_line_counts():
+    before = b"".join(b"%d\n" % number for number in range(100_000))
+    after = b"".join(b"%d\n" % number for number in reversed(range(100_000)))
+    assert count_changed_lines(before, after) == (100_000, 100_000) == count_ranges(difference(before, after))
+    assert count_changed_lines(b"a\nb\n", b"b\na\n") == (0, 0)
+
+
+@for_each("compare", [difference, count_changed_lines])
+def test_no_list_is_made_of_millions_of_lines(compare):
+    """P38: it would be made at one go, while nobody else can do anything."""
+    before = b"\n" * (16 << 20)
+    tracemalloc.start()
+    try:
+        compare(before, b"x\n")
+        assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_the_last_line_counts_without_an_ending_too():

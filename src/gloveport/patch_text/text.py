@@ -19,6 +19,8 @@ from gloveport.patch_text.patch_error import PatchError
 
 MAX_LINES: Final = 1_000_000
 _MARK: Final = b"\xef\xbb\xbf"
+_COMPARED_BYTES: Final = 1 << 20
+"""The most bytes of which each line is counted: in millions of lines that takes seconds, and a gigabyte."""
 
 Range: TypeAlias = dict[str, int]
 """``start_line``, ``end_line`` (inclusive, of the new text; one less than the start where nothing was added),
@@ -115,28 +117,58 @@ def count_ranges(changed: Sequence[Range]) -> tuple[int, int]:
     return sum(each["added_lines"] for each in changed), sum(each["removed_lines"] for each in changed)
 
 
+def count_lines(text: bytes) -> int:
+    """How many lines there are: none in nothing, and a last one without a newline counts."""
+    return text.count(b"\n") + (bool(text) and not text.endswith(b"\n"))
+
+
 def count_changed_lines(before: bytes, after: bytes) -> tuple[int, int]:
-    """Count the added and the removed lines; a moved line counts as neither."""
-    old, new = Counter(BytesIO(before)), Counter(BytesIO(after))
-    return (new - old).total(), (old - new).total()
+    """Count the added and the removed lines; a moved line counts as neither, unless much differs."""
+    _, old, new = _differing_lines(before, after)
+    if len(old) + len(new) > _COMPARED_BYTES:
+        return count_lines(new), count_lines(old)
+    old_lines, new_lines = Counter(BytesIO(old)), Counter(BytesIO(new))
+    return (new_lines - old_lines).total(), (old_lines - new_lines).total()
 
 
 def difference(before: bytes, after: bytes) -> list[Range]:
     """Return the one range in which two contents differ, without their common beginning and end; empty if equal."""
     if before == after:
         return []
-    old, new = list(BytesIO(before)), list(BytesIO(after))
-    shorter = min(len(old), len(new))
-    head = next((number for number in range(shorter) if old[number] != new[number]), shorter)
-    tail = next((number for number in range(shorter - head) if old[-1 - number] != new[-1 - number]), shorter - head)
+    head, old, new = _differing_lines(before, after)
+    added = count_lines(new)
     return [
         {
             "start_line": head + 1,
-            "end_line": len(new) - tail,
-            "added_lines": len(new) - tail - head,
-            "removed_lines": len(old) - tail - head,
+            "end_line": head + added,
+            "added_lines": added,
+            "removed_lines": count_lines(old),
         }
     ]
+
+
+def _differing_lines(before: bytes, after: bytes) -> tuple[int, bytes, bytes]:
+    """How many lines both begin with, and the lines of each between these and those with which both end.
+
+    No lists of lines: a file may have 16 million, and whoever makes one of them holds the interpreter.
+    """
+    begin = before.rfind(b"\n", 0, _common_size(before, after)) + 1
+    old, new = b"\n" + before[begin:], b"\n" + after[begin:]
+    at = old.find(b"\n", len(old) - _common_size(old[::-1], new[::-1]))
+    tail = len(old) - at - 1 if at >= 0 else 0
+    return before.count(b"\n", 0, begin), old[1 : len(old) - tail], new[1 : len(new) - tail]
+
+
+def _common_size(one: bytes, other: bytes) -> int:
+    """With how many equal bytes both begin."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def revision(content: bytes) -> str:

@@ -15,8 +15,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.call_count import counting_calls
 
 from gloveport.errors import ConfigError
+from gloveport.openat2 import open_beneath
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.spelling import check_path, raw, spell_path
 from gloveport.workspace.files.tree import Tree
@@ -325,6 +327,22 @@ def write(tree: Tree, path: str) -> bytes:
         except OSError:  # a link since: ELOOP
             return b"SYMLINK_ESCAPE"
         return b"inside"
+
+
+@pytest.mark.parametrize("existing", [0, 1, 700, 1999, 2000])
+def test_few_looks_find_how_much_of_a_deep_path_is_missing(tree, root, existing):
+    """W1: links make each look cost milliseconds, and a path has 2,000 parts."""
+    (root / "link").symlink_to(".")
+    parts = ["link", *["d"] * 1999]
+    descriptor = os.open(root, os.O_PATH)
+    for part in parts[1:existing]:
+        os.mkdir(part, dir_fd=descriptor)
+        descriptor, above = os.open(part, os.O_PATH, dir_fd=descriptor), descriptor
+        os.close(above)
+    os.close(descriptor)
+    with counting_calls(open_beneath) as calls, tree.locate("/".join([*parts, "x"])) as place:
+        assert len(place.missing) == 1999 - max(existing - 1, 0)
+    assert len(calls) < 50
 
 
 class TestOneMount:

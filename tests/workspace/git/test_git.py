@@ -7,10 +7,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.call_count import counting_calls
 from tests.workspace import hostile_repositories
 from tests.workspace.sandboxed import careless, fork_server, running
 
 from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.spelling import spell_path
 from gloveport.workspace.git import git_blame, git_diff, git_log, git_show, git_status
 
 pytestmark = pytest.mark.anyio
@@ -108,6 +110,16 @@ async def test_the_state_of_a_work_tree(repository, run, git):
     assert len((await git_status(run, include_untracked=False))["entries"]) == 2
     assert len((await git_status(run, path="un"))["entries"]) == 1
     assert (await git_status(run, path="r.txt"))["clean"] is False
+
+
+async def test_no_more_entries_are_read_than_are_told(repository, run):
+    """W1, P38: git may list a million files, while nobody else is answered."""
+    for number in range(100):
+        (repository / f"new{number}").touch()
+    with counting_calls(spell_path) as calls:
+        status = await git_status(run, max_entries=2)
+    assert (len(status["entries"]), status["truncated"], status["clean"]) == (2, True, False)
+    assert len(calls) < 10
 
 
 async def test_a_branch_knows_its_upstream(repository, run, git):

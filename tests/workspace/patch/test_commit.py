@@ -6,6 +6,7 @@ import resource
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -251,6 +252,30 @@ def test_extended_attributes_are_kept(root, writer):
     assert outcome.answer["warnings"] == []
     writer.undo()
     assert os.getxattr(root / "a", "user.note") == b"\x00kept"
+
+
+def test_a_file_with_attributes_of_megabytes_is_not_changed():
+    """CT-F7: here there may be thousands of 64 KiB each, which a change would read, and keep for an undo."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        root = Path(directory) / "workspace"
+        root.mkdir()
+        (root / "a").write_text("1\n")
+        try:
+            for number in range(3):
+                os.setxattr(root / "a", f"user.{number}", bytes(1 << 16))
+        except OSError:
+            pytest.skip("the file system has no such attributes")
+        with Tree.open_tree(root) as tree:
+            writer = Writer(tree, Path(directory) / "state")
+            with pytest.raises(WorkspaceError, match="extended attributes") as refusal:
+                writer.apply_patch(patch("*** Update File: a", "-1", "+2"))
+            assert refusal.value.code == "PATCH_FAILED"
+            os.removexattr(root / "a", "user.0")
+            writer.apply_patch(patch("*** Update File: a", "-1", "+2"))
+        assert {name: len(os.getxattr(root / "a", name)) for name in os.listxattr(root / "a")} == {
+            "user.1": 1 << 16,
+            "user.2": 1 << 16,
+        }
 
 
 def test_access_control_lists_are_kept_and_not_made_up(root, writer):

@@ -118,6 +118,16 @@ def test_who_can_not_wait_writes_to_no_other_mount(state, path):
         os.close(root)
 
 
+def test_who_can_not_wait_follows_no_link(root, tree, state):
+    """W1: 40 of them, each of four kilobytes, take milliseconds, at each look at each of many paths."""
+    (root / "link").symlink_to(".")
+    operations = parse_patch("*** Begin Patch\n*** Add File: link/a\n+x\n*** End Patch")
+    writer = Writer(tree, state)
+    with pytest.raises(WorkspaceError), writer.stage_at_once(operations, 1000):
+        pass
+    assert writer.apply_patch("*** Begin Patch\n*** Add File: link/a\n+x\n*** End Patch").written == ("a",)
+
+
 def test_who_can_not_wait_leaves_what_was_interrupted_to_others(root, tree, state):
     """W3: it may be in another mount, and would be taken for gone."""
     operations = parse_patch("*** Begin Patch\n*** Add File: a\n+x\n*** End Patch")

@@ -5,14 +5,16 @@ import os
 import shutil
 import subprocess
 import time
+from itertools import repeat
 from pathlib import Path
 
 import pytest
+from tests.call_count import counting_calls
 from tests.workspace.sandboxed import fork_server, running
 
 import gloveport
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.search import search_text
+from gloveport.workspace.search import engines, search_text
 from gloveport.workspace.search.matches import MAX_OUTPUT_BYTES
 
 pytestmark = pytest.mark.anyio
@@ -448,3 +450,23 @@ async def test_what_git_keeps_is_found_wherever_it_lies(search, root, git):
     (root / "forced.txt").unlink()
     git("rm", "-q", "-f", "--cached", "src/build/gen.py")
     assert files(await search("foo")) == ["a.py", ".github/w.yml", "sub/forced.txt"]
+
+
+async def test_rules_and_globs_are_not_compared_with_what_git_keeps_while_others_wait(search, root, git):
+    """W1, P38: that may be thousands of files below thousands of directories."""
+    (root / ".x").write_text("foo\n")
+    git("init", "-q")
+    git("add", "-f", ".x")
+    with counting_calls(engines.choose_files) as calls:
+        assert files(await search("foo")) == [".x"]
+    assert not calls
+
+
+async def test_files_are_not_chosen_for_longer_than_a_search_takes(monkeypatch):
+    """W1, P38: the directories above each may be compared with a hundred globs."""
+    question = engines.SearchQuery(
+        expression="x", regex=False, case_sensitive=False, path=".", includes=(), excludes=("y",), context=0
+    )
+    assert engines.choose_files(question, repeat(b"a/b", 3)) == [b"a/b"] * 3
+    monkeypatch.setattr(engines, "SECONDS", 0.0)
+    assert len(engines.choose_files(question, repeat(b"a/b", 1_000_000))) < 1_000_000

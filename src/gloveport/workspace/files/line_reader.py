@@ -13,6 +13,7 @@ from typing import Final, NotRequired
 
 from msgspec import Struct, field
 
+from gloveport.patch_text.text import count_lines
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.tree import Opened, Tree
 from gloveport.workspace.tool_types import Excerpt, NextAction, next_action
@@ -249,11 +250,6 @@ def whole_characters(data: bytes) -> int:
     """How many of the bytes are complete characters of UTF-8: the rest of the last one may come later."""
     tail = data[-_LONGEST_CHARACTER:]
     return len(data) - len(tail) + utf_8_decode(tail, "replace", False)[1]  # noqa: FBT003 - its only form
-
-
-def count_lines(text: bytes) -> int:
-    """How many lines there are: none in nothing, and a last one without a newline counts."""
-    return text.count(b"\n") + (bool(text) and not text.endswith(b"\n"))
 
 
 def _decode(content: bytes, path: str) -> str:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NotRequired, TypedDict
 
-from gloveport.workspace.files.line_reader import count_lines
+from gloveport.patch_text.text import count_lines
 from gloveport.workspace.files.spelling import spell_path
 from gloveport.workspace.tool_types import Excerpt
 

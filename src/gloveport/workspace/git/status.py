@@ -1,6 +1,7 @@
 """The tool ``git_status``: the state of the work tree."""
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Annotated, Final, TypedDict
 
 from gloveport.model.constraints import Constraints
@@ -65,7 +66,7 @@ async def git_status(
         most_bytes=min(_BYTES, (1 << 16) + max_entries * _AN_ENTRY),
     )
     records = ran.stdout.split(b"\0")[:-1]  # behind the last NUL is nothing, or a piece that was cut off
-    branch, entries = _branch(records), list(_entries(iter(records)))
+    branch, entries = _branch(records), list(islice(_entries(iter(records)), max_entries + 1))
     head, name, upstream = branch.get(b"oid"), branch.get(b"head"), branch.get(b"upstream")
     ahead, _, behind = branch.get(b"ab", b"+0 -0").partition(b" ")
     return {

@@ -34,6 +34,9 @@ from gloveport.workspace.files.descriptors import read_all
 MAX_BYTES: Final = 16 << 20
 """The largest file that can be changed."""
 
+MAX_EXTENDED_BYTES: Final = 1 << 17
+"""The most bytes of a file's extended attributes: some file systems hold thousands, each of 64 KiB."""
+
 _NOTHING_THERE: Final = {errno.ENOENT, errno.ENAMETOOLONG}
 _THIRD: Final = "-"
 """Suffix of a third name, for an exchange of two names by links."""
@@ -67,13 +70,17 @@ class Attributes(BaseModel):
     extended: Mapping[str, _Bytes] | None = None
 
     @classmethod
-    def of(cls, descriptor: int, status: os.stat_result) -> "Attributes":
-        """The attributes of an open file."""
+    def of(cls, descriptor: int, status: os.stat_result) -> "Attributes | None":
+        """The attributes of an open file; None if the extended ones are larger than ``MAX_EXTENDED_BYTES``."""
         extended: dict[str, bytes] = {}
+        size = 0
         with suppress(OSError):  # the file system has no attributes
             for name in os.listxattr(descriptor):
                 with suppress(OSError):  # gone meanwhile, or unreadable for us
                     extended[name] = os.getxattr(descriptor, name)
+                    size += len(extended[name])
+                if size > MAX_EXTENDED_BYTES:
+                    return None
         owner = (status.st_uid, status.st_gid)
         return cls(mode=stat.S_IMODE(status.st_mode), owner=owner, extended=extended)
 

@@ -21,12 +21,12 @@ from gloveport.patch_text.text import (
     Grade,
     Range,
     Splice,
+    count_lines,
     count_ranges,
     difference,
     ranges,
 )
 from gloveport.workspace.errors import WorkspaceError, translate_patch_errors
-from gloveport.workspace.files.line_reader import count_lines
 from gloveport.workspace.patch.changes import Change, Replacement, find_splices
 from gloveport.workspace.patch.file_swap import MAX_BYTES
 from gloveport.workspace.patch.staging import StagedFile, Staging, demand_revision, mismatch

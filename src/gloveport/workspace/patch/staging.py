@@ -12,12 +12,11 @@ from msgspec import Struct, field
 
 from gloveport.model.json_value import JsonValue
 from gloveport.patch_text.matching import EFFORT
-from gloveport.patch_text.text import Grade, Range, count_ranges, revision
+from gloveport.patch_text.text import Grade, Range, count_lines, count_ranges, revision
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.descriptors import read_all
-from gloveport.workspace.files.line_reader import count_lines
 from gloveport.workspace.files.tree import Tree, WriteLocation
-from gloveport.workspace.patch.file_swap import MAX_BYTES, PERMISSIONS, Attributes
+from gloveport.workspace.patch.file_swap import MAX_BYTES, MAX_EXTENDED_BYTES, PERMISSIONS, Attributes
 from gloveport.workspace.tool_types import next_action
 
 MAX_TOTAL_BYTES: Final = 64 << 20
@@ -235,15 +234,17 @@ class Staging(Struct):
             with self.tree.open_file(path) as opened:
                 self._weigh(path, opened.status.st_size)
                 content = read_all(opened.descriptor, MAX_BYTES)
-                if content is None:  # it grows while we read it
-                    raise conflict(path)
-                return OriginalFile(
-                    content, revision(content), opened.status, Attributes.of(opened.descriptor, opened.status)
-                )
+                attributes = Attributes.of(opened.descriptor, opened.status)
         except WorkspaceError as error:
             if error.code in {"NOT_FOUND", "SYMLINK_ESCAPE", "PATH_OUTSIDE_WORKSPACE"}:
                 raise conflict(path) from error  # it existed a moment ago
             raise
+        if content is None:  # it grows while we read it
+            raise conflict(path)
+        if attributes is None:
+            what = f"{path} has more than {MAX_EXTENDED_BYTES >> 10} KiB of extended attributes"
+            raise WorkspaceError("PATCH_FAILED", what, hint="change it with a command", details={"path": path})
+        return OriginalFile(content, revision(content), opened.status, attributes)
 
     def _weigh(self, path: str, size: int) -> None:
         self._bytes += size

@@ -108,12 +108,13 @@ class Writer(Struct, frozen=True):
         Raises:
             BlockingIOError: Somebody else is writing, or was interrupted.
             WorkspaceError: It does not apply; its hunks take long to find; it has more bytes, before and after, than
-                ``most_bytes``; or it concerns another mount than the root's.
+                ``most_bytes``; or it concerns another mount than the root's, or leads through a link.
         """
         with Journal.lock(self.journal, waits=False) as journal, ExitStack() as stack:
             if is_interrupted(last := journal.last()):  # the interrupted commit may concern another mount
                 raise BlockingIOError
-            staging = Staging(self.tree.within_one_mount(), stack, most_bytes=most_bytes, effort=_SHORT_EFFORT)
+            tree = self.tree.within_one_mount().through_no_link()
+            staging = Staging(tree, stack, most_bytes=most_bytes, effort=_SHORT_EFFORT)
             stage_patch(staging, operations)
             yield staging.places, lambda: self._commit(journal, last_undoable(last), staging, USUAL, stack)
 

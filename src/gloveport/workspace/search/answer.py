@@ -31,7 +31,6 @@ MAX_QUERY: Final = 10_000
 """Characters."""
 
 _MOST_TRACKED: Final = 1000
-_FEW_TRACKED: Final = 16
 _TRACKED_BYTES: Final = 1 << 16
 """The most bytes of their names, which are passed as arguments."""
 
@@ -128,14 +127,12 @@ async def _find_tracked(tree: Tree, run: RunProgram, question: SearchQuery) -> l
     """Files that git tracks, but the search has left out because of their names or a .gitignore."""
     if question.hidden and question.ignored:
         return []
-    if not (candidates := choose_files(question, await find_hidden_files(tree, run))):
+    if not (found := await find_hidden_files(tree, run)):
         return []
-    if len(candidates) <= _FEW_TRACKED:  # a change of threads would take longer
-        return _choose_tracked(tree, question, candidates)
-    return await anyio.to_thread.run_sync(_choose_tracked, tree, question, candidates)
+    return await anyio.to_thread.run_sync(_choose_tracked, tree, question, found)
 
 
-def _choose_tracked(tree: Tree, question: SearchQuery, candidates: Sequence[bytes]) -> list[bytes]:
+def _choose_tracked(tree: Tree, question: SearchQuery, found: Sequence[bytes]) -> list[bytes]:
     start = "" if question.path == "." else f"{question.path}/"
     ignores = IgnoreIndex(tree, question.path, hidden="shown" if question.hidden else "left out")
 
@@ -149,7 +146,7 @@ def _choose_tracked(tree: Tree, question: SearchQuery, candidates: Sequence[byte
 
     chosen: list[bytes] = []
     size = 0
-    for name in candidates:
+    for name in choose_files(question, found):
         path = spell_path(name)
         if len(chosen) == _MOST_TRACKED or size > _TRACKED_BYTES:
             break

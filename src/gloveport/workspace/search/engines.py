@@ -7,6 +7,7 @@ the walk is done here: it gets only names.
 
 import json
 import re
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, TypeAlias
 
@@ -101,18 +102,25 @@ async def run_engine(
 
 
 def choose_files(question: SearchQuery, found: Iterable[bytes]) -> list[bytes]:
-    """Those of these files that match the question's globs and start, in ripgrep's order."""
+    """Those of these files that match the question's globs and start, in ripgrep's order; those found in ``SECONDS``:
+    2,000 directories above each file may be compared with 100 globs.
+    """
     includes, excludes = _compile_globs(question.includes), _compile_globs((*question.excludes, _GIT))
     names = _compile_globs(question.names)
     inside = len(raw(question.path)) + 1 if question.path != "." else 0
-    chosen = [
-        name
-        for name in found
-        if name.startswith(raw(question.path) + b"/" if inside else b"")
-        and (not includes or _matches(includes, name))
-        and (not names or _matches(names, name))
-        and not any(_matches(excludes, part) for part in _parts(name, inside))
-    ]
+    until = time.monotonic() + SECONDS
+    chosen = []
+    for name in found:
+        is_wanted = (
+            name.startswith(raw(question.path) + b"/" if inside else b"")
+            and (not includes or _matches(includes, name))
+            and (not names or _matches(names, name))
+            and not any(_matches(excludes, part) for part in _parts(name, inside, until))
+        )
+        if time.monotonic() > until:  # then not all of its parts were looked at
+            break
+        if is_wanted:
+            chosen.append(name)
     return sorted(chosen, key=lambda name: name.split(b"/"))
 
 
@@ -154,17 +162,16 @@ def _candidates(tree: Tree, question: SearchQuery) -> list[bytes]:
     try:
         with tree.open_directory(question.path) as start:
             walk = Walk(tree=tree, hidden=question.hidden, ignored=question.ignored)
-            found = [raw(found.path) for found in walk.below(start) if found.kind == "file"]
+            return choose_files(question, (raw(found.path) for found in walk.below(start) if found.kind == "file"))
     except WorkspaceError as error:
         if error.code != "NOT_A_DIRECTORY":
             raise
         return [raw(question.path)]
-    return choose_files(question, found)
 
 
-def _parts(name: bytes, inside: int) -> Iterator[bytes]:
-    """The path, and the directories above it up to the start of the search."""
-    while len(name) > inside:
+def _parts(name: bytes, inside: int, until: float) -> Iterator[bytes]:
+    """The path, and the directories above it up to the start of the search, while there is time."""
+    while len(name) > inside and time.monotonic() <= until:
         yield name
         name = name.rpartition(b"/")[0]
 
