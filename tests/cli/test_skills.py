@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from gloveport.cli.skills import app
 from gloveport.errors import GloveportError
+from gloveport.user_directories import name_workspace, workspaces_directory
 
 
 @pytest.fixture
@@ -233,3 +234,34 @@ def test_what_is_no_skill_is_refused_with_a_remedy_and_hides_no_other(skills, sa
         (("export", "hello", os.fspath(saved)), "already"),
     ):
         assert words in skills(*arguments), arguments
+
+
+def test_what_was_written_in_an_editor_is_not_lost_where_it_can_not_be_saved(skills, tmp_path, monkeypatch, capfd):
+    skills("new", "hello", "-d", "Greets somebody.", "-l", "shell")
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nprintf 'N=1 # parameter\\nN=2 # parameter\\n' > \"$1\"\n")
+    editor.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(editor))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert "two parameters" in skills("edit", "hello")
+    (left,) = tmp_path.glob("gloveport-*/hello.sh")
+    assert left.read_text().count("parameter") == 2
+    editor.write_text("#!/bin/sh\necho 'true' > \"$1\"\n")
+    assert "saved version 2" in skills("edit", "hello")
+    editor.write_text("#!/bin/sh\nexit 1\n")
+    assert "has failed" in skills("edit", "hello")
+    assert [*tmp_path.glob("gloveport-*/hello.sh")] == [left]
+
+
+def test_no_editor_of_a_workspace_is_started(skills, tmp_path, monkeypatch):
+    """P31: a command may have put it into an active environment there."""
+    skills("new", "hello", "-d", "Greets somebody.", "-l", "shell")
+    directory = tmp_path / "work/.venv/bin"
+    directory.mkdir(parents=True)
+    (directory / "editor").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    (directory / "editor").chmod(0o755)
+    (workspaces_directory(os.environ) / name_workspace(tmp_path / "work")).mkdir(parents=True)
+    monkeypatch.setenv("VISUAL", "editor")
+    monkeypatch.setenv("PATH", f"{directory}:{os.environ['PATH']}")
+    skills("edit", "hello")
+    assert not (tmp_path / "ran").exists()

@@ -1,9 +1,12 @@
 """Lets a person change the program of a skill, in an editor or from a file."""
 
-import os
+import contextlib
 import shlex
+import shutil
 import subprocess
+import sys
 import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,17 +28,35 @@ def read_text(file: Path) -> str:
         raise typer.BadParameter(f"{file} is no UTF-8 text: byte {error.start} is wrong") from error
 
 
-def edit_text(kept_skill: "KeptSkill") -> str:
-    """Have a person edit the program of a skill; return the new text. Raises ``ConfigError`` if the editor fails."""
-    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+@contextlib.contextmanager
+def edit_text(kept_skill: "KeptSkill", environ: Mapping[str, str]) -> Iterator[str]:
+    """Have a person edit the program of a skill; yields the new text, whose file stays if the context fails.
+
+    Args:
+        kept_skill: The skill.
+        environ: The editor's environment, without programs of a workspace on its ``PATH``.
+
+    Raises:
+        ConfigError: The editor fails.
+    """
+    editor = shlex.split(environ.get("VISUAL") or environ.get("EDITOR") or "vi")
     suffix = Path(kept_skill.skill.head.metadata.get("gloveport.entry", "x.txt")).suffix
-    with tempfile.TemporaryDirectory(prefix="gloveport-") as directory:
-        file = Path(directory, f"{kept_skill.skill.name}{suffix}")
-        file.write_text(kept_skill.skill.code, encoding="utf-8")
+    directory = Path(tempfile.mkdtemp(prefix="gloveport-"))
+    file = directory / f"{kept_skill.skill.name}{suffix}"
+    before = kept_skill.skill.code.encode()
+    file.write_bytes(before)
+    is_saved = False
+    try:
         try:
-            subprocess.run([*editor, str(file)], check=True)  # noqa: S603 - the person's own editor
+            subprocess.run([*editor, str(file)], check=True, env=environ)  # noqa: S603 - the person's own editor
         except (OSError, subprocess.CalledProcessError) as error:
             raise ConfigError(
                 f"the editor {editor[0]} has failed: {error}", hint="set EDITOR, or use --file"
             ) from error
-        return read_text(file)
+        yield read_text(file)
+        is_saved = True
+    finally:
+        if is_saved or (file.is_file() and file.read_bytes() == before):
+            shutil.rmtree(directory)
+        else:
+            sys.stderr.write(f"gloveport: what you have written is still in {file}\n")

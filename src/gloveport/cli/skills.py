@@ -117,17 +117,19 @@ def edit(
     config: ConfigOption = None,
 ) -> None:
     """Change a skill's program in your editor. It is a candidate then, whatever it was."""
+    from gloveport.config import environ_outside
     from gloveport.skills.skill_files import with_code
 
-    _, library = _open(config)
+    found, library = _open(config)
     kept_skill = library.find(name)
-    code = edit_text(kept_skill) if file is None else read_text(file)
-    if code == kept_skill.skill.code:
-        typer.echo("nothing has changed")
-        return
-    with recording(config) as record:
-        kept_skill = library.replace(kept_skill, with_code(kept_skill.skill, code))
-        record("skill.saved", audit_facts(kept_skill))
+    environ = environ_outside(found.config, os.environ)
+    with contextlib.nullcontext(read_text(file)) if file else edit_text(kept_skill, environ) as code:
+        if code == kept_skill.skill.code:
+            typer.echo("nothing has changed")
+            return
+        with recording(config) as record:
+            kept_skill = library.replace(kept_skill, with_code(kept_skill.skill, code))
+            record("skill.saved", audit_facts(kept_skill))
     typer.echo(f"saved version {kept_skill.skill.version}: a candidate\nhint: gloveport skills approve {name}")
 
 
