@@ -28,11 +28,8 @@ _log = logging.getLogger(__name__)
 
 
 def open_door(listeners: Sequence[socket.socket], answer: Answer) -> AbstractAsyncContextManager[None]:
-    """Answer on these sockets, several connections at a time. On leaving, every connection is closed.
-
-    Args:
-        listeners: They do not block; the caller closes them.
-        answer: Handles one connection.
+    """Answer on these sockets, which do not block, several connections at a time. On leaving, every connection is
+    closed; the caller closes the sockets.
     """
     return _open_door(listeners, answer) if listeners else contextlib.nullcontext()
 

@@ -4,11 +4,8 @@ import os
 
 
 def find_executable(name: str, path: str) -> str | None:
-    """The first file of this name that can be executed, or the path that ``name`` is; None where there is none.
-
-    Args:
-        name: A name, or a path.
-        path: Directories, with colons between them; an empty one is the working directory.
+    """The first file of this name along ``path`` that can be executed, or the path that ``name`` is; None where there
+    is none. An empty directory of ``path`` is the working directory.
     """
     directories = path.split(":") if path else []
     places = [name] if "/" in name else [os.path.join(directory, name) for directory in directories]  # noqa: PTH118

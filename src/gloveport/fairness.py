@@ -31,10 +31,7 @@ Key = TypeVar("Key")
 
 def choose_forgotten(entries: Sequence[tuple[Key, str, int]]) -> Key:
     """Choose what is forgotten where there is no room: the oldest of the owner with the most, so that nobody drives out
-    what others have.
-
-    Args:
-        entries: Key, owner and size of each, the oldest first; not empty.
+    what others have. Entries are key, owner and size of each, the oldest first; not empty.
     """
     amounts = Counter[str]()
     for _, owner, size in entries:
@@ -107,10 +104,8 @@ class Pace:
         self._spent = 0.0
 
     async def rest(self, began: float) -> bool:
-        """Rest, if the pieces since the last rest have taken more than a moment; tell whether it did.
-
-        Args:
-            began: Start of the present piece, by ``time.monotonic``.
+        """Rest, if the pieces since the last rest have taken more than a moment; tell whether it did. The present piece
+        ``began`` at this time, by ``time.monotonic``.
         """
         self._spent += time.monotonic() - began
         if self._spent <= _MOMENT_SECONDS:

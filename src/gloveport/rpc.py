@@ -78,12 +78,8 @@ class Room:
 
 
 async def answer(handlers: Mapping[str, Handler], room: Room, connection: socket.socket) -> None:
-    """Answer the requests on one connection until the program closes it; unfinished ones are then cancelled.
-
-    Args:
-        handlers: Handlers by the name of their operation.
-        room: The execution's.
-        connection: Closed on return.
+    """Answer the requests on one connection, each by the handler of its operation, until the program closes it; cancel
+    unfinished ones then, and close the connection.
     """
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     host = _Host(handlers, room)

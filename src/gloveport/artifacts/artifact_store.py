@@ -90,12 +90,8 @@ class Bundle(Struct, eq=False, dict=True):
         self.size += len(data)
 
     def end(self, path: str, shown_path: str, about: str = "") -> Artifact:
-        """End the current file, and return its metadata.
-
-        Args:
-            path: Its name, which decides its type where its content does not.
-            shown_path: Its displayed path.
-            about: Its description, one printable line.
+        """End the current file, and return its metadata. Its name, ``path``, decides its type where its content does
+        not; ``about`` is one printable line.
         """
         offset, number = self._offsets[-1], len(self._offsets)
         head = self._content.read(offset, min(HEAD_BYTES, self.size - offset))

@@ -46,12 +46,7 @@ _TEXTS: Final = {
 
 
 def find_type(path: str, head: bytes) -> str:
-    """Detect the media type of a file.
-
-    Args:
-        path: Its name.
-        head: Its first ``HEAD_BYTES``, or all of it.
-    """
+    """Detect the media type of a file by its name, and by its first ``HEAD_BYTES``, or all of it."""
     if picture := find_kind(head):
         return picture
     suffix = PurePosixPath(path).suffix.lower()

@@ -82,12 +82,8 @@ async def open_no_hub(
 async def assemble(
     config: Config, environ: Mapping[str, str], connected: Connected = open_no_hub
 ) -> AsyncIterator[Engine]:
-    """Make an engine on this host, as configured.
-
-    Args:
-        config: What the operator has configured.
-        environ: Our environment.
-        connected: Opens the hub to the configured servers: ``upstreams.connect_servers`` if there are any.
+    """Make an engine on this host, as configured. ``connected`` opens the hub to the configured servers:
+    ``upstreams.connect_servers`` if there are any.
 
     Raises:
         ConfigError: The configuration names something that is not there.

@@ -15,13 +15,7 @@ from gloveport.sandbox.pool.first_sandbox import EarlyBuild, FirstSandbox
 
 @contextlib.contextmanager
 def begin_sandbox(host: Host, config: Config, request: Request) -> Iterator[FirstSandbox]:
-    """The source of the program's sandbox; on leaving, an unused sandbox is ended.
-
-    Args:
-        host: Where it runs.
-        config: What the operator has configured.
-        request: The request.
-    """
+    """The source of the program's sandbox; on leaving, an unused sandbox is ended."""
     with contextlib.closing(FirstSandbox(backend=host.backend, early_build=_begin(host, config, request))) as first:
         yield first
 

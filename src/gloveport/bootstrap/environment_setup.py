@@ -34,15 +34,8 @@ from gloveport.user_directories import refuse_others
 def open_environments(
     config: Config, init: Python, environ: Mapping[str, str], *, backend: Bubblewrap, system: System, gateway: Gateway
 ) -> Environments:
-    """The environments that programs can import from, with their builders.
-
-    Args:
-        config: The operator's configuration.
-        init: The interpreter of programs, as ``init_of`` finds it.
-        environ: Where the indexes of this user's tools are looked up.
-        backend: Builds the sandboxes of builds.
-        system: What these see of this host.
-        gateway: Their outbound gateway.
+    """The environments that programs can import from, with their builders. ``environ`` tells the indexes of this user's
+    tools; builds run in sandboxes of ``backend``.
     """
     environ = environ_outside(config, environ)
     settings, store = config.packages, store_of(environ)

@@ -83,12 +83,8 @@ class Foreground(Struct, frozen=True, kw_only=True):
 async def open_foreground(
     host: Host, planned: ForegroundPlan, on_progress: OnProgress = no_progress
 ) -> AsyncIterator[Foreground]:
-    """Open the planned context; the sandbox itself has been started already.
-
-    Args:
-        host: Where it runs.
-        planned: The result of ``plan_foreground``.
-        on_progress: Hears the progress of its environment's build, if there is one.
+    """Open the planned context; the sandbox itself has been started already. ``on_progress`` hears of its environment's
+    build, if there is one.
 
     Raises:
         ConfigError: Its environment can't be had.

@@ -83,16 +83,8 @@ def plan_foreground(
     environment: str | None = None,
 ) -> ForegroundPlan:
     """Plan it, and start as much as possible. The workspace is the named one, or the configured one if we are inside
-    it, or else the working directory.
-
-    Args:
-        host: Where it runs.
-        config: What the operator has configured.
-        workspace: The named directory.
-        command: The program's name here.
-        environ: Our environment.
-        believed: The files that the configuration was read from, which must not lie in the workspace.
-        environment: The environment with its packages and programs; None for the workspace's.
+    it, or else the working directory. The files ``believed``, from which the configuration was read, must not lie in
+    it. Without an ``environment``, the program has the workspace's.
 
     Raises:
         ConfigError: The directory can't be a workspace, or the program can't be shown in a sandbox.

@@ -74,13 +74,8 @@ def open_host(
     started: ReaperProcess | None = None,
     meanwhile: Callable[[], object] = bool,
 ) -> Iterator[Host]:
-    """Detect the host, as configured; on leaving, all that this has started is dead.
-
-    Args:
-        config: What the operator has configured.
-        environ: Says where the state directory is.
-        started: The reaper, if it was started before.
-        meanwhile: Called while the reaper starts and the interpreters are asked: imports something.
+    """Detect the host, as configured; on leaving, all that this has started is dead. ``started`` is the reaper, if it
+    was started before. ``meanwhile`` is called while it starts and the interpreters are asked: it imports something.
 
     Raises:
         ConfigError: The configuration names something that is not there.
@@ -94,13 +89,8 @@ def open_host(
 def open_lone_host(
     config: Config, started: ReaperProcess, front: int, find_init: Callable[[], python.Python]
 ) -> Iterator[Host]:
-    """As ``open_host``, for a person's own programs only.
-
-    Args:
-        config: What the operator has configured.
-        started: The reaper.
-        front: Our parent, the first process of the same command.
-        find_init: Waits for the interpreter of init processes.
+    """As ``open_host``, for a person's own programs only. ``front`` is our parent, the first process of the same
+    command; ``find_init`` waits for the interpreter of init processes.
 
     Raises:
         ConfigError, SandboxError: As ``open_host``.

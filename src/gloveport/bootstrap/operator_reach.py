@@ -28,12 +28,6 @@ def whole_grant(config: Config) -> Grant:
 
 
 def reach_of(config: Config, gateway: "Gateway | None", *, skills: bool = False) -> Reach:
-    """What programs can reach.
-
-    Args:
-        config: What the operator has configured.
-        gateway: Has the certificate that they trust; None only if nothing can be reached.
-        skills: Whether there are any.
-    """
+    """What programs can reach. ``gateway`` has the certificate that they trust; None only if nothing can be reached."""
     certificate = gateway.authority.certificate if gateway is not None and leads_out(config.way_out) else ""
     return Reach(config.way_out, certificate, config.servers, config.sampling, skills=skills)

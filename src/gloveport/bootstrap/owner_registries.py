@@ -48,12 +48,7 @@ class OwnerRegistries(Struct, frozen=True, kw_only=True):
 
 
 def find_owner_registries(environ: Mapping[str, str], granted: Collection[str]) -> OwnerRegistries:
-    """The registries of the owner's tools whose hosts are granted.
-
-    Args:
-        environ: The owner's environment.
-        granted: Names of hosts.
-    """
+    """The registries of the owner's tools whose hosts are among those ``granted``."""
     if not granted:
         return OwnerRegistries()
 

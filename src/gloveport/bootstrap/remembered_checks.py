@@ -32,12 +32,8 @@ _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 def recall_checks(host: Host, config: Config, environ: Mapping[str, str]) -> Sequence[Check] | None:
-    """The checks of this very host under such a configuration; None without trustworthy ones.
-
-    Args:
-        host: The detected host.
-        config: The loaded configuration: which directory is the workspace does not matter.
-        environ: Our environment.
+    """The checks of this very host under such a configuration, whichever directory is the workspace; None without
+    trustworthy ones.
     """
     try:
         return read_value(tuple[Check, ...], _read(environ)[_key(host, config)])

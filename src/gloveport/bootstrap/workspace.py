@@ -32,13 +32,8 @@ _log = logging.getLogger(__name__)
 
 
 def with_view(config: Config, system: System, environ: Mapping[str, str], believed: Sequence[Path] = ()) -> Config:
-    """The configuration with the workspace as a mount for programs of ``execute_code``, if they may see it.
-
-    Args:
-        config: As ``workspace_options.with_workspace`` gives it.
-        system: What sandboxes show of this host.
-        environ: As ``open_workspace`` has it.
-        believed: As ``open_workspace`` has it.
+    """The configuration, as ``workspace_options.with_workspace`` gives it, with the workspace as a mount for programs
+    of ``execute_code``, if they may see it.
 
     Raises:
         ConfigError: It is no directory that can be one.
@@ -97,14 +92,8 @@ async def open_workspace(
     transport: Transport,
     believed: Sequence[Path] = (),
 ) -> AsyncIterator[WorkspaceService | None]:
-    """The service behind the tools of the configured workspace; None if there is none, or its tools are not offered.
-
-    Args:
-        engine: Runs the commands.
-        config: Configures the workspace, and names what it must not contain.
-        environ: Where ``GLOVEPORT_STATE`` and ``PATH`` are looked up.
-        transport: How clients are served.
-        believed: The files that the configuration was read from, which it must not contain either.
+    """The service behind the tools of the configured workspace; None if there is none, or its tools are not offered. It
+    must contain none of the files ``believed``, from which the configuration was read.
 
     Raises:
         ConfigError: It is no directory that can be one.

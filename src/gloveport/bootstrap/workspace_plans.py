@@ -123,16 +123,8 @@ class WorkspacePlans(Struct, frozen=True, kw_only=True):
 def prepare_plans(
     system: System, way_out: Network, config: Config, root: Path, environ: Mapping[str, str], lone: str | None = None
 ) -> WorkspacePlans:
-    """Make the plans, and the directories in the state directory that they need.
-
-    Args:
-        system: What sandboxes take from this host.
-        way_out: The network of commands.
-        config: The workspace's configuration.
-        root: The workspace's directory.
-        environ: Where ``GLOVEPORT_STATE`` is looked up.
-        lone: Name of the home directory of the one program that they are for, empty if it has none; None if they are
-            for commands.
+    """Make the plans, and the directories in the state directory that they need. ``lone`` names the home directory of
+    the one program that they are for, empty if it has none; None if they are for commands.
 
     Raises:
         ConfigError: It can't be made, or others could have written it.

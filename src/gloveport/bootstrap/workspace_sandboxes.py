@@ -22,12 +22,7 @@ from gloveport.workspace_service.sandboxes import WorkspaceSandboxes
 
 @contextlib.asynccontextmanager
 async def open_sandboxes(engine: Engine, plans: WorkspacePlans, grace: float) -> AsyncIterator[WorkspaceSandboxes]:
-    """Open the sandboxes of the planned workspace.
-
-    Args:
-        engine: What runs the commands.
-        plans: The plans of its sandboxes.
-        grace: Seconds for which commands continue when their client is silent.
+    """Open the sandboxes of the planned workspace. Commands continue for ``grace`` seconds when their client is silent.
 
     Raises:
         ConfigError: It is no directory that can be one, or the environment of its commands can't be had.

@@ -85,14 +85,9 @@ async def open_backend(
     transport: "Transport",
     startup: "Startup | None" = None,
 ) -> AsyncIterator[Backend]:
-    """Inspect the host, build engine and workspace, and check that the host is sound.
-
-    Args:
-        found: The configuration as it was loaded.
-        config: The configuration with the options of the command line.
-        config_path: The configuration file that the command line names.
-        transport: How clients are served.
-        startup: Gets the offer as soon as it is known.
+    """Inspect the host, build engine and workspace, and check that the host is sound. ``found`` is the configuration as
+    it was loaded, ``config`` the same with the options of the command line. ``startup`` gets the offer as soon as it is
+    known.
 
     Raises:
         ConfigError: Something that is configured is not available.

@@ -48,12 +48,8 @@ def pack(message: Mapping[str, object]) -> bytes:
 
 
 def fingerprint(config_path: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> str | None:
-    """Digest this installation and every possible file of the configuration; None if one can't be read.
-
-    Args:
-        config_path: The configuration file that the command line names.
-        cwd: The directory of a project's file.
-        environ: The environment, for ``GLOVEPORT_CONFIG``.
+    """Digest this installation and every possible file of the configuration; None if one can't be read. A project's
+    file is looked for in ``cwd``.
 
     Raises:
         ConfigError: This user has no home directory.

@@ -30,13 +30,9 @@ _log = logging.getLogger(__name__)
 
 @contextlib.asynccontextmanager
 async def serve_commands(path: Path, name: str, command: str, answer: Answer) -> AsyncIterator[None]:
-    """Answer each command that connects, and nobody else, until the context is left.
-
-    Args:
-        path: The directory of the sockets.
-        name: The name of this socket.
-        command: The connecting command, for the log. A socket that can't be made is only a warning.
-        answer: Serves one connection. An exception in it ends the connection, not the server.
+    """Answer each ``command`` that connects to the socket ``name`` in the directory ``path``, and nobody else, until
+    the context is left. A socket that can't be made is only a warning. An exception in ``answer`` ends its connection,
+    not the server.
     """
 
     async def answer_user(connection: CommandConnection) -> None:

@@ -42,13 +42,8 @@ _SHORT: Final[Mapping[str, str]] = {"-c": "code", "-l": "language"}
 
 
 def read_words(words: Sequence[str], long: Sequence[str], *, short: str = "", mixed: bool) -> Words | None:
-    """Parse a command line; None if it is not plain.
-
-    Args:
-        words: The words after the name of the command.
-        long: Long options in the form of ``getopt``: ``code=`` takes a value.
-        short: Short options, for ``run``.
-        mixed: Whether options may follow other words.
+    """Parse the words after the name of a command; None if they are not plain. Options have the form of ``getopt``:
+    ``code=`` takes a value. If ``mixed``, they may follow other words.
     """
     known_options = {f"--{name.removesuffix('=')}" for name in long}
     read = getopt.gnu_getopt if mixed else getopt.getopt

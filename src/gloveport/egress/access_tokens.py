@@ -55,12 +55,8 @@ class AccessTokens:
         ] = {}  # by server too, so that none gets another's token
 
     async def get(self, name: str, api: Api, grant: Grant) -> str:
-        """Return a valid access token.
-
-        Args:
-            name: The name of the credential, by which its secrets are scrubbed.
-            api: The API; its networks, addresses and certificate authorities apply to the token endpoint too.
-            grant: How the token is obtained.
+        """Return a valid access token. The credential's secrets are scrubbed by its ``name``; the networks, addresses
+        and certificate authorities of ``api`` apply to the token endpoint too.
 
         Raises:
             ConfigError: A secret for it is not available.

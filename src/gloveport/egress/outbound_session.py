@@ -197,12 +197,8 @@ class EgressSession(Struct, frozen=True, kw_only=True, dict=True):
             raise OSError("it opens too many connections")
 
     def deny(self, denial: Denied, *, method: str = "", url: str = "") -> None:
-        """Audit the refusal of a request that is too malformed to be decided as an action.
-
-        Args:
-            denial: The refusal.
-            method: The method, as far as it could be read.
-            url: The URL, without its query.
+        """Audit the refusal of a request that is too malformed to be decided as an action. ``method`` and ``url``,
+        without its query, are what could be read of it.
         """
         if self._is_spent():
             return

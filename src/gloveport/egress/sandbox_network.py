@@ -38,11 +38,8 @@ _JAVA_OPTIONS = ("MAVEN_OPTS", "GRADLE_OPTS")
 
 
 def network_of(egress: Egress, certificate: str) -> Network:
-    """Make the network of every sandbox under this policy.
-
-    Args:
-        egress: The operator's policy; without any destination there is no network.
-        certificate: The certificate authority's, PEM. Sandboxes trust no other: all TLS ends at the door.
+    """Make the network of every sandbox under this policy; without any destination there is none. ``certificate`` is
+    the certificate authority's, PEM. Sandboxes trust no other: all TLS ends at the door.
     """
     if not leads_out(egress):
         return Network()

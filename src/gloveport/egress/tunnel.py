@@ -36,12 +36,8 @@ async def serve_tunnel(session: EgressSession, wire: SocketStream, name: str, ap
 
 @contextlib.asynccontextmanager
 async def admit_connection(session: EgressSession, name: str, action: Connect) -> AsyncIterator[tuple[Ending, Count]]:
-    """Decide on a connection, and record it in the audit log and the run's answer when the context is left.
-
-    Args:
-        session: The outbound session of the execution.
-        name: Name of the API.
-        action: The action to be decided.
+    """Decide on a connection to the API ``name``, and record it in the audit log and the run's answer when the context
+    is left.
 
     Raises:
         Denied: The connection is refused.
@@ -67,11 +63,7 @@ async def admit_connection(session: EgressSession, name: str, action: Connect) -
 
 async def join(near: SocketStream, far: SocketStream, count: Count) -> None:
     """Relay bytes in both directions, until both ends have ended, or one has broken and its last bytes are relayed.
-
-    Args:
-        near: The program's connection.
-        far: The server's connection; closed here.
-        count: Counts the bytes.
+    Closes ``far``, the server's connection.
     """
 
     async def send() -> None:

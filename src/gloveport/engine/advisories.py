@@ -52,11 +52,8 @@ class AdvisoryService(Struct, frozen=True, kw_only=True):
     async def find(
         self, packages: Sequence[LockedPackage], guard: Guard
     ) -> list[tuple[LockedPackage, tuple[Advisory, ...]]]:
-        """The advisories about each package that has some.
-
-        Args:
-            packages: Their names and versions are sent to the service.
-            guard: Has that grant, and records the requests.
+        """The advisories about each package that has some. Their names and versions are sent to the service; ``guard``
+        has that grant, and records the requests.
 
         Raises:
             Denied: The service can't be reached, or its answer can't be read.

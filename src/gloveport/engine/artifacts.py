@@ -48,14 +48,10 @@ class Collector(Struct, frozen=True, kw_only=True):
     async def collect(
         self, child: Child, run: Execution, report: JsonValue, versions: dict[str, FileVersion] | None
     ) -> tuple[Artifacts, Bundle | None]:
-        """Collect and keep the files that a program left. Without any it costs a single look.
+        """Collect and keep the files that a program left, which has ended. Without any it costs a single look.
 
-        Args:
-            child: Its sandbox; the program has ended.
-            run: Its run.
-            report: The report of the program's interpreter.
-            versions: In a session, the file versions after the previous call; updated to those of now. None where the
-                sandbox has run its only program: all of it is dead before anything is read.
+        ``versions`` has, in a session, the file versions after the previous call, and is updated to those of now. It is
+        None where the sandbox has run its only program: all of it is dead before anything is read.
 
         Raises:
             AuditError: Files for the workspace can't be recorded, and were not put there.

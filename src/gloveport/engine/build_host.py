@@ -60,13 +60,9 @@ class Builder(Protocol):
     async def resolve(
         self, request: LockRequest, guard: Guard, on_progress: OnProgress, refuse_builds: RefuseBuilds
     ) -> Lock:
-        """Resolve requirements and their dependencies to versions; build packages that may be built from source.
-
-        Args:
-            request: The requirements, in the spelling of ``policy``.
-            guard: Has the grant of builds, and records what they fetch.
-            on_progress: Hears the progress.
-            refuse_builds: Decides before anything is built.
+        """Resolve requirements, in the spelling of ``policy``, and their dependencies to versions; build packages that
+        may be built from source. ``guard`` has the grant of builds, and records what they fetch; ``refuse_builds``
+        decides before anything is built.
 
         Raises:
             Denied: There are no such versions, or some are younger than the cooldown.
@@ -130,14 +126,8 @@ class BuildHost(Struct, frozen=True, kw_only=True):
         reserved_bytes: int = 0,
         is_shared: bool = True,
     ) -> AsyncIterator[BuildSandboxes]:
-        """Sandboxes that share one directory; on leaving, it is removed.
-
-        Args:
-            grant: See ``grant``.
-            binds: Host paths that their programs need.
-            env: Their environment variables.
-            reserved_bytes: See ``Program``.
-            is_shared: Whether they write there: each then finds files of the one before, even if that was taken over.
+        """Sandboxes that share one directory; on leaving, it is removed. ``binds`` are host paths that their programs
+        need. If ``is_shared``, they write there: each then finds files of the one before, even if that was taken over.
         """
         reach = Reach(grant.egress, self.gateway.authority.certificate, {}, Sampling())
         system = self.system.model_copy(update={"packages": (), "env": {}})

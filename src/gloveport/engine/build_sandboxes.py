@@ -112,13 +112,9 @@ class BuildSandboxes(Struct, frozen=True, kw_only=True):
     async def run(
         self, argv: tuple[str, ...], guard: Guard | None, take: Callable[[int], None] | None = None
     ) -> ProgramEnding:
-        """Run a program to its end.
-
-        Args:
-            argv: The program.
-            guard: Decides about requests on its doors; without one, its doors are not answered.
-            take: Takes the files at ``OUT`` if the program succeeded: gets a descriptor of it, in a thread, when all
-                processes are dead.
+        """Run a program to its end. ``guard`` decides about requests on its doors; without one, its doors are not
+        answered. ``take`` takes the files at ``OUT`` if the program succeeded: it gets a descriptor of it, in a thread,
+        when all processes are dead.
 
         Raises:
             Denied: It has written too much.

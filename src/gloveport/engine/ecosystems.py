@@ -53,12 +53,8 @@ class Ecosystem(Protocol):
     missing: str
 
     def read_request(self, language: Language, code: str, default: Environment | None) -> tuple[str, ...]:
-        """The packages that a program requests in its own text; nothing of it is executed.
-
-        Args:
-            language: Of the program.
-            code: Its text.
-            default: The environment that it would otherwise run in.
+        """The packages that a program requests in its own text; nothing of it is executed. ``default`` is the
+        environment that it would otherwise run in.
 
         Raises:
             Denied: It can't be read.

@@ -74,13 +74,8 @@ def find_missing_modules(failure: Failure) -> tuple[str, ...]:
 
 
 def find_hint(failure: Failure, stderr: str, grant: Grant, packages: str) -> str:
-    """Suggest what to do after a failure; empty if nothing is known.
-
-    Args:
-        failure: The program's failure.
-        stderr: Standard error, as far as the answer shows it.
-        grant: The program's grant.
-        packages: Its interpreter's packages, as its runtime describes them.
+    """Suggest what to do after a failure; empty if nothing is known. ``stderr`` is what the answer shows of it; the
+    interpreter's ``packages`` are as its runtime describes them.
     """
     if failure.type == _SAYS_ITSELF:
         return ""

@@ -108,13 +108,8 @@ class PythonBuilder(Struct, frozen=True, kw_only=True):
             yield build
 
     async def _install(self, build: BuildSandboxes, pin: Pin, place: str) -> SealedTree:
-        """Install a wheel in a sandbox that can write nowhere else, and keep the installed files.
-
-        Args:
-            build: Its sandboxes.
-            pin: The wheel.
-            place: The target as the sandbox sees it: ``OUT`` in memory, or a path below the directory of a build of
-                this wheel alone.
+        """Install a wheel in a sandbox that can write nowhere else, and keep the installed files. ``place`` is the
+        target as the sandbox sees it: ``OUT`` in memory, or a path below the directory of a build of this wheel alone.
         """
         host, found = self.uv.host, list[SealedTree]()
 

@@ -46,15 +46,7 @@ def result_of(
     runtime: Runtime,
 ) -> Result:
     """The result of a run that is over. Texts that the program chose are made harmless here, except its value.
-
-    Args:
-        run: What was run.
-        outcome: The sandbox's outcome.
-        streams: The shown part of its streams.
-        artifacts: The files that it left.
-        session: The session's state, if this was a call of one.
-        clean: Takes secrets out of a text: removed escape sequences may have hidden one.
-        runtime: The runtime of its language.
+    ``clean`` takes secrets out of a text: removed escape sequences may have hidden one.
     """
 
     def scrub_texts(model: Model) -> Model:

@@ -59,10 +59,8 @@ class RunEnvironment(Struct, frozen=True, kw_only=True):
         return {name: text for one in self.trees for name, text in one.ecosystem.env.items()}
 
     def variables(self, path: str) -> Mapping[str, str]:
-        """Variables that tell commands of a workspace of it.
-
-        Args:
-            path: Their ``PATH`` without it. Its own programs come last, so that they shadow none.
+        """Variables that tell commands of a workspace of it. Its own programs come last in their ``path``, so that they
+        shadow none.
         """
         found = {name: text for one in self.trees for name, text in one.ecosystem.commands_env.items()}
         programs = ":".join(one.ecosystem.programs for one in self.trees)

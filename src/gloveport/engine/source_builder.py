@@ -48,14 +48,8 @@ class SourceBuilder(Struct, frozen=True, kw_only=True):
         on_progress: OnProgress,
         refuse_builds: RefuseBuilds,
     ) -> BuiltWheel:
-        """Build a wheel.
-
-        Args:
-            pinned: ``NAME==VERSION``, canonical.
-            former: Wheels built before, which the build may need.
-            guard: As for ``Builder``.
-            on_progress: As for ``Builder``.
-            refuse_builds: As for ``Builder``.
+        """Build a wheel of ``pinned``, a canonical ``NAME==VERSION``, for which it may need ``former`` ones. The rest
+        is as for ``Builder``.
 
         Raises:
             Denied: There is no such source distribution, it may not be built, or the build fails or leaves something

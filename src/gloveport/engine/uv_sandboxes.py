@@ -73,11 +73,7 @@ class UvSandboxes(Struct, frozen=True, kw_only=True):
     @contextlib.asynccontextmanager
     async def open(self, grant: Grant, *more: Mount, is_shared: bool = True) -> AsyncIterator[BuildSandboxes]:
         """Sandboxes of a grant: that of builds, or one that reaches nothing. Their directory has an empty ``WHEELS``.
-
-        Args:
-            grant: The grant.
-            more: Further paths that they are shown.
-            is_shared: See ``BuildHost.open_sandboxes``.
+        They are shown ``more`` paths. See ``BuildHost.open_sandboxes``.
         """
         binds = (
             *more,

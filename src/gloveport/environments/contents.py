@@ -25,12 +25,7 @@ def path_of(name: str, store: Path) -> str:
 
 def keep_file(path: str, directory: int, entry: os.stat_result, store: Path) -> str:
     """Store the content of a file; returns its name there: its digest, and ``.x`` if the file is executable.
-
-    Args:
-        path: The file's path, for refusals.
-        directory: The open directory that it lies in.
-        entry: Its status when it was found.
-        store: The store.
+    ``directory`` is the open one that it lies in, ``entry`` its status when it was found; refusals name ``path``.
 
     Raises:
         Denied: Another file lies there by now, or the file changes.

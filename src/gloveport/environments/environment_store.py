@@ -136,14 +136,8 @@ class EnvironmentStore(Struct, frozen=True):
         return self._record_path(tree.address).stat().st_mtime
 
     def seal(self, source: Path, lock: Lock, interpreter: str, bounds: TreeBounds, names: Iterable[str]) -> BuiltTree:
-        """Check the files that a sandbox has left at ``source``, and make the tree of a lock from them.
-
-        Args:
-            source: The directory that the sandbox has left.
-            lock: The lock that it was installed from.
-            interpreter: The interpreter that it is for.
-            bounds: The largest permitted tree.
-            names: Names that programs can import, besides Python modules.
+        """Check the files that a sandbox has left at ``source``, and make the tree of the lock that they were installed
+        from. Programs can import ``names`` besides Python modules.
 
         Raises:
             Denied: It holds something that no environment may hold.

@@ -17,12 +17,9 @@ from gloveport.user_directories import is_ours
 
 
 def assemble_installed(store: EnvironmentStore, address: str, sources: Mapping[str, str]) -> Path:
-    """The directory of a tree, made if it is missing. Two concurrent makers make one, a killed maker none.
-
-    Args:
-        store: Where trees are kept.
-        address: Digest of its contents.
-        sources: Files and directories of this host, by their path in the tree. Links are followed.
+    """The directory of a tree, made if it is missing. Two concurrent makers make one, a killed maker none. ``address``
+    is the digest of its contents; ``sources`` are files and directories of this host, by their path in the tree. Links
+    are followed.
 
     Raises:
         OSError: Something can't be read or written, or somebody else can write to the store.

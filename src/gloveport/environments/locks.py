@@ -148,11 +148,8 @@ def read_lock(data: bytes, version: tuple[int, int]) -> PythonLock:
 
 
 def refuse_young(packages: Iterable[LockedPackage], cutoff: datetime | None) -> None:
-    """Refuse packages younger than the operator's cooldown, or of unknown age.
-
-    Args:
-        packages: Those of a lock.
-        cutoff: Packages uploaded later are too young; None if there is no cooldown.
+    """Refuse packages younger than the operator's cooldown, or of unknown age. Those uploaded after ``cutoff`` are too
+    young; None if there is no cooldown.
 
     Raises:
         Denied: There is such a package.

@@ -36,13 +36,7 @@ class Registries(Value):
 
 
 def find_registries(url: str | None, scopes: Mapping[str, str], environ: Mapping[str, str]) -> Registries:
-    """Find the registries to use.
-
-    Args:
-        url: The configured registry.
-        scopes: The configured registries of scopes.
-        environ: The environment of this process.
-    """
+    """Find the registries to use: the configured ones, or else those of this user's npm."""
     if url is not None or scopes:
         plain = {scope: one.rstrip("/") for scope, one in scopes.items()}
         return Registries(url=(url or PUBLIC_REGISTRY).rstrip("/"), scopes=plain)

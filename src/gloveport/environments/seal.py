@@ -93,12 +93,8 @@ def measure_tree(root: Path, bounds: TreeBounds) -> str:
 
 
 def keep_contents(source: Path, store: Path, bounds: TreeBounds) -> SealedTree:
-    """Copy the tree at ``source`` into the store; nothing writes to it any more.
-
-    Args:
-        source: The directory that a sandbox has left: every name and every file in it may be an attack.
-        store: Directory of contents by digest.
-        bounds: How much it may hold.
+    """Copy the tree at ``source`` into the store; nothing writes to it any more. A sandbox has left it: every name and
+    every file in it may be an attack.
 
     Raises:
         Denied: There is something in it that no environment may hold.

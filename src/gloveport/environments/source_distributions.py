@@ -36,15 +36,8 @@ _MOST_NAMES: Final = 100
 
 
 def find_source(page: bytes, url: str, pinned: str) -> tuple[LockedPackage, Wheel] | None:
-    """The source distribution of a version on a project's page (PEP 503, PEP 691), and when it was uploaded.
-
-    Args:
-        page: The index's response: JSON, or HTML from a directory.
-        url: Its address.
-        pinned: ``NAME==VERSION``.
-
-    Returns:
-        The package, and the file; None where the page has none with a digest.
+    """The source distribution of ``pinned``, a ``NAME==VERSION``, on a project's page (PEP 503, PEP 691: JSON, or HTML
+    from a directory), and when it was uploaded; None where the page has none with a digest.
     """
     name, _, version = pinned.partition("==")
     release, on_disk = (name, Version(version)), url.startswith("file:")
@@ -84,12 +77,8 @@ def read_build_requirements(pyproject: bytes) -> tuple[str, ...]:
 
 
 def read_built(directory: Path, package: LockedPackage, most_bytes: int) -> Wheel:
-    """The wheel that a build has left in a directory of its own.
-
-    Args:
-        directory: The directory; no process of the build runs any more. Each name in it may be an attack.
-        package: The package to build.
-        most_bytes: The largest permitted wheel.
+    """The wheel that a build has left in a directory of its own. No process of the build runs any more; each name in
+    the directory may be an attack.
 
     Raises:
         Denied: There is no wheel, more than one, or one of another package or version.

@@ -79,12 +79,7 @@ class WheelStore(Struct, frozen=True):
         return True
 
     def load_unpacked(self, wheel: Wheel, interpreter: str) -> SealedTree | None:
-        """The installed files of a wheel, if they are stored, complete and unchanged.
-
-        Args:
-            wheel: The wheel.
-            interpreter: The interpreter that it was installed for.
-        """
+        """The files of a wheel as it was installed for this interpreter, if they are stored, complete and unchanged."""
         record = self._record_of(wheel, interpreter)
         with suppress(OSError, msgspec.DecodeError):
             found = msgspec.json.decode(record.read_bytes(), type=SealedTree)

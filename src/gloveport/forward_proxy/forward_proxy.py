@@ -26,10 +26,7 @@ class ForwardProxy(Struct, eq=False, kw_only=True):
 
     def serves(self, scheme: str, host: str) -> bool:
         """Whether a connection goes through it: HTTPS to a name that is neither this host's nor reached directly.
-
-        Args:
-            scheme: Of a URL.
-            host: Canonical: a name in small letters, or an address.
+        ``host`` is canonical: a name in small letters, or an address.
         """
         if self.settings.url is None or scheme != "https" or is_address(host):
             return False

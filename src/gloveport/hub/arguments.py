@@ -55,11 +55,7 @@ _log = logging.getLogger(__name__)
 
 def faults(definition: Definition, arguments: Mapping[str, JsonValue], data: bytes) -> list[str]:
     """List every fault of a call's arguments, one line each, then the tool's parameters; empty if there is no fault.
-
-    Args:
-        definition: The tool.
-        arguments: By the names that the server gives them.
-        data: The arguments as JSON. Encoding them again could block the event loop for a quarter of a second.
+    ``data`` is the arguments as JSON: encoding them again could block the event loop for a quarter of a second.
     """
     schema, values, guesses = definition.input_schema, dict(arguments), _Guesses()
     found = [

@@ -65,12 +65,8 @@ class Catalog:
         self._next = 0
 
     def replace(self, server: str, description: str, definitions: Sequence[Definition]) -> None:
-        """Replace the tools of a server by these. Of two with one name the first counts.
-
-        Args:
-            server: The server's name; a search for it finds the tools too.
-            description: What the operator says that the server is for.
-            definitions: Its tools.
+        """Replace the tools of a server by these. Of two with one name the first counts. A search for the server's name
+        finds them too; ``description`` is what the operator says that it is for.
         """
         tools = dict(sorted({tool.name: tool for tool in reversed(definitions)}.items()))
         about = _index_text([server, description])

@@ -58,13 +58,8 @@ class SearchResult(Struct, frozen=True, kw_only=True):
 
 
 async def search(hub: Hub, toolbox: Toolbox, query: str, limit: int) -> SearchResult:
-    """Find tools by words. Servers whose tools are not known yet are asked first, for a short time.
-
-    Args:
-        hub: The servers.
-        toolbox: The rules for which tools may be found.
-        query: Words; without any, every tool is found.
-        limit: How many tools to return.
+    """Find tools by words; without any, every tool. Servers whose tools are not known yet are asked first, for a short
+    time. The rules of ``toolbox`` say which tools may be found.
     """
     missing = await hub.discover([*toolbox.servers], DISCOVERY_SECONDS)
     tools, total = await to_thread.run_sync(_search_catalog, hub, toolbox, query, limit)

@@ -49,12 +49,7 @@ class Hub:
     """The upstream servers of one configuration. Made by ``open_hub``."""
 
     def __init__(self, states: Mapping[str, ServerState], pins: Pins, record: Record, clean: Clean) -> None:
-        """Args:
-        states: The servers, by their own names.
-        pins: The accepted tools.
-        record: Writes to the audit log.
-        clean: Removes secrets from a text. A server may put its own secret into a tool's description, which is stored.
-        """
+        """A server may put its own secret into a tool's description, which is stored: ``clean`` removes it."""
         self.states = states
         if states:  # before any thread asks for it
             self.catalog  # noqa: B018
@@ -122,12 +117,8 @@ class Hub:
     async def call(
         self, definition: Definition, arguments: Mapping[str, JsonValue], sent: int
     ) -> "wire.CallToolResult":
-        """Call a tool.
-
-        Args:
-            definition: The tool as it was when the call was decided.
-            arguments: The arguments.
-            sent: The size of the arguments in bytes.
+        """Call a tool, whose ``definition`` is that of when the call was decided. ``sent`` is the size of the arguments
+        in bytes.
 
         Raises:
             Denied: The tool is held back by now, or the server's budget of this minute is used up.
@@ -281,14 +272,8 @@ async def open_hub(
     record: Record,
     clean: Clean,
 ) -> AsyncIterator[Hub]:
-    """Open the hub to these servers, with their accepted tools loaded. Leaving the context disconnects all.
-
-    Args:
-        servers: The servers by name; inactive ones are skipped.
-        pins: The accepted tools.
-        connect: Makes the connection to a server.
-        record: Writes to the audit log.
-        clean: Removes secrets from a text.
+    """Open the hub to these servers, with their accepted tools loaded; inactive ones are skipped. Leaving the context
+    disconnects all.
     """
     active = {name: server for name, server in servers.items() if server.active}
     states: dict[str, ServerState] = {}

@@ -65,10 +65,7 @@ class Pins:
     """
 
     def __init__(self, directory: Path) -> None:
-        """Args:
-        directory: The directory of the files; made when the first is written.
-        """
-        self._directory = directory
+        self._directory = directory  # made when the first file is written
 
     def path(self, server: str) -> Path:
         """Return the path of a server's file, which may not exist. It does not show the server's name."""
@@ -116,12 +113,8 @@ class Pins:
         return compare(record.accepted_from(record.offered_identity), record.offered)
 
     def accept(self, server: str, offer: Offer, names: Collection[str] | None = None) -> None:
-        """Accept tools as a person has seen them.
-
-        Args:
-            server: The server's name.
-            offer: The ``held_offer`` that the person was shown.
-            names: Which of the new and changed tools to accept; None accepts all, and forgets the missing ones.
+        """Accept tools as a person has seen them in ``offer``, the ``held_offer``: those of the new and changed ones
+        that are in ``names``. None accepts all, and forgets the missing ones.
 
         Raises:
             ConfigError: There is no such tool, a tool's text is longer than a person reads, the server's offer has

@@ -32,12 +32,8 @@ _WRAPPED = "result"
 def result_of(
     result: "wire.CallToolResult", definition: Definition, scrub: Callable[[str], str]
 ) -> dict[str, JsonValue]:
-    """The answer to the operation ``call``: ``{"kind", "value", "blocks"}``.
-
-    Args:
-        result: The result of a call that has not failed.
-        definition: The tool that was called.
-        scrub: Removes the secrets from a text, in base64 too: so images and other binary data go through it as well.
+    """The answer to the operation ``call`` that has not failed: ``{"kind", "value", "blocks"}``. ``scrub`` removes the
+    secrets from a text, in base64 too: so images and other binary data go through it as well.
 
     Raises:
         UpstreamError: ``bad_answer``: the result has nothing that can be given to the program.

@@ -30,13 +30,8 @@ class Target:
 
 
 def target(config_path: Path | None, *, cwd: Path, home: Path, environ: Mapping[str, str]) -> Target:
-    """Find the file that an import changes, and read it. It is never a project's file.
-
-    Args:
-        config_path: As for ``load``.
-        cwd: As for ``load``.
-        home: The user's home directory.
-        environ: As for ``load``; it also resolves references in clients' files.
+    """Find the file that an import changes, and read it. It is never a project's file. The parameters are those of
+    ``load``; ``environ`` resolves references in clients' files, too.
 
     Raises:
         ConfigError: It can't be trusted, or has faults.

@@ -25,12 +25,8 @@ class ClientFile(Value):
 
 
 def user_places(client: Client, *, home: Path, environ: Mapping[str, str]) -> list[ClientFile]:
-    """List a client's files of a user, the preferred one first.
-
-    Args:
-        client: The client.
-        home: The user's home directory.
-        environ: May have variables that give clients another directory.
+    """List a client's files of a user, the preferred one first. ``environ`` may have variables that give clients
+    another directory.
     """
     config = _directory(environ, "XDG_CONFIG_HOME", home / ".config")
     paths: dict[Client, list[Path]] = {

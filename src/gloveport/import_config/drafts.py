@@ -41,14 +41,8 @@ class ServerDraft:
     def secret(
         self, label: str, file_name: str, text: str, surroundings: Surroundings, find_fault: FindFault = find_fault
     ) -> str:
-        """Give the place of the secret in a text, or that it refers to. A literal secret is kept in a file of its own.
-
-        Args:
-            label: A name of the secret for people.
-            file_name: Name of that file.
-            text: The client's text.
-            surroundings: Resolves its references.
-            find_fault: Says why a value can't be used.
+        """Give the place of the secret in a client's text, or that it refers to. A literal secret is kept in a file of
+        its own, ``file_name``. ``label`` names the secret for people; ``find_fault`` says why a value can't be used.
 
         Raises:
             ConfigError: A reference leads nowhere.

@@ -44,13 +44,8 @@ def name_of(entry: ClientEntry) -> str:
 
 
 def draft_of(entry: ClientEntry, *, home: Path, environ: Mapping[str, str], secrets: Path) -> ServerDraft:
-    """Convert an entry to a server of ours.
-
-    Args:
-        entry: The client's entry.
-        home: The user's home directory.
-        environ: Resolves its references to variables.
-        secrets: The directory of all secrets.
+    """Convert an entry to a server of ours. ``environ`` resolves its references to variables; ``secrets`` is the
+    directory of all secrets.
 
     Raises:
         ConfigError: It can't be imported; the message says why. It may quote the entry, but no secret.

@@ -62,12 +62,8 @@ class Here(Struct, frozen=True, kw_only=True):
 
 
 def plan(entries: Iterable[ClientEntry], here: Here, *, only: Sequence[str] = ()) -> list[Step]:
-    """Compare entries with the present configuration. Of several with one name, the first keeps it.
-
-    Args:
-        entries: The clients' entries.
-        here: The present configuration.
-        only: Names to import, in the clients' spelling or ours; empty for all.
+    """Compare entries with the present configuration. Of several with one name, the first keeps it. ``only`` has the
+    names to import, in the clients' spelling or ours; empty for all.
     """
     steps: list[Step] = []
     steps_by_name: dict[str, Step] = {}

@@ -68,11 +68,8 @@ def is_harmless(name: str, value: str) -> bool:
 
 
 def is_harmless_argument(before: str, argument: str) -> bool:
-    """Tell whether an argument of a command line is certainly no secret.
-
-    Args:
-        before: The argument before it, which may be an option's name.
-        argument: ``--option``, ``--option=value`` or a value.
+    """Tell whether an argument of a command line (``--option``, ``--option=value`` or a value) is certainly no secret.
+    The argument ``before`` may be an option's name.
     """
     name, equals, value = argument.partition("=")
     if not equals and argument.startswith("-"):

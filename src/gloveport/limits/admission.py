@@ -68,10 +68,8 @@ class AdmissionQueue(Struct, kw_only=True):
     """The callers with waiting runs, the next one first. Ordered, since a waiter may leave from the middle."""
 
     def place(self, caller: str) -> AbstractAsyncContextManager[None]:
-        """Wait for a place for one run.
-
-        Args:
-            caller: Whose share it comes from. Callers must not choose it themselves: more names would be more shares.
+        """Wait for a place for one run, from the share of ``caller``. Callers must not choose that themselves: more
+        names would be more shares.
 
         Raises:
             Denied: ``queue_full``, at once or when the waiter has to make room; ``queue_timeout`` after

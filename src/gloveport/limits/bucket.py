@@ -25,10 +25,8 @@ class Bucket(Struct, kw_only=True):
         self._level, self._updated_at = self.capacity, self.now()
 
     def take(self, amount: float = 1) -> float:
-        """Take so much. Returns 0, or, if there is no token, the seconds until there is one.
-
-        Args:
-            amount: May be more than there is: a cost that is known only afterwards is owed.
+        """Take so much. Returns 0, or, if there is no token, the seconds until there is one. ``amount`` may be more
+        than there is: a cost that is known only afterwards is owed.
         """
         now = self.now()
         self._level = min(self.capacity, self._level + (now - self._updated_at) * self.capacity / self.seconds)

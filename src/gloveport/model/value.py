@@ -47,13 +47,8 @@ class Value(Struct, metaclass=_ValueMeta, frozen=True, kw_only=True):
         exclude_defaults: bool = False,
         exclude_none: bool = False,
     ) -> dict[str, Any]:
-        """The fields as a dictionary, recursively, each by the declared type of its field.
-
-        Args:
-            mode: ``json`` for JSON types only; ``python`` keeps tuples and other types.
-            exclude: Names of fields of this value to leave out.
-            exclude_defaults: Leave out fields with their default.
-            exclude_none: Leave out fields that are None.
+        """The fields as a dictionary, recursively, each by the declared type of its field. ``json`` is for JSON types
+        only; ``python`` keeps tuples and other types. ``exclude`` names fields of this value alone.
         """
         return dumper_of(type(self), Style(mode, exclude_defaults, exclude_none))(self, exclude)
 

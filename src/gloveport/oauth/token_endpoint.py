@@ -87,14 +87,8 @@ class Client(Struct, frozen=True, kw_only=True):
 async def request_token(
     owner: str, client: Client, fields: Mapping[str, str], post: Post, clock: Callable[[], float]
 ) -> Token | Refusal:
-    """Request a token. It may be unusable: see ``require_access``.
-
-    Args:
-        owner: The token's owner, for error messages.
-        client: The OAuth client.
-        fields: The form fields of the grant.
-        post: Sends the request to the endpoint.
-        clock: The clock for the token's times.
+    """Request a token by the form fields of a grant. It may be unusable: see ``require_access``. Errors name its
+    ``owner``; ``post`` sends the request to the endpoint.
 
     Raises:
         UpstreamError: ``oauth_failed``: the endpoint does not answer in time; or the error of ``post``.

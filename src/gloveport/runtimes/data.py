@@ -63,12 +63,9 @@ class Data(Value):
 
 
 def find(interpreter: str, extension: str, own: Sequence[str]) -> Data:
-    """Find the packages for programs of an interpreter.
-
-    Args:
-        interpreter: The interpreter's path.
-        extension: Suffix of its extension modules, which has implementation, version and platform.
-        own: The packages of ``NAMES`` that it has itself. They are the operator's choice, and not mixed with ours.
+    """Find the packages for programs of an interpreter. ``extension`` is the suffix of its extension modules, which has
+    implementation, version and platform. The packages of ``NAMES`` that it has itself, its ``own``, are the operator's
+    choice, and not mixed with ours.
     """
     if own:
         lacking = join_names([name for name in NAMES if name not in own])

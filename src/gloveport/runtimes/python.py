@@ -125,12 +125,9 @@ def find(configured: str | None, *, path: str = os.defpath, with_data: bool = Tr
     """Find the interpreter: the configured one, else the distribution's, else the first ``python3`` on ``path``.
 
     If none is configured and the extra ``data`` was installed for another version, an interpreter of that version is
-    preferred, but only one of the system: no home directory is shown to programs for it.
-
-    Args:
-        configured: The configured path, if any.
-        path: Directories, none of which a sandbox may write: the interpreter runs on this host, to be queried.
-        with_data: Whether to find the extra ``data``, which reads some forty files.
+    preferred, but only one of the system: no home directory is shown to programs for it. ``path`` has no directory that
+    a sandbox may write: the interpreter runs on this host, to be queried. ``with_data`` is whether to find the extra
+    ``data``, which reads some forty files.
 
     Raises:
         ConfigError: There is no interpreter, or it does not run, is too old, or lies where it can't be mounted.

@@ -21,14 +21,8 @@ def prepare_session(
 ) -> Program:
     """Prepare the program of a session. Pure.
 
-    It is a Python program, so that a waiting sandbox for Python can run it.
-
-    Args:
-        runtimes: The runtimes of this host.
-        first: Language and text of the first call.
-        grant: The grant of the session.
-        types: Declarations of the APIs that it uses.
-        counts_memory: See ``sandbox.plan.System``.
+    It is a Python program, so that a waiting sandbox for Python can run it. ``first`` has language and text of the
+    first call, ``types`` the declarations of the APIs that it uses.
     """
     language, source = first
     text = f"{_ANY_PYTHON}\n{source}" if language == "python" else _ANY_PYTHON

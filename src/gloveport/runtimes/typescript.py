@@ -135,12 +135,8 @@ class Deno(Value):
 
 
 def in_environment(deno: Deno, name: str, packages: Sequence[str]) -> Deno:
-    """Make the Deno of an environment.
-
-    Args:
-        deno: Deno without an environment.
-        name: Name of the environment.
-        packages: Names of the npm packages that programs can import, without dependencies.
+    """Make the Deno of an environment, given one without. ``packages`` are those that programs can import, without
+    dependencies.
     """
     listed = ", ".join(packages[:_MOST_NAMED]) + (" and others" if len(packages) > _MOST_NAMED else "")
     return deno.model_copy(update={"has_npm": True, "packages": f"the environment {name} has {listed}"})

@@ -57,11 +57,7 @@ class Provider(Struct, frozen=True, kw_only=True):
     clean: Callable[[str], str] = str
 
     async def ask(self, key: str, question: ModelQuestion) -> Answer:
-        """Ask, and wait for the whole answer.
-
-        Args:
-            key: The API's key, from the vault; empty if the API needs none.
-            question: The question, with a model.
+        """Ask, and wait for the whole answer. ``key`` is the API's, from the vault; empty if the API needs none.
 
         Raises:
             UpstreamError: There is no answer: ``provider_refused``, ``provider_limited``, ``provider_timeout`` or

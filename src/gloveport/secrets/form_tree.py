@@ -66,12 +66,8 @@ class FormTree:
     least: tuple[int, Needle | None] = _NEVER
 
     def add(self, form: bytes, needle: Needle, least: int = sys.maxsize) -> None:
-        """Add a form, which must not be empty. A form that is present already keeps its needle.
-
-        Args:
-            form: Its bytes.
-            needle: Its replacement.
-            least: How many of its first bytes count as the whole.
+        """Add a form, which must not be empty. A form that is present already keeps its needle. So many of its first
+        bytes as ``least`` says count as the whole.
         """
         cut = (least, needle) if least < len(form) else _NEVER
         node, at = self, 0

@@ -229,12 +229,8 @@ def names_in(needles: Needles, data: bytes) -> frozenset[str]:
 
 
 def scrub(needles: Needles, data: bytes, own: Collection[str] = ()) -> bytes:
-    """Replace each form of each secret in the data; returns the same object where there is none.
-
-    Args:
-        needles: The secrets.
-        data: All of it.
-        own: Names of secrets that stay.
+    """Replace each form of each secret in the data; returns the same object where there is none. The secrets whose
+    names are in ``own`` stay.
     """
     return Scrubber(needles, own, _tail=data).finish()
 
@@ -254,11 +250,8 @@ def scrub_text(needles: Needles, text: str, own: Collection[str] = ()) -> str:
 def scrub_value(value: JsonValue, clean: Callable[[str], str]) -> JsonValue:
     """Scrub each text in a value, names of members too; returns the same value if there is no secret in it.
 
-    All texts are searched together first: there may be hundreds of thousands, and hardly ever a secret in one.
-
-    Args:
-        value: No deeper than the stack allows; a tuple counts as a list.
-        clean: Takes the secrets out of a text.
+    All texts are searched together first: there may be hundreds of thousands, and hardly ever a secret in one. The
+    value is no deeper than the stack allows; a tuple counts as a list.
     """
     whole = _BETWEEN_TEXTS.join(_list_texts(value))
     return value if clean(whole) == whole else _scrub_member(value, clean)

@@ -91,11 +91,8 @@ class Vault:
     def clean(self, text: str, sent: bytes = b"") -> str:
         """The text without secrets, except those that its reader has sent himself.
 
-        To replace one of those would tell the reader which of thousands of guesses is right.
-
-        Args:
-            text: The text to scrub.
-            sent: What the reader has sent. Only for a text into which no secret can have come from elsewhere.
+        To replace one of those would tell the reader which of thousands of guesses is right. ``sent`` is only for a
+        text into which no secret can have come from elsewhere.
         """
         if self.is_empty:
             return text

@@ -169,13 +169,9 @@ class SkillStore(Struct, frozen=True, kw_only=True):
         instead_of: str | None = None,
         record: Callable[[], object] = lambda: None,
     ) -> Snapshot:
-        """Write a skill atomically.
-
-        Args:
-            name: Its name.
-            files: All files of its directory.
-            instead_of: Digest of the present skill, which is replaced; None if there may be none.
-            record: Called before the skill can be read, while nobody else saves or removes any.
+        """Write all files of a skill atomically. ``instead_of`` is the digest of the present skill, which is replaced;
+        None if there may be none. ``record`` is called before the skill can be read, while nobody else saves or removes
+        any.
 
         Raises:
             Denied: Another skill is there by now, all are too large together, or these files are no valid skill.

@@ -36,14 +36,8 @@ class RunProgram(Protocol):
         seconds: float = 10.0,
         most_bytes: int = 1 << 20,
     ) -> ProgramOutput:
-        """Run it.
-
-        Args:
-            argv: Its path, or its name in the sandboxes' PATH, and its arguments.
-            variables: Variables besides the clean environment. HOME has no files.
-            stdin: Its standard input.
-            seconds: Its time limit.
-            most_bytes: The most output: it is ended if it writes more.
+        """Run ``argv``: its path, or its name in the sandboxes' PATH, and its arguments. ``variables`` come to the
+        clean environment, whose HOME has no files. It is ended if it writes more than ``most_bytes``.
 
         Raises:
             WorkspaceError: SANDBOX_UNAVAILABLE.

@@ -150,14 +150,8 @@ async def start_command(
     on_progress: OnProgress = no_progress,
     plain_action: tuple[RunCommand, float] | None = None,
 ) -> Command:
-    """Start a command, if it is allowed.
-
-    Args:
-        service: The workspace.
-        caller: Owner of the command.
-        arguments: The requested command.
-        on_progress: Hears the progress of its environment's build, if there is one.
-        plain_action: The result of ``make_plain_action`` for it.
+    """Start a command of the caller, if it is allowed. ``on_progress`` hears of its environment's build, if there is
+    one; ``plain_action`` is the result of ``make_plain_action`` for it.
 
     Raises:
         WorkspaceError: As ``make_command_action``, ``CommandEnvironments``, ``Commands.begin`` and ``CommandSessions``;

@@ -24,11 +24,7 @@ _MOST_LINKS: Final = 8
 
 def explain_missing(output: str, root: Path, path: str) -> str:
     """The line with which a command would find what it reported as not found; empty where nothing would help.
-
-    Args:
-        output: The output of a command that has ended with 127.
-        root: The workspace.
-        path: The owner's ``PATH``.
+    ``output`` is that of a command that has ended with 127, ``path`` the owner's ``PATH``.
     """
     match = _NOT_FOUND.search(output[-_MOST_CHARACTERS:])
     if match is None:

@@ -17,12 +17,8 @@ _REFUSED: Final = "tell the owner, whose configuration says so"
 
 
 def note_requests(command: Command, egress: Egress, clean: Callable[[str], str]) -> RequestJournal:
-    """A journal of a command's requests; the command's answers tell which were refused.
-
-    Args:
-        command: The command.
-        egress: All that the owner grants to anybody.
-        clean: Takes secrets out of a text.
+    """A journal of a command's requests; the command's answers tell which were refused. ``egress`` is all that the
+    owner grants to anybody.
     """
     journal = RequestJournal()
     command.refused = lambda: explain_refused(journal.listed, egress, clean)
@@ -45,12 +41,8 @@ def explain_refused(exchanges: Iterable[Exchange], egress: Egress, clean: Callab
 
 
 def explain_unresolved(output: str, egress: Egress, granted: Egress) -> tuple[RefusedRequest, ...]:
-    """The hosts in the output of a command that failed to resolve a name: one for each remedy.
-
-    Args:
-        output: Its output.
-        egress: All that the owner grants to anybody.
-        granted: What was granted to the command, or what a permission would grant.
+    """The hosts in the output of a command that failed to resolve a name: one for each remedy. ``egress`` is all that
+    the owner grants to anybody; ``granted`` is what was granted to the command, or what a permission would grant.
     """
     if granted.yolo:
         return ()

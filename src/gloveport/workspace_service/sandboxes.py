@@ -100,13 +100,7 @@ class WorkspaceSandboxes(ProtectedSandboxes, eq=False, kw_only=True):
         return outcome
 
     def explain(self, command: Command, outcome: Outcome, grant: Grant) -> None:
-        """Note what would have shown a command the program or host that it did not find.
-
-        Args:
-            command: The command, which has ended.
-            outcome: How.
-            grant: What it could do.
-        """
+        """Note what would have shown a command, which has ended, the program or host that it did not find."""
         if not outcome.exit_code:
             return
         command.can_ask_for_network = grant.workspace is not None and stance(grant.workspace, "network") == "ask"

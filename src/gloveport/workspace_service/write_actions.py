@@ -73,13 +73,8 @@ def make_write_action(
     content: str,
     find: Callable[[Tree, Iterable[str]], AbstractSet[str]] = find_ignored,
 ) -> WriteFiles:
-    """The action to decide on.
-
-    Args:
-        tree: The workspace.
-        placed: The changes, with the real paths of their files, however spelled.
-        content: All of it.
-        find: Finds the paths that git ignores.
+    """The action to decide on. The changes are ``placed``: with the real paths of their files, however spelled.
+    ``find`` finds the paths that git ignores.
     """
     action = write_action(placed, find(tree, [change.path for change in placed]))
     size, digest = measure(content)

@@ -48,9 +48,7 @@ _LEAVE: Final = (
 
 def fork_engine(terminal: int | None) -> socket.socket:
     """Fork. The child returns with its socket to the front. This process becomes the front, and exits like the child.
-
-    Args:
-        terminal: Descriptor of the program's terminal, if it gets one.
+    ``terminal`` is the descriptor of the program's terminal, if it gets one.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     numbers, wake = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)

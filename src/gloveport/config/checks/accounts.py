@@ -15,12 +15,8 @@ _DATABASES = ("postgres", "redis")
 
 
 def account_faults(base: KeyPath, parts: Parts, places: Mapping[int, Authority]) -> Iterator[Fault]:
-    """Name the databases without an account, the accounts without a database, and those that need TLS.
-
-    Args:
-        base: Key of the API.
-        parts: Its sound values.
-        places: Its valid hosts, by their index.
+    """Name the databases without an account, the accounts without a database, and those that need TLS. ``places`` has
+    the valid hosts, by their index.
     """
     yield from _host_faults(base, parts, places)
     for index, auth in parts.auth.items():

@@ -50,12 +50,9 @@ _NO_UID = (1 << 32) - 1
 
 
 def rule_faults(data: Table, *, own: Sequence[Path]) -> Iterator[Fault]:
-    """Name the violations in merged TOML data.
-
-    Args:
-        data: The merged files; it may have values of wrong types, too.
-        own: Gloveport's own directories, which neither a mount nor a toolchain may show; a configured audit
-            directory and every file that a secret is read from are added to them.
+    """Name the violations in merged TOML data, which may have values of wrong types, too. ``own`` are Gloveport's own
+    directories, which neither a mount nor a toolchain may show; a configured audit directory and every file that a
+    secret is read from are added to them.
     """
     yield from _wall_faults(data)
     yield from _uid_faults(data)

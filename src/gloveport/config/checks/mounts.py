@@ -56,11 +56,8 @@ shown elsewhere."""
 
 
 def mount_faults(mounts: Mapping[int, tuple[str | None, str | None]], *, own: Sequence[Path]) -> Iterator[Fault]:
-    """Name the faults of mounts.
-
-    Args:
-        mounts: Source and target by their index in the configuration; None for one with another fault.
-        own: Gloveport's own directories, which no mount may show.
+    """Name the faults of mounts: of source and target by their index in the configuration, None for one with another
+    fault. None may show a directory of Gloveport's ``own``.
     """
     private, homes = [*own, *map(real, own)], home_directories()
     targets: dict[KeyPath, Path] = {}
@@ -77,12 +74,8 @@ def mount_faults(mounts: Mapping[int, tuple[str | None, str | None]], *, own: Se
 def toolchain_faults(
     toolchains: Mapping[int, str], mounts: Mapping[int, tuple[str | None, str | None]], *, own: Sequence[Path]
 ) -> Iterator[Fault]:
-    """Name the faults of toolchains, which are mounts whose target is their source.
-
-    Args:
-        toolchains: By their index in the configuration, without those that have another fault.
-        mounts: As for ``mount_faults``.
-        own: As for ``mount_faults``.
+    """Name the faults of toolchains, which are mounts whose target is their source: of those without another fault, by
+    their index in the configuration. See ``mount_faults``.
     """
     private, homes = [*own, *map(real, own)], home_directories()
     targets: dict[KeyPath, Path] = {

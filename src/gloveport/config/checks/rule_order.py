@@ -13,12 +13,7 @@ from gloveport.policy.hosts.url_paths import matches
 
 
 def order_faults(base: KeyPath, parts: Parts) -> Iterator[Fault]:
-    """Name the rules that never decide, and an API whose rules let nothing through.
-
-    Args:
-        base: Key of the API.
-        parts: Its sound values.
-    """
+    """Name the rules that never decide, and an API whose rules let nothing through."""
     rules = parts.rules
     for index, rule in rules.items():
         earlier = next((before for before, other in rules.items() if before < index and _covers(other, rule)), None)

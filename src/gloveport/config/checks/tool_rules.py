@@ -21,11 +21,8 @@ _STRICTNESS: Final = ("allow", "ask", "deny")
 
 
 def tool_rule_faults(base: KeyPath, table: Table) -> Iterator[Fault]:
-    """Name the meaningless conditions, and the rules that never decide.
-
-    Args:
-        base: Key of the server.
-        table: Its table, which may have values of wrong types.
+    """Name the meaningless conditions of a server's table, which may have values of wrong types, and its rules that
+    never decide.
     """
     rules: dict[int, ToolRule] = sound_elements(Server, table, "rules")
     for index, rule in rules.items():

@@ -42,11 +42,7 @@ class Toolchains(Struct, frozen=True):
 
 def find_toolchains(config: Config, environ: Mapping[str, str], reserved_paths: Sequence[Path] = ()) -> Toolchains:
     """Find the configured toolchains, or those on the owner's ``PATH``; and files that the system's toolchains need.
-
-    Args:
-        config: Names the toolchains, and paths that can't be shown together with them.
-        environ: The owner's ``PATH`` and ``HOME``.
-        reserved_paths: Paths at which sandboxes have something of their own.
+    Sandboxes have something of their own at ``reserved_paths``.
     """
     shown_paths: list[Path] = []
     path: list[Path] = []

@@ -71,16 +71,11 @@ class _Belonging(Struct, frozen=True, kw_only=True):
 
 
 def refuse_as_workspace(root: Path, config: Config, environ: Mapping[str, str], believed: Iterable[Path]) -> None:
-    """Refuse a directory that can't be a workspace: one with more than one project, or with files of Gloveport's own.
+    """Refuse a directory that can't be a workspace: one with more than one project, or with files of Gloveport's own,
+    or with one ``believed``, which the configuration was read from.
 
     This is checked once, at the start. If a configuration that is reloaded later names another secret or file, that is
     only checked at the next start.
-
-    Args:
-        root: The directory.
-        config: Names programs, secrets and directories.
-        environ: Where ``PATH`` and ``GLOVEPORT_STATE`` are looked up.
-        believed: The files and directories that the configuration was read from, which it trusts.
 
     Raises:
         ConfigError: It can't be a workspace.

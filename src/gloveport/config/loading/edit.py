@@ -52,12 +52,7 @@ class Secrets:
 
 
 def edit_text(path: Path, text: str, edits: Mapping[str, ServerEdit]) -> str:
-    """Apply edits of servers to the text of a configuration file.
-
-    Args:
-        path: The file, for errors.
-        text: Valid TOML.
-        edits: By the name of the server. A new server is put at the end.
+    """Apply edits of servers, by name, to the text of a configuration file. A new server is put at the end.
 
     Raises:
         ConfigError: It is written in a way that can't be edited without a person.
@@ -80,14 +75,8 @@ def edit_text(path: Path, text: str, edits: Mapping[str, ServerEdit]) -> str:
 
 
 def write(path: Path, before: bytes | None, text: str, secrets: Secrets, *, environ: Mapping[str, str]) -> Written:
-    """Replace the text of a configuration file, and write secrets to the files that it names; all or nothing.
-
-    Args:
-        path: The file; for a symbolic link, its target is replaced.
-        before: Its content when it was read; None where there was no file.
-        text: Its new content.
-        secrets: The content of the files of secrets.
-        environ: As for ``load``.
+    """Replace the text of a configuration file, and write secrets to the files that it names; all or nothing. For a
+    symbolic link, its target is replaced. ``before`` is the content when it was read; None where there was no file.
 
     Raises:
         ConfigError: The text is no valid configuration, the file has changed meanwhile, or something can't be written.

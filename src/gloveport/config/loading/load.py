@@ -41,12 +41,7 @@ class Loaded(Struct, frozen=True, kw_only=True):
 
 
 def load(config_path: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> Loaded:
-    """Load the configuration.
-
-    Args:
-        config_path: The file that counts alone; without it ``GLOVEPORT_CONFIG`` may name one.
-        cwd: Where a project file is searched for; relative file names are relative to it.
-        environ: Where ``GLOVEPORT_CONFIG`` and ``GLOVEPORT_STATE`` are looked up.
+    """Load the configuration from the files that ``sources`` finds.
 
     Raises:
         ConfigError: Others can write a file, or it is not trusted, or no TOML; or keys or values are wrong, which are

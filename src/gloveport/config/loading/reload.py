@@ -28,13 +28,7 @@ class Reloaded(Struct, frozen=True, kw_only=True):
 
 
 def reload(old: Loaded, config_path: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> Reloaded:
-    """Load the configuration again. It reads files: call it in a worker thread.
-
-    Args:
-        old: The configuration in use.
-        config_path: As for ``load``.
-        cwd: As for ``load``.
-        environ: As for ``load``.
+    """Load the configuration again, as ``load`` does. It reads files: call it in a worker thread.
 
     Raises:
         ConfigError: As ``load``; or a new secret would be shown by an old mount. The old configuration stays in use.

@@ -44,11 +44,6 @@ async def changes(config_path: Path | None, *, cwd: Path, environ: Mapping[str, 
 
     Never ends but by being closed (``contextlib.aclosing``) or cancelled.
 
-    Args:
-        config_path: As for ``load``.
-        cwd: As for ``load``.
-        environ: As for ``load``.
-
     Raises:
         ConfigError: This user has no home directory.
     """

@@ -33,11 +33,8 @@ def project_file(directory: Path) -> Path:
 
 
 def trust(path: Path, *, environ: Mapping[str, str]) -> Trusted:
-    """Record that a project file counts with the content it has now.
-
-    Args:
-        path: The file, or the directory it stands in.
-        environ: Where ``GLOVEPORT_STATE`` is looked up.
+    """Record that a project file counts with the content it has now. ``path`` is the file, or the directory it stands
+    in.
 
     Raises:
         ConfigError: The file is missing, is no ``gloveport.toml``, can be written by others, or is no TOML; or the

@@ -54,13 +54,7 @@ def parts_of(table: Table) -> Parts:
 
 
 def sound_or_default(model: type[Value], table: Table, name: str) -> Any:  # noqa: ANN401 - of the key's own type
-    """Give the value of a key, or its default if the value is missing or has the wrong type.
-
-    Args:
-        model: The type of the table.
-        table: The written table, which may have faults.
-        name: The key.
-    """
+    """Give the value of a key of a table, or its default if the value is missing or has the wrong type."""
     written, required = {name: table[name]} if name in table else {}, _REQUIRED.get(model, {})
     value = validate(model, required | written)[0] or validate(model, required)[0]
     return getattr(value, name)

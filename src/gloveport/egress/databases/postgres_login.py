@@ -73,14 +73,8 @@ async def read_message(session: EgressSession, server: DatabaseServer) -> tuple[
 async def log_in(
     session: EgressSession, server: DatabaseServer, auth: Postgres, password: str, parameters: dict[str, str]
 ) -> None:
-    """Begin a session, until the server has said yes.
-
-    Args:
-        session: The outbound session of the execution.
-        server: The server, over TLS if the account demands it.
-        auth: The account.
-        password: The account's password.
-        parameters: The parameters of the start-up message besides the user.
+    """Begin a session, until the server has said yes. The connection has TLS if the account demands it; ``parameters``
+    are those of the start-up message besides the user.
 
     Raises:
         UpstreamError: The server refuses, does not prove its identity, or demands an unsupported method.

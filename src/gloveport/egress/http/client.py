@@ -64,14 +64,9 @@ class ClientConnection:
     async def exchange(
         self, tasks: TaskGroup, out: Outbound, body: Body, length: int | None, hop: Headers = ()
     ) -> "Response":
-        """Send a request, and wait for the head of its response.
-
-        Args:
-            tasks: Runs the task that sends a streamed body.
-            out: The request's head; its framing headers are left out.
-            body: The whole body, or an iterator of its pieces.
-            length: Bytes of a streamed body, if known.
-            hop: Headers for this connection alone, such as those of an upgrade.
+        """Send a request, and wait for the head of its response. ``tasks`` runs the task that sends a streamed body,
+        whose ``length`` may be known. The framing headers of ``out`` are left out; ``hop`` has headers for this
+        connection alone, such as those of an upgrade.
 
         Raises:
             UpstreamError: ``bad_request``, ``bad_response`` or ``upstream_broke_off``; ``UnansweredError`` before

@@ -81,13 +81,8 @@ class ConnectionPool:
     ) -> AsyncIterator[Response]:
         """Send a request; yield the response when its head has come. Leaving the context drops the rest of it.
 
-        Redirects are not followed.
-
-        Args:
-            route: Where the request goes.
-            out: The request's head.
-            body: The whole body, or an iterator of its pieces, which another task reads until the context is left.
-            length: Bytes of a streamed body, if known.
+        Redirects are not followed. Another task reads the pieces of a streamed body, whose ``length`` may be known,
+        until the context is left.
 
         Raises:
             UpstreamError: ``name_not_found``, ``address_refused``, ``upstream_unreachable``, ``upstream_timeout``,

@@ -88,12 +88,8 @@ class ResponseHead(NamedTuple):
 
 
 def find_end(data: bytearray, most_lines: int, searched_bytes: int = 0) -> int:
-    """Find the end of the head that ``data`` begins with; 0 if it is incomplete.
-
-    Args:
-        data: The received data.
-        most_lines: How many lines a head may have.
-        searched_bytes: How many were searched before: a peer that sends single bytes must not cause quadratic work.
+    """Find the end of the head that ``data`` begins with; 0 if it is incomplete. ``searched_bytes`` were searched
+    before: a peer that sends single bytes must not cause quadratic work.
 
     Raises:
         Malformed: The head is too large, or the data can't be the beginning of a head.

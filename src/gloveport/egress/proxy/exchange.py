@@ -54,14 +54,8 @@ _log = logging.getLogger(__name__)
 async def serve_request(
     session: EgressSession, wire: SocketStream, connection: ServerConnection, head: RequestHead, site: Site | None
 ) -> None:
-    """Answer one request with the server's answer or a refusal.
-
-    Args:
-        session: The outbound session of the execution.
-        wire: The stream under the connection, which a WebSocket takes over.
-        connection: The connection that the request came on.
-        head: The request's head.
-        site: Where the connection leads; None at the proxy door.
+    """Answer one request with the server's answer or a refusal. A WebSocket takes over ``wire``, the stream under the
+    connection. ``site`` is where the connection leads; None at the proxy door.
 
     Raises:
         OSError, Malformed: The program's connection broke, or its data is no HTTP.

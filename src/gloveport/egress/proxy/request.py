@@ -198,11 +198,8 @@ def parse_authority(text: str, default_port: int | None) -> tuple[str, int]:
 
 
 def parse_request(request: RequestHead, site: Site | None) -> ParsedRequest:
-    """Parse a head.
-
-    Args:
-        request: The head of a request other than CONNECT.
-        site: The destination of the connection; None at the proxy door, where each target has its own.
+    """Parse the head of a request other than CONNECT. ``site`` is the destination of the connection; None at the proxy
+    door, where each target has its own.
 
     Raises:
         Denied: The request makes no sense, or its names disagree.

@@ -12,12 +12,7 @@ from gloveport.secrets.scrub import Needles, Scrubber, scrub
 
 
 async def scrub_stream(pieces: AsyncIterator[bytes], undo: Decoder | None, scrubber: Scrubber) -> AsyncIterator[bytes]:
-    """Scrub a body piece by piece.
-
-    Args:
-        pieces: The body as received.
-        undo: The decoder of its content encoding; None to inspect the body as it is.
-        scrubber: Scrubs the decoded body.
+    """Scrub a body piece by piece. ``undo`` decodes its content encoding; None to inspect the body as it is.
 
     Raises:
         UpstreamError: The encoding is broken.

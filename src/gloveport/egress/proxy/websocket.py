@@ -45,12 +45,8 @@ class WebSocketRelay(Struct, kw_only=True):
     found: set[str] = field(default_factory=set)
 
     async def run(self, near: SocketStream, far: SocketStream, ahead: bytes) -> None:
-        """Relay messages until one end has closed or broken.
-
-        Args:
-            near: The program's connection.
-            far: The server's connection; closed here.
-            ahead: Data that the server has sent already.
+        """Relay messages between the program and the server until one end has closed or broken; close ``far``, the
+        server's, then. The server has sent ``ahead`` already.
         """
         program, server = Connection(ConnectionType.SERVER), Connection(ConnectionType.CLIENT)
         server.receive_data(ahead)

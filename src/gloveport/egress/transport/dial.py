@@ -72,12 +72,7 @@ class Dialer:
         return wire
 
     async def secure(self, wire: SocketStream, route: Route, protocols: Sequence[str]) -> None:
-        """Start TLS on a connection, or close it.
-
-        Args:
-            wire: The connection.
-            route: The connection's route.
-            protocols: The protocols to offer by ALPN, the best first.
+        """Start TLS on a connection, or close it. ``protocols`` are offered by ALPN, the best first.
 
         Raises:
             UpstreamError: ``tls_failed`` or ``upstream_timeout``.

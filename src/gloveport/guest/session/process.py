@@ -105,13 +105,8 @@ def report_end(code):
 
 
 def start(argv, variables, rlimits, descriptors):
-    """Start a program as the leader of a session of its own, with an empty standard input.
-
-    Args:
-        argv: Its command line.
-        variables: Added to this process's environment.
-        rlimits: ``{name: (soft, hard)}``.
-        descriptors: Its descriptors, by number.
+    """Start a program as the leader of a session of its own, with an empty standard input. ``variables`` are added to
+    this process's environment; ``rlimits`` are ``{name: (soft, hard)}``, ``descriptors`` its own, by number.
     """
     pid = os.fork()
     if pid == 0:

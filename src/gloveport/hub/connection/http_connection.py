@@ -45,14 +45,8 @@ async def connect(
     verify: ssl.SSLContext,
     proxy: ForwardProxy | None,
 ) -> AsyncIterator[tuple[Reading, Writing]]:
-    """Connect by the server's transport, ``http`` or ``sse``; leaving the context disconnects.
-
-    Args:
-        name: The operator's name of the server.
-        server: A server with a URL.
-        auth: Puts credentials on requests.
-        verify: The trusted certificate authorities.
-        proxy: The owner's proxy, if there is one.
+    """Connect by the server's transport, ``http`` or ``sse``; leaving the context disconnects. ``auth`` puts
+    credentials on requests; ``verify`` has the trusted certificate authorities.
 
     Raises:
         UpstreamError: The server exceeds a bound, or wants other credentials.

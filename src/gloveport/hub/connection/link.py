@@ -83,12 +83,7 @@ class UpstreamConnection:
     """One connection to a server, and the task that keeps it."""
 
     def __init__(self, target: ConnectionTarget, modes: Sequence[str]) -> None:
-        """Start the clock of the startup time-out, and nothing else.
-
-        Args:
-            target: The server to connect to.
-            modes: Handshakes to try.
-        """
+        """Start the clock of the startup time-out, and nothing else. ``modes`` are the handshakes to try."""
         self._target, self._modes = target, modes
         self._scope = anyio.CancelScope(deadline=anyio.current_time() + target.server.startup_seconds)
         self._session: ClientSession | None = None

@@ -43,15 +43,10 @@ class OfferListing(Struct, frozen=True, kw_only=True):
 
 
 async def list_tools(server: str, client: Client, most: int) -> OfferListing:
-    """Request all pages.
+    """Request all pages, which may have ``most`` bytes together.
 
     A tool is left out if its name is empty, long, not printable or a repetition; if it is larger than 256 KiB; or if
     its headers break the protocol. All others together may have 2 MiB.
-
-    Args:
-        server: The operator's name of the server.
-        client: A client that is connected to the server.
-        most: Most bytes of all pages together.
 
     Raises:
         UpstreamError: The listing is too large, does not end, or is no list of tools.

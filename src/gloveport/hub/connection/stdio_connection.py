@@ -54,14 +54,9 @@ async def connect(
     secrets: Mapping[str, str],
     clean: Callable[[str], str],
 ) -> AsyncIterator[Streams]:
-    """Start the server; yield the streams to it; end it when the context is left.
-
-    Args:
-        name: The operator's name of the server.
-        server: A server with a command.
-        environ: Our environment, of which the server gets nine variables.
-        secrets: Values of the variables of ``server.secret_env``.
-        clean: Removes secrets from the server's standard error, before it is shown to anybody.
+    """Start the server; yield the streams to it; end it when the context is left. It gets nine variables of
+    ``environ``, and ``secrets``, the values of ``server.secret_env``. ``clean`` removes secrets from its standard
+    error, before that is shown to anybody.
 
     Raises:
         UpstreamError: The server can't be started, has ended by itself, or has sent a message that is too large.

@@ -68,15 +68,8 @@ async def auth_of(
     tls: ssl.SSLContext,
     proxy: ForwardProxy | None = None,
 ) -> httpx2.Auth | None:
-    """Make the httpx2 auth of a server, once for each connect; None if the server has no credentials.
-
-    Args:
-        name: The server's name.
-        server: A server with a URL.
-        vault: Holds the secrets, and is told the tokens.
-        logins: Stores the tokens of logins.
-        tls: The trusted certificate authorities.
-        proxy: The owner's proxy for requests of tokens, if there is one.
+    """Make the httpx2 auth of a server with a URL, once for each connect; None if the server has no credentials.
+    ``vault`` holds the secrets, and is told the tokens, which are requested through ``proxy``, if there is one.
 
     Raises:
         UpstreamError: A credential is not available: ``login_required``, ``oauth_failed``, ``secret_unavailable``; or

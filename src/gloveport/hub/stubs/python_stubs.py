@@ -73,13 +73,7 @@ def stub(definition: Definition, exposed: str) -> str:
 
 
 def module(server: str, description: str, definitions: Mapping[str, Definition]) -> str:
-    """A whole ``.pyi``.
-
-    Args:
-        server: The server's name in programs.
-        description: What the server is for.
-        definitions: The server's tools, by their names in programs.
-    """
+    """A whole ``.pyi``; the server and its tools have their names in programs."""
     words = _Words(frozenset(definitions))
     head = _docstring([f"Tools of the MCP server {server}.", "", *prose(description)], "")
     return "\n".join([*head, "", *words.imports, "", *_declarations(definitions, words)])

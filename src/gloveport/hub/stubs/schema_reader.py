@@ -48,13 +48,8 @@ _KINDS: Mapping[object, Kind] = {
 
 
 def shape_of(schema: object, wish: str, types: Types, *, root: object) -> Shape:
-    """The shape of a schema.
-
-    Args:
-        schema: The root schema, or a part of it.
-        wish: The name of its type, if the schema has no title.
-        types: Named types are added to these.
-        root: The schema that its references point into.
+    """The shape of a schema: of ``root``, which its references point into, or of a part of it. ``wish`` names its type,
+    if the schema has no title; named types are added to ``types``.
     """
     reading = _SchemaReader(root, types)
     return reading.resolve_reference("#", wish) if schema is root else reading.shape(schema, wish)

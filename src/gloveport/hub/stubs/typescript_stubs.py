@@ -63,13 +63,7 @@ def stub(definition: Definition, exposed: str) -> str:
 
 
 def module(server: str, description: str, definitions: Mapping[str, Definition]) -> str:
-    """A whole ``.d.ts``.
-
-    Args:
-        server: The server's name in programs.
-        description: What the server is for.
-        definitions: The server's tools, by their names in programs.
-    """
+    """A whole ``.d.ts``; the server and its tools have their names in programs."""
     head = _comment([f"Tools of the MCP server {server}.", "", *prose(description)], "")
     return "\n".join([*head, "", *_declarations(server, definitions)])
 

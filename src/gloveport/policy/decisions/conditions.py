@@ -64,12 +64,8 @@ _URL = late_pattern(r"https?://(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[
 
 
 def weigh_conditions(conditions: Mapping[str, Condition], action: CallTool, *, unknown: Met = Met.PERHAPS) -> Met:
-    """Tell whether all conditions on the arguments of a call are met. No conditions are always met.
-
-    Args:
-        conditions: Conditions by the name of the argument.
-        action: The call.
-        unknown: Whether a host that was not looked up counts as public.
+    """Tell whether all conditions on the arguments of a call are met, each by the name of the argument. No conditions
+    are always met. ``unknown`` is whether a host that was not looked up counts as public.
     """
     arguments = dict(action.arguments)
     is_public = partial(_is_public, action.addresses, unknown)

@@ -120,11 +120,8 @@ SPELLINGS: Final = tuple(_KINDS)
 
 
 def kind_of(name: str, above: str = "") -> Kind | None:
-    """What is protected under this name: a file, or a directory with its content. None for an unprotected name.
-
-    Args:
-        name: The last part of a path.
-        above: The name of its parent directory.
+    """What is protected under this name, the last part of a path: a file, or a directory with its content. None for an
+    unprotected name. ``above`` is the name of its parent directory.
     """
     folded = fold_name(name).rstrip(". ")  # FAT and Windows drop these
     short = _SHORT_NAME.fullmatch(folded)
@@ -155,11 +152,8 @@ def makes_git_directory(name: str) -> bool:
 
 
 def protected_part(path: str, exempt: AbstractSet[str] = frozenset()) -> str | None:
-    """The part that protects a path from all tools; None if they may write it. Only git may write in ``.git``.
-
-    Args:
-        path: Below the workspace, in its canonical spelling.
-        exempt: Names and paths that the operator has made writable, with all below them.
+    """The part that protects a path from all tools; None if they may write it. Only git may write in ``.git``. The path
+    below the workspace has its canonical spelling; the operator has made names and paths ``exempt``, with all below.
     """
     above = ""
     parts = PurePosixPath(path).parts

@@ -63,13 +63,8 @@ def learn_grant(
 
     A path segment that is an argument's value becomes a wildcard. The grant has those of the owner's directories that
     the program names, and those that the skills which it called could see: which files it has read is unknown.
-
-    Args:
-        used: The rights that the run has used.
-        arguments: Values of the program's parameters.
-        mounts: The owner's directories that it could see, by their paths in the sandbox.
-        code: Its text.
-        environment: The environment that the run had named.
+    ``arguments`` are the values of its parameters, ``mounts`` the owner's directories that it could see, by their paths
+    in the sandbox.
     """
     values = {quote(str(value), safe="") for value in arguments.values() if isinstance(value, str | int | float)}
     methods: dict[str, dict[str, set[str]]] = {}
@@ -148,10 +143,8 @@ def describe_grant(grant: SkillGrant) -> list[str]:
 
 def sample_actions(grant: SkillGrant, natures: Mapping[str, tuple[bool, bool]]) -> Iterator[tuple[str, Action | None]]:
     """A sample action for each right of a skill that a rule decides, with the right's line; None: no action has it.
-
-    Args:
-        grant: The skill's grant.
-        natures: By ``server/tool``, whether it only reads, and whether it may destroy. For others, the worst holds.
+    ``natures`` tells, by ``server/tool``, whether it only reads, and whether it may destroy. For others, the worst
+    holds.
     """
     for one in grant.requests:
         place = _read_place(one.place)

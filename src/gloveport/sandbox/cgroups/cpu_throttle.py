@@ -52,10 +52,7 @@ class CpuThrottle(Struct, kw_only=True):
     _looked: float = field(default_factory=time.monotonic)
 
     def look(self, cpu_seconds: float) -> None:
-        """Set the weight and the quota for the next time.
-
-        Args:
-            cpu_seconds: Processor time that it has used since it began.
+        """Set the weight and the quota for the next time, by the processor time that it has used since it began.
 
         Raises:
             SandboxError: The group is gone.

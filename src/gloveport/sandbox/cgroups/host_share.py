@@ -13,12 +13,9 @@ _NO_DISKS = ("loop", "ram", "zram")  # memory, and files on the others
 
 def limit_share(tree: CgroupTree, *, memory_share: float, read_bytes: int) -> None:
     """Bound the total use of all sandboxes. Writes to disks are not bounded: a process that is throttled while it
-    writes may hold up the file system's journal, and with it everybody who writes to the same disk.
-
-    Args:
-        tree: The server's place.
-        memory_share: Share of the host's memory, or of the parent groups' limit if that is less.
-        read_bytes: Bytes a second from each disk.
+    writes may hold up the file system's journal, and with it everybody who writes to the same disk. ``memory_share`` is
+    of the host's memory, or of the parent groups' limit if that is less; ``read_bytes`` are those a second from each
+    disk.
 
     Raises:
         SandboxError: The kernel refuses it.

@@ -78,14 +78,9 @@ def _find_bundled() -> str | None:
 def read_system(
     python: str, binds: Iterable[Mount], packages: Sequence[Mount], env: Mapping[str, str], *, counts_memory: bool
 ) -> System:
-    """The parts of this host that every sandbox shows.
-
-    Args:
-        python: Interpreter of the init process.
-        binds: What that interpreter needs besides the system directories.
-        packages: Packages that programs may import besides the interpreter's.
-        env: Variables that tell programs of these.
-        counts_memory: Whether sandboxes are in cgroups.
+    """The parts of this host that every sandbox shows. ``binds`` are what ``python``, the interpreter of the init
+    process, needs besides the system directories; programs may import ``packages`` besides the interpreter's, of which
+    ``env`` tells them.
 
     Where ``/lib`` is a link it stays one, where it is a directory it is bound.
     """

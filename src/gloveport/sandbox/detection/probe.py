@@ -90,11 +90,7 @@ async def walls(sandbox: Bubblewrap, plan: Plan) -> list[Check]:
 
 async def fork_server(sandbox: Bubblewrap, plan: Plan, *, needed: bool) -> Check:
     """Whether sandboxes can be forked: processes below bubblewrap must make namespaces, which is really tried.
-
-    Args:
-        sandbox: Builds the fork server.
-        plan: Of the sandbox to fork.
-        needed: Whether something is configured that only forked sandboxes can do.
+    ``needed`` is whether something is configured that only forked sandboxes can do.
     """
     try:
         async with zygote_process.start(sandbox, plan) as server, server.fork():

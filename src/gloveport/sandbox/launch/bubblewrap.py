@@ -22,12 +22,9 @@ class Descriptors(NamedTuple):
 
 
 def arguments(plan: Plan, descriptors: Descriptors, sources: Mapping[str, str]) -> list[str]:
-    """All options that build ``plan`` for one program. The command to run in it is the init.
-
-    Args:
-        plan: What to build.
-        descriptors: The numbers of the open descriptors; ``files`` in the order of ``plan.files``.
-        sources: The staged path of each bind's source; without an entry, the source itself.
+    """All options that build ``plan`` for one program. The command to run in it is the init. ``sources`` has the staged
+    path of a bind's source; without an entry, it is the source itself. Descriptors of ``files`` are in the order of
+    ``plan.files``.
 
     Each start reads the filter to its end, so its descriptor is never shared. Masked files are covered from outside
     (``reaper/launch.py``): bubblewrap reads the mount table once for each bind.

@@ -128,12 +128,8 @@ class Launcher(Struct, kw_only=True):
     async def launch(
         self, descriptors: Sequence[int], held_descriptors: Sequence[int], stack: contextlib.ExitStack
     ) -> Launched:
-        """Start a launch.
-
-        Args:
-            descriptors: Its standard error, its specification, and further inherited descriptors.
-            held_descriptors: Descriptors that the reaper holds until it is dead.
-            stack: Closes the status socket.
+        """Start a launch, which inherits ``descriptors``: its standard error, its specification, and others. The reaper
+        holds ``held_descriptors`` until it is dead; ``stack`` closes the status socket.
 
         Raises:
             OSError: It can't be started.

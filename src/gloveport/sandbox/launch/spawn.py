@@ -171,14 +171,8 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
         early_process: EarlyProcess | None = None,
     ) -> AsyncIterator[BubblewrapProcess]:
         """Launch → bubblewrap → ``script``, a file inside, with the number of its end of the channel as argument.
-
-        Args:
-            plan: The plan of the sandbox.
-            script: The path of the file inside.
-            options: Makes bubblewrap's arguments.
-            doors: Doors opened from outside, by a process that launch leaves behind and that also sets up the network;
-                None if processes inside do that.
-            early_process: The whole process, if it was started before.
+        ``doors`` are opened from outside, by a process that launch leaves behind and that also sets up the network;
+        None if processes inside do that. ``early_process`` is the whole process, if it was started before.
 
         Raises:
             SandboxError: They can't be started.

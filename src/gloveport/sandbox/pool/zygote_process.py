@@ -75,10 +75,8 @@ class ZygoteProcess(Struct, kw_only=True):
 
     @contextlib.asynccontextmanager
     async def fork(self, protections: tuple[PathProtection, ...] = ()) -> "AsyncIterator[confined.Confined]":
-        """Fork a confined sandbox that waits for its program; on leaving, nothing is left of it.
-
-        Args:
-            protections: The protected paths in directories that programs may write, parents first.
+        """Fork a confined sandbox that waits for its program; on leaving, nothing is left of it. ``protections`` are
+        the protected paths in directories that programs may write, parents first.
 
         Raises:
             SandboxError: The fork server is dead, a wall is missing, or a protected path does not exist.

@@ -87,11 +87,8 @@ class Capture(Struct, kw_only=True, dict=True):
 
     def output(self, handle: str | None, *, ansi: str, most: int | None = None) -> Output:
         """The output as an answer shows it: everything if it fits, else head and tail with a line between them.
-
-        Args:
-            handle: A handle for reading the rest; None if that is not possible yet.
-            ansi: Whether escape sequences are kept.
-            most: Bytes to show, if fewer than usual.
+        ``handle`` is for reading the rest; None if that is not possible yet. ``ansi`` is whether escape sequences are
+        kept, ``most`` the bytes to show, if fewer than usual.
         """
         if not self.total:
             return _NOTHING

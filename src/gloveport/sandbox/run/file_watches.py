@@ -48,17 +48,9 @@ def read_bounds() -> dict[str, int]:
 def add_watch(
     process: CallingProcess, mounts: Callable[[], frozenset[int]], instance: int, address: int, mask: int
 ) -> int:
-    """Add a watch for a program.
-
-    Args:
-        process: The program's process.
-        mounts: Numbers of the mounts whose files it may watch.
-        instance: Its descriptor of the inotify instance.
-        address: Address of the path in its memory.
-        mask: Events, and how to follow the path.
-
-    Returns:
-        The watch's number there.
+    """Add a watch for a program on a file of ``mounts``; return the watch's number there. ``instance`` is its
+    descriptor of the inotify instance, ``address`` that of the path in its memory; ``mask`` has the events, and how to
+    follow the path.
 
     Raises:
         OSError: The program gets this error.

@@ -16,12 +16,9 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
 def write_files(directory: int, files: Mapping[str, bytes], uid: int | None) -> None:
-    """Write files below a directory of a sandbox. To be called in a thread: as root, its credentials change meanwhile.
-
-    Args:
-        directory: Descriptor of an open directory.
-        files: Contents by relative path without ``..``; parent directories are made.
-        uid: The host's uid of the program, if not ours: a sandbox's file system refuses files that root makes.
+    """Write files below an open directory of a sandbox, by relative paths without ``..``; parent directories are made.
+    To be called in a thread: as root, its credentials change meanwhile. ``uid`` is the host's uid of the program, if
+    not ours: a sandbox's file system refuses files that root makes.
 
     Raises:
         OSError: There is no room, or a name is impossible.

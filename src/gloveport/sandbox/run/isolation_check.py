@@ -18,13 +18,8 @@ async def expect_isolation(
     mount_identities: tuple[tuple[int, int], ...] = (),
 ) -> tuple[IsolationReport, int, Directories]:
     """The isolation report, the reporting process, and the directories of its sandbox, which ``stack`` closes.
-
-    Args:
-        channel: To the sandbox's first process.
-        stack: Closes the directories.
-        landlock_abi: The least accepted Landlock ABI.
-        mount_identities: Device and inode of each bind's source, as found before the start; empty if another
-            process has reported the mounts.
+    ``mount_identities`` are device and inode of each bind's source, as found before the start; empty if another process
+    has reported the mounts.
 
     Raises:
         SandboxError: Names the missing wall.

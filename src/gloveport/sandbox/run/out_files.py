@@ -73,12 +73,9 @@ class OutFiles(Struct):
             self.left_out.append(f"{path}: {why}")
 
     def collect(self, directory: int, most_bytes: int, take: Callable[[str], Callable[[bytes], None]]) -> None:
-        """Pass every file to ``take``, which gets the path and returns a function for the file's pieces.
-
-        Args:
-            directory: Descriptor of an open directory.
-            most_bytes: Bytes of all files together. A file that would exceed this is left out; its read bytes count.
-            take: Called with a path that is printable and relative, with ``/`` between names.
+        """Pass every file to ``take``, which gets the path, printable and relative with ``/`` between names, and
+        returns a function for the file's pieces. A file with which all would exceed ``most_bytes`` is left out; its
+        read bytes count.
 
         Raises:
             OSError: Handling the pieces has failed.

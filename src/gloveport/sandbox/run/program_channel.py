@@ -63,11 +63,8 @@ class ProgramChannel(Struct, kw_only=True):
     @classmethod
     @contextlib.contextmanager
     def open(cls, near: socket.socket, uid: int | None) -> Iterator[Self]:
-        """Open the pipes of its output, which are closed on leaving. For the rest see ``close``.
-
-        Args:
-            near: The socket.
-            uid: The host's uid of the program, if not ours: only their owner can open /dev/stdout.
+        """Open the pipes of its output, which are closed on leaving. For the rest see ``close``. ``uid`` is the host's
+        uid of the program, if not ours: only their owner can open /dev/stdout.
 
         Raises:
             OSError: No descriptors are left.

@@ -115,14 +115,9 @@ class Connection(Struct, eq=False, kw_only=True):
 def prepare_connection(
     process: CallingProcess, mounts: Callable[[], frozenset[int]], number: int, address: int, size: int
 ) -> Connection:
-    """Duplicate the socket of a program, and find the target of the connection.
-
-    Args:
-        process: The program.
-        mounts: Numbers of the mounts in which it may connect to sockets by path.
-        number: Its descriptor of the socket.
-        address: Where the address lies in its memory.
-        size: The address's length, as the program claims.
+    """Duplicate the socket of a program, its descriptor ``number``, and find the target of the connection. By path it
+    may connect to sockets in ``mounts``. The target lies at ``address`` in its memory, and has ``size`` bytes, as the
+    program claims.
 
     Raises:
         OSError: The program gets this error.

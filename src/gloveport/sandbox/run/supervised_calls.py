@@ -51,12 +51,9 @@ _turn = threading.Lock()
 
 @contextlib.contextmanager
 def serve(listener: FileIO, directories: Sequence[str], uid: int | None) -> Iterator[None]:
-    """Answer the calls of one sandbox's programs, until the context ends.
-
-    Args:
-        listener: The listener of its filter. It is closed when no call is answered any more.
-        directories: Directories in which they may watch files, besides their own; as paths inside.
-        uid: The host's uid of the programs, if not ours.
+    """Answer the calls of one sandbox's programs, until the context ends. The ``listener`` of their filter is closed
+    when no call is answered any more. They may watch files in ``directories`` (paths inside) besides their own. ``uid``
+    is their uid on the host, if not ours.
     """
     supervisor = _Supervisor(listener, (*directories, *_OWN_DIRECTORIES), uid)
     _dispatcher.add(supervisor)

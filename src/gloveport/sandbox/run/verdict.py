@@ -87,12 +87,8 @@ _HINTS: dict[LimitName, str] = {
 
 
 def judge(outcome: Outcome, *, stderr: str, truncated: bool) -> RunVerdict:
-    """The verdict on a run that was started.
-
-    Args:
-        outcome: The backend's outcome.
-        stderr: Standard error, as far as the answer shows it.
-        truncated: True when the answer can't show all output.
+    """The verdict on a run that was started. ``stderr`` is what the answer shows of it; ``truncated`` is whether the
+    answer can't show all output.
     """
     report = _parse(outcome.report)
     code = outcome.exit_code

@@ -359,13 +359,9 @@ _TRACING_RULES = tuple(
 
 
 def rules(families: frozenset[int], *, supervised: bool = False, ptrace: bool = False) -> tuple[ArgumentRule, ...]:
-    """The rules on arguments.
-
-    Args:
-        families: Address families that ``socket()`` may use.
-        supervised: Whether programs have what the server supervises: file notifications, System V objects and, if the
-            families lack AF_UNIX, local sockets within the sandbox itself.
-        ptrace: Whether programs may trace each other.
+    """The rules on arguments. ``socket()`` may use ``families``. ``supervised`` programs have what the server
+    supervises: file notifications, System V objects and, if the families lack AF_UNIX, local sockets within the sandbox
+    itself. With ``ptrace`` they may trace each other.
     """
     local = supervised and socket.AF_UNIX not in families
     return (

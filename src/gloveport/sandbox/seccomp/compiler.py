@@ -23,13 +23,9 @@ _NUMBER, _ARCHITECTURE = 0, 4  # offsets in struct seccomp_data
 
 @cache
 def compile_filter(machine: str, families: frozenset[int], *, supervised: bool = False, ptrace: bool = False) -> bytes:
-    """The filter as an array of ``struct sock_filter``: what bubblewrap and ``PR_SET_SECCOMP`` load. Pure.
-
-    Args:
-        machine: The host's architecture, as ``os.uname().machine`` says it.
-        families: Address families that ``socket()`` may use.
-        supervised: As ``rules`` has it. Such a filter is loaded with a listener, which answers some calls.
-        ptrace: Whether programs may trace each other.
+    """The filter as an array of ``struct sock_filter``: what bubblewrap and ``PR_SET_SECCOMP`` load. Pure. ``machine``
+    is the host's architecture, as ``os.uname().machine`` says it; for the others see ``rules``. A supervised filter is
+    loaded with a listener, which answers some calls.
 
     Raises:
         SandboxError: There are no rules for this architecture.

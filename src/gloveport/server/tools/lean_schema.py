@@ -13,13 +13,11 @@ _NULL = {"type": "null"}
 
 
 def lean(schema: Mapping[str, Any], *, opaque: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """Inline an object schema's definitions, and drop prose, most defaults, null and lower bounds.
+    """Inline the definitions of an object schema by pydantic, not recursive, and drop prose, most defaults, null and
+    lower bounds.
 
-    Null is only ever the default of an optional value, and answers leave defaults out.
-
-    Args:
-        schema: A schema by pydantic; not recursive.
-        opaque: Properties of which only the type, object or array, is kept.
+    Null is only ever the default of an optional value, and answers leave defaults out. Of ``opaque`` properties only
+    the type, object or array, is kept.
     """
     definitions = schema.get("$defs", {})
     properties = {

@@ -68,13 +68,8 @@ class RunCalls(Struct, frozen=True, kw_only=True):
         can_sample: bool = False,
         take_ticket: Callable[[str], bytes | None] | None = None,
     ) -> Run | RunReply:
-        """Begin a run; or return the answer that says why there is none.
-
-        Args:
-            arguments: The arguments of the call.
-            caller: The caller.
-            can_sample: Whether the client offers its model.
-            take_ticket: Returns the file that was uploaded for a ticket.
+        """Begin a run; or return the answer that says why there is none. ``can_sample`` is whether the client offers
+        its model; ``take_ticket`` returns the file that was uploaded for a ticket.
         """
         try:
             files = decode_files(arguments.files or {}, take_ticket)

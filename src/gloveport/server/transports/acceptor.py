@@ -23,12 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 async def accept_connections(listener: socket.socket, make_protocol: Callable[[], asyncio.Protocol]) -> None:
-    """Accept until cancelled. While no descriptor is left, connections wait in the kernel's queue.
-
-    Args:
-        listener: A non-blocking listening socket.
-        make_protocol: Makes the protocol of one connection.
-    """
+    """Accept until cancelled. While no descriptor is left, connections wait in the kernel's queue."""
     loop, trusted = asyncio.get_running_loop(), {os.geteuid(), 0}
     next_warning = loop.time()
     while True:

@@ -148,14 +148,8 @@ def _most_connections() -> int:
 async def serve_http(
     server: MCPServer[Any], port: int, *, limits: Limits, ready: Callable[[str], None], program_sessions: Sessions
 ) -> list[Signals]:
-    """Serve until a signal comes; return the signals.
-
-    Args:
-        server: The server.
-        port: The port; 0 for any free one.
-        limits: Bounds for programs and files, and so for a request.
-        ready: Called with the address once connections are accepted.
-        program_sessions: Sessions of programs, which end with their client's MCP session.
+    """Serve until a signal comes; return the signals. Port 0 is any free one; ``ready`` is called with the address once
+    connections are accepted. Sessions of programs end with their client's MCP session.
 
     Raises:
         ConfigError: The port is not available.

@@ -13,13 +13,11 @@ _ESTABLISHED = "01"
 
 
 def peer_uids(connections: Sequence[tuple[Address, Address]]) -> list[int | None]:
-    """Return the uids of the processes that made these connections over IPv4 loopback; None for an unknown one.
+    """Return the uids of the processes that made these connections over IPv4 loopback (the peer's address and port, and
+    ours); None for an unknown one.
 
     It is unknown when the peer has closed its end: the kernel's table then names root, whoever it was; such an entry
     has no inode. The table has a line for every connection of this host, so it is read once for all connections.
-
-    Args:
-        connections: For each, the peer's address and port, and ours.
     """
     found: dict[tuple[str, str], int | None] = {(_entry(peer), _entry(own)): None for peer, own in connections}
     for line in _TABLE.read_text().splitlines()[1:]:

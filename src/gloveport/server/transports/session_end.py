@@ -37,11 +37,8 @@ def end_quietest(clients: Collection[StreamableHTTPServerTransport], most: int, 
 
 
 async def end_sessions_of_gone_clients(sessions: Sessions, is_gone: Callable[[str], bool]) -> None:
-    """Look regularly for ended MCP sessions, until cancelled.
-
-    Args:
-        sessions: The sessions of programs, of all clients.
-        is_gone: Whether an owner was an MCP session that has ended.
+    """Look regularly for ended MCP sessions, until cancelled. ``is_gone`` tells whether an owner was an MCP session
+    that has ended.
     """
     while True:
         await anyio.sleep(_LOOK_SECONDS)

@@ -46,11 +46,7 @@ async def serve_stdio(startup: Startup, structured: Sequence[str] = ()) -> list[
     """Serve until the client closes its end or a signal comes; return the signals. Takes both streams for good.
 
     The handshake is answered at once, calls when the host is known to be sound, and messages that need the SDK when the
-    SDK is loaded.
-
-    Args:
-        startup: The start of the server, which may still go on.
-        structured: Patterns of the names of clients that get structured content from the fast path.
+    SDK is loaded. Clients whose names match a pattern of ``structured`` get structured content from the fast path.
     """
     with _take_stream(0, "r", os.open(os.devnull, os.O_RDONLY)) as ours, _take_stream(1, "w", os.dup(2)) as theirs:
         answers = LineWriter(file=theirs)

@@ -113,13 +113,8 @@ class Commands(Jobs[Command]):
         self._last_requests[owner] = time.monotonic()
 
     async def feed(self, command: Command, text: str, *, until: float, then: Literal["keep", "close"] = "keep") -> None:
-        """Write to a command's input. The part that it has not read by ``until`` follows when it reads.
-
-        Args:
-            command: The command.
-            text: The input.
-            until: How long to wait, by the monotonic clock.
-            then: Whether its input ends after that, if it has no terminal.
+        """Write to a command's input. The part that it has not read by ``until``, by the monotonic clock, follows when
+        it reads. ``then`` is whether its input ends after that, if it has no terminal.
 
         Raises:
             WorkspaceError: As ``Command.write``.

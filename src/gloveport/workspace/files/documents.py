@@ -57,15 +57,8 @@ def find_document(path: str) -> DocumentKind | None:
 async def read_document(
     tree: Tree, run: RunProgram, path: str, kind: DocumentKind, lines: LineRange, pages: str | None
 ) -> DocumentRead | None:
-    """Read lines of a document's text; None if the file is no such document.
-
-    Args:
-        tree: Where it lies.
-        run: Runs the program that extracts the text.
-        path: Its path.
-        kind: The expected kind.
-        lines: Which lines of the text of these pages.
-        pages: The first and the last, as in ``3-5``, or one; None for all. Cells of a notebook likewise.
+    """Read lines of a document's text; None if the file is no such document. ``pages`` are the first and the last, as
+    in ``3-5``, or one; None for all. Cells of a notebook likewise.
 
     Raises:
         WorkspaceError: OUTPUT_TOO_LARGE, BINARY_FILE where it can't be read; INVALID_ARGUMENT where it has no such

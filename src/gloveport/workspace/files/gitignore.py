@@ -111,12 +111,8 @@ def read_ignore(tree: Tree, directory: str, most: int = MAX_BYTES) -> Ignore | N
 
 
 def is_ignored(ignores: Iterable[Ignore], path: bytes, kind: Kind) -> bool:
-    """Whether a file or directory is left out, given that no directory above it is.
-
-    Args:
-        ignores: Of the directories above it, the nearest first.
-        path: Relative to the root.
-        kind: What it is.
+    """Whether a file or directory is left out, given that no directory above it is. ``ignores`` are of the directories
+    above it, the nearest first; ``path`` is relative to the root.
     """
     name = path.rpartition(b"/")[2]
     if name in NAMES:

@@ -58,12 +58,9 @@ def is_interrupted(last: LastCommit | None) -> TypeGuard[LastCommit]:
 
 
 def plan_commit(targets: Sequence[StagedFile], undo: tuple[int, int], emptied: Sequence[str] = ()) -> CommitRecord:
-    """Plan the steps of a commit.
-
-    Args:
-        targets: The files; unchanged ones need no step.
-        undo: Number of the last change that can be undone, before and afterwards.
-        emptied: Directories to remove afterwards if they are empty, the innermost first.
+    """Plan the steps of a commit; unchanged targets need none. ``undo`` has the number of the last change that can be
+    undone, before and afterwards. ``emptied`` are directories to remove afterwards if they are empty, the innermost
+    first.
 
     Raises:
         WorkspaceError: PATCH_FAILED where a name would be a file and a directory, or directories are too many.
@@ -84,13 +81,8 @@ def plan_commit(targets: Sequence[StagedFile], undo: tuple[int, int], emptied: S
 
 @contextmanager
 def commit(tree: Tree, journal: Journal, targets: Sequence[StagedFile], record: CommitRecord) -> Iterator[list[str]]:
-    """Carry out a commit, after ``recover`` has put the tree in order. On leaving, hidden files are removed.
-
-    Args:
-        tree: The tree of the targets.
-        journal: The locked journal.
-        targets: The files; unchanged ones are only checked.
-        record: The planned steps.
+    """Carry out the planned steps of a commit, after ``recover`` has put the tree in order, under the locked journal.
+    Unchanged targets are only checked. On leaving, hidden files are removed.
 
     Yields:
         Warnings: attributes of files that could not be kept.

@@ -260,13 +260,9 @@ def _find(whole: str, old: str) -> Iterator[int]:
 
 
 def _span(whole: str, offsets: Sequence[int], starts: deque[int], change: tuple[int, str]) -> tuple[int, int, str]:
-    """The lines with the next places, up to the first line end that remains one; and their new text.
-
-    Args:
-        whole: The file.
-        offsets: Offset of each line, and of the file's end.
-        starts: The remaining places; those of the span are removed.
-        change: The length of the old text, and the new text.
+    """The lines with the next places, up to the first line end that remains one; and their new text. ``offsets`` are
+    those of each line, and of the file's end. Places of the span are removed from ``starts``; ``change`` has the length
+    of the old text, and the new text.
     """
     length, new = change
     first = bisect_right(offsets, starts[0]) - 1

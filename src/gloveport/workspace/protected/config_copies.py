@@ -84,11 +84,8 @@ def copies_in(protections: Sequence[PathProtection], target: str) -> list[Config
 
 
 def read_changed(private: int, copies: Sequence[ConfigCopy]) -> list[tuple[ConfigCopy, bytes]]:
-    """The copies that have changed since the last look, with their text.
-
-    Args:
-        private: Descriptor of their directory.
-        copies: The copies of this sandbox.
+    """The copies of a sandbox that have changed since the last look, with their text. ``private`` is the descriptor of
+    their directory.
     """
     changed = []
     for copy in copies:
@@ -100,12 +97,8 @@ def read_changed(private: int, copies: Sequence[ConfigCopy]) -> list[tuple[Confi
 
 
 def save(tree: Tree, found: ProtectedPaths, changed: Sequence[tuple[ConfigCopy, bytes]]) -> Saved:
-    """Write the permitted changes to the configurations themselves. Call it in a thread.
-
-    Args:
-        tree: The workspace.
-        found: The present protected paths.
-        changed: The result of ``read_changed``.
+    """Write the permitted ones of these changes, from ``read_changed``, to the configurations themselves. Call it in a
+    thread.
     """
     saved = Saved()
     with tree.open_directory(".") as root:

@@ -135,12 +135,8 @@ NOTHING: Final = ProtectedPaths(
 
 
 def find_protected(tree: Tree, previous: ProtectedPaths, commands: int = 0) -> ProtectedPaths:
-    """Search the workspace. Call it in a thread: it takes about a millisecond for a hundred directories.
-
-    Args:
-        tree: The workspace.
-        previous: The paths found before, which are found again if they still exist.
-        commands: How many commands may have written to the workspace since then.
+    """Search the workspace. Call it in a thread: it takes about a millisecond for a hundred directories. ``previous``
+    paths are found again if they still exist; so many ``commands`` may have written to the workspace since.
     """
 
     def is_made(path: bytes, mark: Mark) -> bool:

@@ -15,9 +15,7 @@ __all__ = ["PLAIN", "install"]
 
 def install(address):
     """Make the module ``tools``, and return the further names of a program. Nothing is requested before it is needed.
-
-    Args:
-        address: Where the host listens, such as ``127.0.0.3:3128``.
+    ``address`` is where the host listens, such as ``127.0.0.3:3128``.
     """
     channel = Channel(address)
     host = HostClient(channel)
