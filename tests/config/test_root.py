@@ -195,8 +195,9 @@ def test_nothing_that_runs_outside_is_looked_up_in_the_workspace(work, monkeypat
     own = {"XDG_CONFIG_HOME": "/home/ada/.config", "PYTHONPATH": f"{work}"}
     theirs = {"PIP_CONFIG_FILE": "pip.conf", "npm_config_userconfig": f"{work}/.npmrc"}
     config = read_value(Config, {"workspace": {"root": str(work)}})
-    environ = {**own, **theirs, "PATH": f"{work}/.venv/bin:node_modules/.bin:/usr/bin"}
-    assert environ_outside(config, environ) == {**own, "PATH": "/usr/bin"}
+    settings = {"XDG_CONFIG_DIRS": f"{work}/.devenv/profile/etc/xdg:/etc/xdg"}
+    environ = {**own, **theirs, **settings, "PATH": f"{work}/.venv/bin:node_modules/.bin:/usr/bin"}
+    assert environ_outside(config, environ) == {**own, "XDG_CONFIG_DIRS": "/etc/xdg", "PATH": "/usr/bin"}
     assert environ_outside(Config(), environ) == environ
 
 

@@ -3,7 +3,7 @@
 from gloveport.environments.indexes import PUBLIC, Indexes, find_indexes
 
 
-def test_the_indexes_of_the_users_own_tools_are_taken_over_without_their_passwords(tmp_path):
+def test_the_indexes_of_the_users_own_tools_are_taken_over_without_their_passwords(tmp_path, monkeypatch):
     home = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "XDG_CONFIG_DIRS": str(tmp_path / "none")}
     assert find_indexes(("https://a.test/simple",), {"PIP_INDEX_URL": "https://b.test"}).urls == (
         "https://a.test/simple",
@@ -28,3 +28,9 @@ def test_the_indexes_of_the_users_own_tools_are_taken_over_without_their_passwor
     of_home = {"HOME": str(tmp_path), "XDG_CONFIG_DIRS": str(tmp_path / "none")}
     assert find_indexes((), of_home).urls == ("https://f.test/simple",)
     assert find_indexes((), {"XDG_CONFIG_DIRS": str(tmp_path / "none")}).urls  # a user without a home
+    (tmp_path / "config/pip").mkdir(parents=True)
+    (tmp_path / "config/pip/pip.conf").write_text("[global]\nindex-url = https://g.test/simple\n")
+    monkeypatch.chdir(tmp_path / "config")
+    for listed in ("", ":/none", "."):
+        urls = find_indexes((), {"XDG_CONFIG_DIRS": listed}).urls
+        assert urls != ("https://g.test/simple",), "a file in the current directory is a project's"

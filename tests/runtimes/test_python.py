@@ -37,6 +37,12 @@ def test_ctrl_c_in_a_terminal_does_not_end_the_interpreter_while_it_is_asked(tmp
     assert int((tmp_path / "group").read_text()) != os.getpgrp()
 
 
+def test_only_some_of_the_modules_of_an_environment_are_named():
+    """A package may have any number, and whoever lacks a module is told of those that there are."""
+    environment = python.in_environment(python.find(None), "one", [f"module_{number:05}" for number in range(60_000)])
+    assert environment.packages.endswith("module_00010 and module_00011 and others")
+
+
 def test_an_interpreter_that_does_not_run_is_named_without_what_it_was_asked():
     with pytest.raises(
         ConfigError, match="/bin/false does not run: Command '/bin/false' returned non-zero exit status 1"

@@ -147,7 +147,8 @@ def _files_of_pip(environ: Mapping[str, str]) -> Iterator[Path]:
     yield from _files_of_user("pip/pip.conf", environ)
     if home := environ.get("HOME"):
         yield Path(home, ".pip/pip.conf")
-    yield from (Path(directory, "pip/pip.conf") for directory in environ.get("XDG_CONFIG_DIRS", "/etc/xdg").split(":"))
+    listed = (environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(":")
+    yield from (Path(one, "pip/pip.conf") for one in listed if one.startswith("/"))
     yield Path("/etc/pip.conf")
 
 

@@ -97,7 +97,7 @@ class Python(Value):
         """The packages that programs can import, in words."""
         named = f"Python {self.version[0]}.{self.version[1]} has its standard library"
         if self.data.modules:
-            return f"{named}, {data.join_names(self.data.modules)}"
+            return f"{named}, {_list_names(self.data.modules)}"
         return f"{named}; {self.data.unusable}" if self.data.unusable else named
 
     def prepare(self, source: str, grant: Grant, types: str = "") -> Program:  # noqa: ARG002 - asked as every runtime
@@ -116,9 +116,12 @@ class Python(Value):
 
 def in_environment(python: Python, name: str, modules: Sequence[str]) -> Python:
     """Make the interpreter of an environment, whose packages replace those of the extra ``data``."""
-    listed = data.join_names(modules[:_MOST_NAMED]) + (" and others" if len(modules) > _MOST_NAMED else "")
-    detail = f"the environment {name} has {listed}" if modules else f"the environment {name} has no packages"
+    detail = f"the environment {name} has {_list_names(modules) or 'no packages'}"
     return python.model_copy(update={"data": Data(modules=tuple(modules), detail=detail)})
+
+
+def _list_names(modules: Sequence[str]) -> str:
+    return data.join_names(modules[:_MOST_NAMED]) + (" and others" if len(modules) > _MOST_NAMED else "")
 
 
 def find(configured: str | None, *, path: str = os.defpath, with_data: bool = True) -> Python:

@@ -54,6 +54,9 @@ _CODE_VARIABLES = frozenset(
 _SETTINGS = ("PIP_CONFIG_FILE", "XDG_CONFIG_HOME", "npm_config_userconfig", "NPM_CONFIG_USERCONFIG")
 """Variables that name files or directories of the settings of package managers, which say where packages come from."""
 
+_LISTS = ("PATH", "XDG_CONFIG_DIRS")
+"""Variables that list directories of programs, and of settings."""
+
 _ABSOLUTE = late_pattern(r"/[^\s:\"']+")
 
 _MOST_LINKS = 40
@@ -109,19 +112,24 @@ def path_outside(environ: Mapping[str, str], workspaces: Iterable[Path]) -> str:
     """The owner's ``PATH`` without entries in a workspace, such as an active environment's: commands write there. Nor
     has it entries in what has been one before, such as the working directory of ``gloveport exec``.
     """
-    entries, is_inside = environ.get("PATH", os.defpath).split(os.pathsep), _inside_of(environ, workspaces)
-    return os.pathsep.join(one for one in entries if not is_inside(Path(one)))
+    return _filter_entries(environ.get("PATH", os.defpath), _inside_of(environ, workspaces))
 
 
 def environ_outside(config: Config, environ: Mapping[str, str]) -> Mapping[str, str]:
     """Our environment for what runs outside of a sandbox, such as another MCP server, and for what is read there: its
-    ``PATH`` has no entry in a workspace, and no variable names settings of package managers there.
+    ``PATH`` and ``XDG_CONFIG_DIRS`` have no entry in a workspace, and no variable names settings of package managers
+    there.
     """
     roots = [*filter(None, [config.workspace.root])]
     is_inside = _inside_of(environ, roots)
     inside = {name for name in _SETTINGS if name in environ and is_inside(Path(environ[name]))}
     rest = {name: text for name, text in environ.items() if name not in inside}
-    return {**rest, "PATH": path_outside(environ, roots)}
+    lists = {"PATH": os.defpath, **{name: rest[name] for name in _LISTS if name in rest}}
+    return {**rest, **{name: _filter_entries(entries, is_inside) for name, entries in lists.items()}}
+
+
+def _filter_entries(entries: str, is_inside: Callable[[Path], bool]) -> str:
+    return os.pathsep.join(one for one in entries.split(os.pathsep) if not is_inside(Path(one)))
 
 
 def _inside_of(environ: Mapping[str, str], workspaces: Iterable[Path]) -> Callable[[Path], bool]:
