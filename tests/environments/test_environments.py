@@ -401,6 +401,33 @@ async def test_environments_with_the_same_wheel_have_its_files_once_and_none_of_
         assert [len([*(store.root / place).rglob("*.*")]) for place in ("unpacked", "trees")] == [0, 0]
 
 
+async def test_a_build_whose_files_are_removed_meanwhile_says_so_and_the_next_one_makes_them(tmp_path):
+    with serve(Index()) as index:
+        index.add("first")
+        index.add("second")
+        named = {"one": {"python": ["first"]}, "two": {"python": ["first", "second"]}}
+        async with opened(tmp_path / "state", index, environments=named) as world:
+            store, results = world.engine.environments.store, []
+            assert await world.value("python", "import first; 1", environment="one") == 1
+            store.remove(store.list_trees()[0])
+            index.hold.clear()
+            index.held.clear()
+
+            async def run() -> None:
+                results.append(await world.run("python", "1", environment="two"))
+
+            try:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(run)
+                    assert await anyio.to_thread.run_sync(index.held.wait, 60)
+                    store.collect([], 0)
+                    index.hold.set()
+            finally:
+                index.hold.set()
+            assert (results[0].error.type, results[0].hint) == ("environment_unavailable", "try again")
+            assert await world.value("python", "import first, second; 1", environment="two") == 1
+
+
 async def test_two_builds_at_once_make_one_and_a_killed_one_leaves_nothing_that_is_used(gloveport, index, tmp_path):
     """P44."""
     config, state = tmp_path / "gloveport.toml", tmp_path / "state"

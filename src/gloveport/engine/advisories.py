@@ -4,11 +4,13 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
+from anyio import to_thread
 from msgspec import Struct
 
 from gloveport.engine.build_host import BuildHost, read_lock_file, write_input
 from gloveport.environments.indexes import hosts_of
 from gloveport.errors import Denied
+from gloveport.fairness import compute
 from gloveport.guard import Guard
 from gloveport.model import GUEST, Grant, Value
 from gloveport.model.packages import PACKAGES, LockedPackage
@@ -78,8 +80,9 @@ class AdvisoryService(Struct, frozen=True, kw_only=True):
                 failure = ending.failure("advisories_unavailable", f"{self.url} does not tell what is known")
                 failure.hint = "name a mirror that this host reaches: packages.advisories; nothing was found out"
                 raise failure
+            data = await to_thread.run_sync(read_lock_file, build.work / "found.json")
             try:
-                found = read_json(tuple[tuple[Advisory, ...], ...], read_lock_file(build.work / "found.json"))
+                found = await compute(len(data), read_json, tuple[tuple[Advisory, ...], ...], data)
             except WrongShapeError as error:
                 raise self._refuse_answer() from error
         if len(found) != len(packages):

@@ -225,7 +225,11 @@ class Environments(Struct, frozen=True, kw_only=True):
         builder = _builder_of(ecosystem)
         async with self._hold_name(f"{self.store.address_of(lock.sha256, ecosystem.platform)}.tree", guard.session):
             tree = await to_thread.run_sync(self.store.find_whole_tree, lock.sha256, ecosystem.platform)
-            return tree or await builder.build(lock, _of_builds(guard, builder.grant), on_progress)
+            try:
+                return tree or await builder.build(lock, _of_builds(guard, builder.grant), on_progress)
+            except FileNotFoundError as error:  # a ``gc`` removes what nobody has used for long, or at all
+                reason = "Files of a package have just been removed."
+                raise Denied("environment_unavailable", reason, hint="try again") from error
 
     async def audit(
         self, packages: Sequence[LockedPackage], guard: Guard

@@ -41,7 +41,6 @@ from gloveport.environments.seal import (
     verify_tree,
 )
 from gloveport.environments.wheel_store import WheelStore
-from gloveport.errors import Denied
 from gloveport.file_descriptors import LIST, closing
 from gloveport.late_libraries import secrets, tempfile
 from gloveport.model.packages import LockedPackage
@@ -147,14 +146,14 @@ class EnvironmentStore(Struct, frozen=True):
             return self._make_tree(keep_contents(source, self.root / "files", bounds), lock, interpreter, names)
 
     def join(self, parts: Iterable[SealedTree], lock: Lock, interpreter: str, bounds: TreeBounds) -> BuiltTree:
-        """Make the tree of a lock from the installed files of each of its wheels. The rest is as for ``seal``."""
+        """Make the tree of a lock from the installed files of each of its wheels. The rest is as for ``seal``.
+
+        Raises:
+            FileNotFoundError: Since they were found, a ``collect`` has removed some.
+        """
         joined = join_trees(parts, bounds)
-        try:
-            with self.hold("files"):
-                return self._make_tree(joined, lock, interpreter, ())
-        except FileNotFoundError as error:  # since they were found, a ``collect`` may have removed them
-            reason = "What was installed of a package has just been removed."
-            raise Denied("environment_unavailable", reason, hint="try again") from error
+        with self.hold("files"):
+            return self._make_tree(joined, lock, interpreter, ())
 
     def _make_tree(self, sealed: SealedTree, lock: Lock, interpreter: str, names: Iterable[str]) -> BuiltTree:
         refuse_shadows(sealed.modules)
@@ -233,11 +232,12 @@ class EnvironmentStore(Struct, frozen=True):
             unpacked = self.wheels.collect(unused_seconds)
             freed = 0
             for path in [*(self.root / "files").glob("*/*"), *(self.root / "wheels").iterdir()]:
-                status = path.stat()
-                old = now - status.st_mtime >= unused_seconds
-                if status.st_nlink == 1 and path.name not in unpacked and (old or path.parent.name != "wheels"):
-                    path.unlink()
-                    freed += status.st_size
+                with contextlib.suppress(FileNotFoundError):  # a build has just given a wheel its name
+                    status = path.stat()
+                    old = now - status.st_mtime >= unused_seconds
+                    if status.st_nlink == 1 and path.name not in unpacked and (old or path.parent.name != "wheels"):
+                        path.unlink()
+                        freed += status.st_size
         return removed, freed
 
     # -- Work
