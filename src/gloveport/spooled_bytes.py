@@ -15,7 +15,6 @@ class SpooledBytes(Struct, eq=False, kw_only=True):
 
     Attributes:
         directory: Where the nameless file is made.
-        most_in_memory: How many bytes are kept in memory.
     """
 
     directory: Path

@@ -72,7 +72,6 @@ class RunAsker:
     """Asks questions of one run. Approvals for the run are forgotten with it.
 
     Attributes:
-        desk: The desk of its server.
         changed: Called when a question of the run comes or goes. Must not wait.
         approved: Subjects that are approved for the run.
         refused: How often each subject was refused.
@@ -120,7 +119,6 @@ class Desk:
 
     Attributes:
         store: Where questions and answers are kept; it has been created.
-        timeout_seconds: How long to wait for an answer.
         channels: Who may answer. If empty, nobody is asked.
     """
 

@@ -56,7 +56,6 @@ class Bundle(Struct, eq=False, dict=True):
     Attributes:
         directory: Host directory for the nameless file.
         owner: Whose it is; opaque.
-        files: Metadata of each file.
         previews: Smaller pictures for those that are too large to be shown, by file number.
     """
 

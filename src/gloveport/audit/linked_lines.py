@@ -83,8 +83,6 @@ class Scan(Struct, kw_only=True):
 
     Attributes:
         head: Content of the head file; ``None`` when it is missing or damaged.
-        files: Number of files.
-        lines: Number of lines.
         runs: In the order of the files.
         broken: In the order of the files.
         head_line: The line that the head calls the last, if it is found: its file and the offset of its end.

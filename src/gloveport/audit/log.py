@@ -63,11 +63,7 @@ _log = logging.getLogger(__name__)
 
 
 class AuditLog:
-    """An open log. Threads and processes may append at the same time; after a fork, open it anew.
-
-    Attributes:
-        bounds: Limits of the log's size.
-    """
+    """An open log. Threads and processes may append at the same time; after a fork, open it anew."""
 
     def __init__(
         self, directory: Path, *, max_file_bytes: int, bounds: RetentionBounds, clean: Clean, directory_fd: int

@@ -22,7 +22,6 @@ class Damaged(Struct, frozen=True, kw_only=True):
     """A line that is no record.
 
     Attributes:
-        file: Name of the file.
         offset: Of the line's first byte.
     """
 
@@ -41,8 +40,6 @@ class Filter(Struct, frozen=True, kw_only=True):
 
     Attributes:
         kind: The record's kind, or its first parts: ``execute`` matches ``execute.denied``.
-        run: Value of the field ``run``.
-        caller: Value of the field ``caller``.
         outcome: Value of the field ``outcome`` or ``status``.
         since: Earliest time, inclusive; it knows its time zone.
         until: Latest time, exclusive; it knows its time zone.

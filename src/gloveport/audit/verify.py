@@ -51,8 +51,6 @@ class Verification(Struct, frozen=True, kw_only=True):
 
     Attributes:
         problems: In the order of the files; the head's last. Empty: verified.
-        files: Number of files.
-        lines: Number of lines.
         head: The head; ``None`` when it is missing or damaged.
         unfinished_bytes: Size of a line beyond the head that a crash left incomplete; no problem, it will be cut off.
         archived: The last record that was removed for lack of room, as the chain states; None if none was.

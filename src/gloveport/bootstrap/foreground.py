@@ -68,7 +68,6 @@ class Foreground(Struct, frozen=True, kw_only=True):
     Attributes:
         program: Its path in the sandbox.
         environment: What it has besides the workspace.
-        audit: The audit log.
         open_desk: Opens what asks a person. Raises ConfigError.
     """
 
@@ -146,7 +145,6 @@ class _Forked(NamedTuple):
     Attributes:
         protected: The paths that are protected from its program.
         tree: The workspace, with its path in the sandbox.
-        source: Its source.
     """
 
     protected: "ProtectedPaths"

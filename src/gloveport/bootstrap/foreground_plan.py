@@ -36,8 +36,6 @@ class EarlySandbox(Struct, frozen=True, kw_only=True):
     """The sandbox's fork server, while it starts.
 
     Attributes:
-        reach: What can be reached from there.
-        plans: The plans of the workspace.
         plan: The plan that it is started with.
     """
 
@@ -52,11 +50,9 @@ class ForegroundPlan(Struct, frozen=True, kw_only=True):
 
     Attributes:
         config: The workspace's configuration, for this program alone.
-        root: The workspace.
         workdir: The program's working directory in it.
         command: The program's name here.
         program: Its path, if the sandbox has to be shown it.
-        environ: Our environment.
         early_sandbox: Its sandbox; None if it can't be planned yet, since its certificate or packages are missing.
     """
 

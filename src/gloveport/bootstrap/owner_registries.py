@@ -38,7 +38,6 @@ class OwnerRegistries(Struct, frozen=True, kw_only=True):
 
     Attributes:
         files: Files of their ``/etc``, with their texts.
-        variables: Environment variables.
         gitconfig: Additions to git's system configuration.
     """
 

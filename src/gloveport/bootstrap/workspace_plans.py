@@ -80,12 +80,9 @@ class WorkspacePlans(Struct, frozen=True, kw_only=True):
     """Plans the sandboxes of one workspace.
 
     Attributes:
-        config: Its configuration.
-        root: The directory.
         state: Our state directory for it.
         cache: The caches that its commands share; None if they have none.
         home: The persistent home directory; None if there is none.
-        environ: The owner's environment.
     """
 
     system: System

@@ -41,12 +41,7 @@ _MODULES: Final = (
 
 
 class Backend(Struct, frozen=True, kw_only=True):
-    """The engine and the workspace of a server.
-
-    Attributes:
-        config: The effective configuration.
-        service: The workspace's service, if there is a workspace.
-    """
+    """The engine and the workspace of a server."""
 
     engine: "Engine"
     config: "Config"

@@ -31,11 +31,9 @@ class ExecOptions(NamedTuple):
     """The options of a command line.
 
     Attributes:
-        command: The program and its arguments.
         workspace: The directory that the program may write; None for the working directory.
         apis: The APIs that it may use; empty for all.
         environment: The environment with its packages and programs; None for none.
-        no_network: Whether it gets no network.
     """
 
     command: tuple[str, ...]

@@ -31,7 +31,6 @@ class ServeOptions(NamedTuple):
     """The options of a command line.
 
     Attributes:
-        http: Whether to serve HTTP instead of stdio.
         port: The port for HTTP; None for the default.
         workspace: The directory of the workspace; None for the configured one.
         toolsets: The toolsets to offer; empty for all.

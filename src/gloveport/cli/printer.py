@@ -20,7 +20,6 @@ class Printer(Struct, kw_only=True):
 
     Attributes:
         write: Queues bytes for a descriptor, without waiting.
-        encoding: The text encoding of that process.
         failure: Why nothing can be written any more, such as a closed pipe or a full disk.
     """
 

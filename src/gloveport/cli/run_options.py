@@ -30,7 +30,6 @@ class RunOptions(NamedTuple):
     Attributes:
         file: The file of the program; None for standard input, or if ``code`` is given.
         language: The language; None for that of the file's suffix.
-        files: The values of ``--file``.
         out: The directory for artifacts.
     """
 

@@ -46,9 +46,7 @@ class Gateway(Struct, eq=False, dict=True):
     """The outbound traffic that all executions of a server share. Its parts are imported and made on first use.
 
     Attributes:
-        vault: Holds the secrets.
         tasks: Runs the tasks of kept connections.
-        proxy: The upstream proxy.
     """
 
     vault: Vault

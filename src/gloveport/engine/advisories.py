@@ -38,7 +38,6 @@ class AdvisoryService(Struct, frozen=True, kw_only=True):
     """A service of security advisories.
 
     Attributes:
-        url: Its base URL.
         unasked: Prefixes of package names that are never sent to it: the operator's own packages.
     """
 

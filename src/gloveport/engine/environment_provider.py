@@ -45,7 +45,6 @@ class Environments(Struct, frozen=True, kw_only=True):
     Attributes:
         named: The configured environments, by name.
         rules: Which packages programs may request.
-        ecosystems: The kinds of packages.
         warnings: Warnings to the operator about package indexes.
         advisories: Looks up advisories about packages; None where it can't be reached.
         asks_first: Whether builds look up advisories before they install.

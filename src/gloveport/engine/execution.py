@@ -83,22 +83,17 @@ class Engine:
         reach: What programs can reach; may be replaced at any time, for runs that begin from then on.
         gateway: Their outbound HTTP.
         hub: Their tool gateway.
-        look_up: Resolves a host to addresses.
         sessions: Sandboxes that keep their interpreters between calls.
         runs: Runs that may outlive their requests.
         desk: Asks a person.
-        provider: The configured model.
         sandbox: Hands out waiting sandboxes.
         backend: Builds sandboxes when none waits, and starts fork servers.
         runtimes: The languages this host can run.
         packages: Which packages programs may request.
-        open_environments: Opens the package environments.
         make_stock: Makes a stock of sandboxes for programs like this one, in an environment.
         missing: Why the other languages can't be run.
         spool: Host directory for the nameless files of large output.
-        artifacts: Files that programs have left.
         out_directory: The workspace's directory for files that programs leave, if it has one.
-        open_skills: Opens the library of skills.
         calls_skills: Whether programs may call skills.
         restock: Replaces the waiting sandboxes when ``reach`` has changed.
         recent: Recent successful runs, from which skills are saved.

@@ -68,11 +68,8 @@ class RunContext(Struct, frozen=True, kw_only=True):
     """Services that one run may call: approvals and the client's model; and the observers of the run.
 
     Attributes:
-        run_id: The run's id.
         session: Identifies the session whose approvals count, and for how long; opaque. Empty where sessions can't be
             told apart.
-        asker: Asks a person.
-        ask_client: Asks the client's model.
         live: Shows the run's output while there is no result.
         skill: The skill that runs; None for a program of the caller's own.
         used: Collects the rights that the run uses, if a skill is to learn them.

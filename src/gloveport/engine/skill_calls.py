@@ -63,9 +63,6 @@ class SkillCalls(Struct, eq=False, kw_only=True):
 
     Attributes:
         run: The calling execution.
-        requests: The skills of the server.
-        execute: Runs a skill's program.
-        clean: Takes secrets out of a text.
         default_seconds: How long a skill may take at most, even if the run has more time left.
     """
 

@@ -34,9 +34,7 @@ class Connector(Struct, frozen=True, kw_only=True):
 
     Attributes:
         vault: Holds the secrets, and is told the tokens that are obtained.
-        logins: Stores the tokens of logins.
         environ: Our own environment, of which a server gets a few harmless variables.
-        proxy: The owner's proxy for servers with a URL, if there is one.
         record: Writes to the audit log, before each connect.
     """
 

@@ -27,9 +27,7 @@ class Step(Struct, frozen=True, kw_only=True):
     """The plan for one entry.
 
     Attributes:
-        entry: The client's entry.
         name: Our name of it, or the client's if it can't have one here.
-        outcome: What would happen.
         reason: Why it is skipped, and perhaps what to do.
         draft: The entry in our terms; None for a skipped one.
         keys: The keys of the present table that would be set.
@@ -51,7 +49,6 @@ class Here(Struct, frozen=True, kw_only=True):
     Attributes:
         servers: The tables of servers in the present file.
         secrets: The directory of all secrets.
-        home: The user's home directory.
         environ: Resolves references to variables.
     """
 

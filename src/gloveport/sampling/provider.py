@@ -47,7 +47,6 @@ class Provider(Struct, frozen=True, kw_only=True):
     Attributes:
         settings: The settings, with a provider and its URL.
         tls: The trusted certificate authorities.
-        proxy: The owner's proxy, if there is one.
         clean: Removes secrets other than the key from error texts, before they are shortened.
     """
 

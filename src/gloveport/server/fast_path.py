@@ -92,9 +92,7 @@ class FastPath(Struct, eq=False, kw_only=True):
     """The fast path of one session.
 
     Attributes:
-        tools: The tools of the fast path, by their names.
         structured: Patterns of the names of clients that get structured content.
-        notify: Sends a notification.
         reads_structured: Whether this session's client gets structured content.
     """
 

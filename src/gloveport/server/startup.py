@@ -19,7 +19,6 @@ class Startup(Struct, eq=False, kw_only=True):
     Attributes:
         offer: What the server offers, as far as the configuration determines it; None: the SDK answers everything.
         make_server: Makes the SDK's server, in a thread; None until the host is known to be sound.
-        tools: The tools of the fast path.
         has_skills: Whether there are skills, which are listed as resources.
         refusal: Why nothing can be run on this host, and how to repair it; empty on a sound host.
     """

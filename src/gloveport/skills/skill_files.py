@@ -69,7 +69,6 @@ class Skill(Struct, frozen=True, kw_only=True):
         head: The frontmatter of ``SKILL.md``.
         body: The text below.
         language: Language of its program; None if it has none that can be run here.
-        code: That program.
         marked: Its parameters, with their places in the program.
     """
 

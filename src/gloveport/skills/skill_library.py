@@ -69,7 +69,6 @@ class SkillLibrary:
     Attributes:
         own: Where skills are saved.
         others: Read-only stores.
-        records: The records of all skills.
     """
 
     own: SkillStore

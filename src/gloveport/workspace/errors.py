@@ -59,7 +59,6 @@ class WorkspaceError(GloveportError):
 
     Attributes:
         code: One of ``WORKSPACE_CODES``.
-        category: The category of the error.
         retryable: Whether the same call may succeed later, or with help of the details.
         details: Facts for programs, as JSON; may hold ``next_action``, a tool call that helps.
     """

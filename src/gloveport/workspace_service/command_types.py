@@ -21,8 +21,6 @@ class CommandEnvironment(Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: The operator's name of the environment; None where there is none.
-        plan: The plan of the commands' sandboxes.
-        take: Gives these sandboxes.
         variables: Variables that tell commands of it.
     """
 
@@ -38,7 +36,6 @@ class PreparedCommand(Struct, frozen=True, kw_only=True):
     Attributes:
         action: What the guard decides on.
         variables: The caller's environment.
-        seconds: Its time limit.
         terminal: Rows and columns; None for pipes.
         environment: What it has besides the workspace and the system.
     """

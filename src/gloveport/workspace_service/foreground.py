@@ -25,7 +25,6 @@ class ForegroundProgram(Struct, frozen=True, kw_only=True):
     """A program that a person has typed.
 
     Attributes:
-        run_id: The run in the audit log.
         argv: The command line; its first word is a path, or a name that is looked up in the sandbox's PATH.
         workdir: Its working directory, relative to the workspace.
         variables: Its environment besides that of the sandbox.

@@ -48,7 +48,6 @@ class ForkServers(Struct, eq=False, kw_only=True):
     Attributes:
         target: Where programs see the workspace.
         forks: How many sandboxes a fork server forks before it is replaced.
-        tasks: Where fork servers run.
     """
 
     backend: Bubblewrap

@@ -23,11 +23,7 @@ from gloveport.workspace_service.sandboxes import WorkspaceSandboxes
 
 
 class KeptSandbox(Struct, kw_only=True):
-    """A ``sandbox.base.Sandbox`` that starts one sandbox.
-
-    Attributes:
-        take: Gives that sandbox.
-    """
+    """A ``sandbox.base.Sandbox`` that starts one sandbox."""
 
     sandboxes: WorkspaceSandboxes
     take: Take

@@ -85,7 +85,6 @@ class _Worker(Struct, eq=False, kw_only=True):
     Attributes:
         scope: Cancelling it ends the worker; its deadline is how long the worker may idle.
         jobs: How many programs it was given.
-        walls: The isolation in force.
         killed_by: The limit that has ended it.
         failure: Why it can't be used.
     """
@@ -174,10 +173,8 @@ class ReadonlyWorkers(Struct, eq=False, kw_only=True):
     """Runs programs that only read.
 
     Attributes:
-        make: Makes their sandboxes.
         protections: The protected paths: all that their plan could write to.
         target: Where programs see the workspace.
-        tasks: Runs the sandboxes.
         walls: The isolation in force in the last one.
     """
 

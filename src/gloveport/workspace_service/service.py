@@ -52,8 +52,6 @@ class WorkspaceService(Struct, frozen=True, kw_only=True, dict=True):
     """One workspace, as its tools use it.
 
     Attributes:
-        search_engine: The text search engine of this host.
-        sessions: Sessions of commands.
         own: The directories that its clients have made.
         run_ids: The run of each command in the audit log.
     """

@@ -27,9 +27,7 @@ class Destination(Struct, eq=False, kw_only=True):
     """One of our streams, to which scrubbed output is written.
 
     Attributes:
-        descriptor: The stream's descriptor.
         filter: The filter for a terminal; None for any other stream.
-        vault: Holds the secrets to scrub.
         is_holding: Whether output is held back, since it may be the beginning of a secret.
     """
 

@@ -42,7 +42,6 @@ class Relay(Struct, eq=False, kw_only=True):
 
     Attributes:
         tasks: Runs the relay's tasks; cancelled by a signal to end.
-        front: The socket to the front process.
         outputs: Destinations of standard output and standard error; with a terminal, the first gets all.
         terminal: Descriptor of our terminal, if the program has a terminal; else None.
         signals: The signals that were sent to us, in order.

@@ -30,7 +30,6 @@ class ServerEdit(Struct, frozen=True, kw_only=True):
 
     Attributes:
         set: Keys with their new values.
-        removed: Keys to remove.
     """
 
     set: Table

@@ -54,7 +54,6 @@ class CredentialedRequest(Struct, frozen=True, kw_only=True):
     """A request with credentials.
 
     Attributes:
-        out: The head as it is sent.
         body: The body as it is sent, if it was read whole.
         places: For the audit log: where secrets were injected, as ``header:authorization``, and where a placeholder
             stands that must not be filled there, as ``stray:body``.

@@ -27,11 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class UpstreamProxy(Struct, frozen=True, kw_only=True):
-    """The proxy.
-
-    Attributes:
-        owner: The configured proxy.
-    """
+    """The proxy."""
 
     owner: ForwardProxy
 

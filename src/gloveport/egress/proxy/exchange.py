@@ -95,11 +95,7 @@ async def _refuse(session: EgressSession, connection: ServerConnection, error: D
 
 
 class _RequestHandler(Struct, kw_only=True, dict=True):
-    """One request that is being handled.
-
-    Attributes:
-        status: The status of the answer.
-    """
+    """One request that is being handled."""
 
     session: EgressSession
     wire: SocketStream

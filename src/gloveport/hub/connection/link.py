@@ -57,8 +57,6 @@ class ConnectionTarget(Struct, frozen=True, kw_only=True):
     """The server that a connection leads to, and its bounds.
 
     Attributes:
-        name: The operator's name of the server.
-        server: The server's configuration.
         connects: The ways to connect, in the order in which to try them.
         on_tools: Called with the tools whenever the server has listed them.
         clean: Removes secrets from the server's own error messages.

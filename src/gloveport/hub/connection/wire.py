@@ -77,7 +77,6 @@ class Wire(Struct, kw_only=True, eq=False):
     """Both directions of one connection.
 
     Attributes:
-        name: The server's name.
         on_change: Called when the server says that its tools have changed.
         on_end: Called, perhaps repeatedly, when nothing more can be received or sent.
         headers: Which arguments are repeated in HTTP headers, by the name of the tool.

@@ -30,10 +30,8 @@ class LoginDesk(Struct, frozen=True, kw_only=True):
     """Logs a person in to servers, and out.
 
     Attributes:
-        logins: Stores the tokens.
         sources: Resolves the secrets of OAuth clients.
         tls: The trusted certificate authorities.
-        proxy: The owner's proxy, if there is one.
         show: Shows the person the URL to open.
         seconds: How long the person may take.
     """

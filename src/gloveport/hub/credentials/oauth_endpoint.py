@@ -20,7 +20,6 @@ class OAuthEndpoint(Struct, frozen=True, kw_only=True):
     Attributes:
         owner: Whose endpoint it is, for error messages.
         tls: The trusted certificate authorities.
-        proxy: The owner's proxy, if there is one.
     """
 
     owner: str

@@ -29,7 +29,6 @@ class StoredLogin(Struct, frozen=True, kw_only=True):
     """The tokens of a login that a person has made.
 
     Attributes:
-        name: The server's name.
         request: Sends these form fields to the token endpoint of a login. Raises ``UpstreamError``.
         remember: Has the secrets of a login scrubbed from now on. Raises ``UpstreamError``.
     """

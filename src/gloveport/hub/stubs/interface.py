@@ -22,7 +22,6 @@ class Interface(Struct, frozen=True, kw_only=True):
         text: The tool's description, in printable lines.
         parameters: The parameters, under the server's names, the required ones first.
         open: Whether the tool takes further arguments, or has more parameters than are listed.
-        result: The shape of the result.
     """
 
     exposed: str

@@ -56,7 +56,6 @@ class KernelMemory(Struct, kw_only=True):
 
     Attributes:
         memory_bytes: The limit of the run's memory.
-        group: Its cgroup, if it has one.
         pid: The host's number of its program's process, in its network namespace.
         inner: Process descriptor of the init of its pid namespace, to which orphans are given.
     """

@@ -83,8 +83,6 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
     """The bubblewrap backend: builds a sandbox for each program.
 
     Attributes:
-        launcher: Starts it.
-        program: Path of bubblewrap.
         uids: The uids to drop to; None when this process is an ordinary user already.
         tree: Where cgroups are made; None if the host offers none and the policy accepts that.
         landlock_abi: The least accepted Landlock ABI.

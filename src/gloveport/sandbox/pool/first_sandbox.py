@@ -21,7 +21,6 @@ class FirstSandbox(Struct, kw_only=True):
     """A ``sandbox.base.Sandbox``.
 
     Attributes:
-        backend: Builds the sandboxes.
         early_build: The first sandbox, for the first request of its walls; None if none was started, or it was taken.
     """
 

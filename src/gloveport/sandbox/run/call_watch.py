@@ -26,7 +26,6 @@ class CallWatch(LimitWatch, kw_only=True):
 
     Attributes:
         channel: To the supervisor inside.
-        number: Number of the call.
         oom_kills: The cgroup's count of these before the call.
         is_answered: Whether the call is over.
         is_direct: Whether the call went directly to the interpreter, which may then answer directly.

@@ -49,9 +49,6 @@ class Confined(Struct, kw_only=True, dict=True):
         channel: To the process inside that will run the program, or start its interpreter.
         pid: The host's number of that process.
         inner: Process descriptor of the pid namespace's init: readable when all of the namespace is dead.
-        doors: See ``sandbox.base.Child``.
-        connectors: See ``sandbox.base.Child``.
-        uid: See ``sandbox.base.Child``.
         directories: Its directories that the host reads from and writes to.
         rlimits: The limits that its process already has.
         over: Readable when the program has ended; its leftover processes are killed then.

@@ -34,7 +34,6 @@ class ConfinedSession(Struct, kw_only=True):
     """A ``sandbox.base.ChildSession``. The sandbox's owner closes its descriptors.
 
     Attributes:
-        limits: The limits of the sandbox.
         channel: To the supervisor inside.
         direct: Directly to its Python interpreter, past the supervisor. Messages arrive whole or not at all.
         can_call_directly: Whether that interpreter waits for the next call: it is new, or has just saved its state, and
@@ -43,7 +42,6 @@ class ConfinedSession(Struct, kw_only=True):
         inner: Process descriptor of the init of its pid namespace.
         over: Readable when all of it has ended.
         out: Descriptor of ``model.OUT``.
-        kernel_memory: Its kernel memory.
     """
 
     limits: Limits

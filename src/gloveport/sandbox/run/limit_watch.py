@@ -20,7 +20,6 @@ class LimitWatch(Struct, kw_only=True):
     Attributes:
         clock: Counts the run's wall-clock limit.
         inner: Process descriptor of the sandbox's init: killing it kills all of the sandbox.
-        kernel_memory: Its kernel memory.
         wall_seconds: Its time limit, if different from the plan's.
         spent: Processor seconds used before the program came.
         broken: The limit for which the sandbox was killed.

@@ -34,7 +34,6 @@ class MessageLimit(Struct, frozen=True, kw_only=True):
     """Counts the values in the bodies of requests. The application behind it limits their size.
 
     Attributes:
-        app: The application.
         most_bytes: So much of a body is looked at; ``app`` refuses longer ones.
     """
 

@@ -30,7 +30,6 @@ class RequestLimit(Struct, frozen=True, kw_only=True):
     """ASGI middleware that limits concurrent requests.
 
     Attributes:
-        app: The application.
         is_session: Whether a session of this id is open.
     """
 

@@ -37,9 +37,7 @@ class Requests(_Context):
 
     Attributes:
         next_line: Returns the next line for the SDK; raises ``EndOfStream``.
-        write: Sends a line.
         replayed: Lines that have begun the session and that the SDK has not seen.
-        end: Stops reading.
     """
 
     next_line: Callable[[], Awaitable[bytes]]
@@ -79,7 +77,6 @@ class Answers(_Context):
     """The messages to the client as a ``WriteStream`` of the SDK.
 
     Attributes:
-        write: Sends a line.
         answered: Ids of requests that were answered before the SDK took over.
     """
 

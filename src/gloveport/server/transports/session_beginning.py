@@ -17,8 +17,6 @@ class SessionBeginning(Struct, eq=False, kw_only=True):
     """The beginning of one session.
 
     Attributes:
-        fast_path: The session's fast path.
-        startup: The start of the server.
         handshake: Lines of the handshake that were answered here; the SDK has to see them too.
         greeted: Ids of the ``initialize`` requests among them.
         has_called: Whether a tool was called: then there may be artifacts.

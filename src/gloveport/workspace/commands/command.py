@@ -62,8 +62,6 @@ class Command(Job, eq=False, kw_only=True, weakref=True):
         line: The command line, as requested.
         is_terminal: Whether its streams are one terminal.
         spool: Directory for the nameless files of its output.
-        outcome: Its outcome, when it is over.
-        warnings: Warnings for its caller.
         has_all_time: Whether its time limit is the operator's maximum.
         can_ask_for_network: Whether it ran without the network, and a person could permit that.
         missing: If it did not find a program: the remedy; empty if unknown.
@@ -71,7 +69,6 @@ class Command(Job, eq=False, kw_only=True, weakref=True):
         unresolved: If it failed to resolve a name: the hosts that the owner could grant.
         session: State of the session that it runs in; None if it has a sandbox of its own.
         interrupt: Interrupts it in its session; None if ``console`` does.
-        outputs: Its output on each stream.
     """
 
     is_terminal: bool

@@ -198,7 +198,6 @@ class IgnoreIndex(Struct):
     """Tells whether single files are left out; caches the rules of directories.
 
     Attributes:
-        tree: The workspace.
         start: The directories down to this one are never left out: the caller has named it.
         hidden: Whether hidden files are included; else they are left out too.
         most_rules: Bytes of all .gitignore files that count.

@@ -49,7 +49,6 @@ class WalkEntry(Struct, frozen=True):
 
     Attributes:
         path: Relative to the root, in canonical spelling.
-        kind: What it is.
         size: In bytes.
         modified: In nanoseconds since 1970.
         hidden: Whether its name begins with a dot.
@@ -80,11 +79,9 @@ class Walk(Struct, kw_only=True):
     """One walk.
 
     Attributes:
-        tree: The workspace.
         hidden: Whether hidden files are included. The start itself may be hidden or ignored: the caller has named it.
         ignored: Whether files that a .gitignore leaves out are included.
         depth: How many levels; 1 is what lies in the directory itself.
-        bounds: What it may cost.
         cut: Why the walk ended early; None where it did not.
         unreadable: How many directories could not be read.
         unruled: How many directories have rules that did not count.

@@ -143,10 +143,8 @@ class Staging(Struct):
     """The files of one change.
 
     Attributes:
-        tree: The workspace of the files.
         stack: Closes their locations.
         targets: By path.
-        report: The report about them.
         most_bytes: The most bytes of all files, before and after.
         effort: How much the hunks of one file may be searched for: see ``place_hunks``.
     """

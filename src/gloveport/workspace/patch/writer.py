@@ -73,7 +73,6 @@ class Writer(Struct, frozen=True):
     """The writer of a workspace. Any thread may call it.
 
     Attributes:
-        tree: The workspace.
         journal: A directory outside of it, only for this workspace; made when needed.
     """
 
