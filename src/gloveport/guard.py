@@ -104,11 +104,7 @@ class Guard(Struct, frozen=True, kw_only=True):
         return _Admission(self, action)
 
     def deny(self, kind: str, denial: Denied, facts: Mapping[str, JsonValue]) -> None:
-        """Write down the refusal of a malformed action of this kind.
-
-        Raises:
-            AuditError: It can't be written down.
-        """
+        """Write down the refusal of a malformed action of this kind. Raises AuditError if it can't be written down."""
         record = {**facts, "status": "denied", "code": denial.code, "reason": denial.reason}
         _record(self, f"{kind}.denied", record)
 

@@ -209,11 +209,7 @@ def _size(received: bytearray) -> int | None:
 
 
 async def _read_request(body: bytearray) -> DoorRequest:
-    """A request.
-
-    Raises:
-        GuestError: It is malformed, or has too many values.
-    """
+    """A request. Raises GuestError if it is malformed, or has too many values."""
     if await compute(len(body), has_many_values, body, _MOST_VALUES):
         raise GuestError(f"a request of more than {_MOST_VALUES} values")
     try:

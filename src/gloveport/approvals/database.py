@@ -116,11 +116,7 @@ def _connect(path: Path) -> "sqlite3.Connection":
 
 
 def _require_ours(database: "sqlite3.Connection", path: Path) -> None:
-    """Refuse a database of another application, or of a newer version.
-
-    Raises:
-        ConfigError: It is so.
-    """
+    """Refuse a database of another application, or of a newer version. Raises ConfigError if it is so."""
     header = (_number(database, "application_id"), _number(database, "user_version"))
     if header != (_APPLICATION, _VERSION) and (header != (0, 0) or not _is_empty(database)):
         raise ConfigError(f"{path} was not made by this version of Gloveport", hint=_BEGIN_ANEW)

@@ -184,11 +184,7 @@ class Store(Struct, frozen=True):
             )
 
     def forget(self, number: int) -> str:
-        """Forget a pattern. Returns the pattern.
-
-        Raises:
-            Denied: There is none of this number.
-        """
+        """Forget a pattern. Returns the pattern. Raises Denied if there is none of this number."""
         with transaction(self.directory) as database:
             row = database.execute("DELETE FROM remembered WHERE number = ? RETURNING pattern", [number]).fetchone()
             if row is None:
@@ -201,11 +197,7 @@ class Store(Struct, frozen=True):
 
 
 def require_about(verdict: Verdict, question: Question) -> None:
-    """Refuse to remember a pattern that does not even match the question.
-
-    Raises:
-        Denied: It does not.
-    """
+    """Refuse to remember a pattern that does not even match the question. Raises Denied if it does not."""
     if verdict.scope == "pattern" and not means(verdict.pattern, question.subject):
         raise Denied(
             "pattern_does_not_match",
@@ -269,11 +261,7 @@ def _decide(database: "Connection", question_id: str, status: Status, verdict: V
 
 
 def _require_open(entry: QueuedQuestion) -> None:
-    """Refuse a question that can't be answered any more, or not through the queue.
-
-    Raises:
-        Denied: It can't.
-    """
+    """Refuse a question that can't be answered any more, or not through the queue. Raises Denied if it can't."""
     name = entry.question.id
     match entry.status:
         case "pending" if entry.in_queue:

@@ -79,11 +79,7 @@ class Bundle(Struct, eq=False, dict=True):
         self._digest = hashlib.sha256()
 
     def write(self, data: bytes) -> None:
-        """Append bytes to the current file.
-
-        Raises:
-            OSError: The disk is full.
-        """
+        """Append bytes to the current file. Raises OSError if the disk is full."""
         self._digest.update(data)
         self._content.append(data)
         self.size += len(data)

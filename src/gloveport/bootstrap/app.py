@@ -68,11 +68,7 @@ def modules_of(config: Config) -> list[str]:
 async def open_no_hub(
     config: Config, environ: Mapping[str, str], _proxy: ForwardProxy, audit: AuditLog
 ) -> AsyncIterator["Hub"]:
-    """A hub without servers.
-
-    Raises:
-        ConfigError: Servers are configured.
-    """
+    """A hub without servers. Raises ConfigError if servers are configured."""
     if any(server.active for server in config.servers.values()):
         raise ConfigError("the configuration has servers, and nothing here connects to them")
     yield upstream_hub.Hub({}, pins.Pins(state_directory(environ) / "servers"), audit.append, str)

@@ -128,11 +128,7 @@ async def open_gateway(config: Config, environ: Mapping[str, str]) -> AsyncItera
 
 
 def open_audit(config: Config, environ: Mapping[str, str], vault: Vault) -> AuditLog:
-    """The audit log, without the secrets that ``vault`` knows.
-
-    Raises:
-        AuditError: It can't be written.
-    """
+    """The audit log, without the secrets that ``vault`` knows. Raises AuditError if it can't be written."""
     settings = config.audit
     bounds = RetentionBounds(
         record_bytes=settings.max_record_bytes, log_bytes=settings.max_bytes, refusals=settings.refusals_per_run
@@ -142,11 +138,7 @@ def open_audit(config: Config, environ: Mapping[str, str], vault: Vault) -> Audi
 
 
 def open_desk(config: Config, environ: Mapping[str, str]) -> "Desk":
-    """The desk that asks a person.
-
-    Raises:
-        ConfigError: The file of questions and answers can't be used.
-    """
+    """The desk that asks a person. Raises ConfigError if the file of questions and answers can't be used."""
     settings, store = config.approvals, approvals_store.Store(state_directory(environ) / "approvals")
     store.create()
     return approvals_desk.Desk(store, settings.timeout_seconds, frozenset(settings.channels))

@@ -22,11 +22,7 @@ else:
 async def build_default(
     environments: "Environments", name: str, audit: AuditLog, on_progress: OnProgress = no_progress
 ) -> "RunEnvironment":
-    """The environment of this name, built if it is missing.
-
-    Raises:
-        ConfigError: It can't be built.
-    """
+    """The environment of this name, built if it is missing. Raises ConfigError if it can't be built."""
     guard = Guard(grant=Grant(), audit=audit, caller="workspace", run_id=run_context.RunContext().run_id)
     try:
         return await environments.open_named(name, guard, on_progress)

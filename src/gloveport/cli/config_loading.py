@@ -27,11 +27,7 @@ def load_with_origins(config_path: Path | None) -> "Loaded":
 
 
 def working_directory() -> Path:
-    """Find the working directory.
-
-    Raises:
-        ConfigError: It has been removed.
-    """
+    """Find the working directory. Raises ConfigError if it has been removed."""
     try:
         return Path.cwd()
     except FileNotFoundError:

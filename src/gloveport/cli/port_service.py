@@ -32,11 +32,7 @@ _ASK_SECONDS: Final = 5.0
 
 
 def port_directory(environ: Mapping[str, str]) -> Path:
-    """Return the directory of the sockets of this user's servers.
-
-    Raises:
-        ConfigError: There is no state directory.
-    """
+    """Return the directory of the sockets of this user's servers. Raises ConfigError if there is no state directory."""
     return state_directory(environ) / "ports"
 
 

@@ -89,11 +89,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def socket_directory(environ: Mapping[str, str]) -> Path:
-    """Directory of the sockets of this user's servers.
-
-    Raises:
-        ConfigError: There is no state directory.
-    """
+    """Directory of the sockets of this user's servers. Raises ConfigError if there is no state directory."""
     return state_directory(environ) / "serving"
 
 

@@ -29,11 +29,7 @@ def preset_names() -> list[str]:
 
 
 def read_preset(name: str) -> str:
-    """Read the tables of a preset, as text.
-
-    Raises:
-        ConfigError: There is none of this name.
-    """
+    """Read the tables of a preset, as text. Raises ConfigError if there is none of this name."""
     if name not in preset_names():
         raise ConfigError(f"there is no preset {name[:64]!r}", hint=f"there are: {', '.join(preset_names())}")
     return _directory().joinpath(f"{name}.toml").read_text("utf-8")

@@ -133,9 +133,5 @@ def _read_about(report: JsonValue) -> Mapping[str, str]:
 
 
 def write_inputs(child: Child, files: Mapping[str, bytes]) -> Awaitable[None]:
-    """Write the files that come with a program into its working directory.
-
-    Raises:
-        OSError: There is no room.
-    """
+    """Write the files that come with a program into its working directory. Raises OSError if there is no room."""
     return to_thread.run_sync(write_files, child.directories.scratch, files, child.uid)

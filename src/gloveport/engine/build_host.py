@@ -164,11 +164,7 @@ def write_input(path: Path, text: str) -> None:
 
 
 def read_lock_file(path: Path) -> bytes:
-    """Read a file that a sandbox has left, at most as large as a lock may be.
-
-    Raises:
-        Denied: There is none.
-    """
+    """Read a file that a sandbox has left, at most as large as a lock may be. Raises Denied if there is none."""
     try:
         with open_left(path) as file:
             return file.read(MOST_LOCK_BYTES)

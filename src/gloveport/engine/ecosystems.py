@@ -67,11 +67,7 @@ class Ecosystem(Protocol):
         """All that the lock of these requirements depends on, with no further settings of the operator."""
 
     def read_lock(self, data: bytes) -> Lock:
-        """A stored lock.
-
-        Raises:
-            Denied: It can't be read.
-        """
+        """A stored lock. Raises Denied if it can't be read."""
 
     def load_own_lock(self, name: str, settings: Environment) -> Lock | None:
         """The lock that the operator has written for an environment; None where we make it.

@@ -251,11 +251,7 @@ class Environments(Struct, frozen=True, kw_only=True):
                 )
 
     def _find_lock(self, ecosystem: Ecosystem, name: str | None, lock_request: LockRequest) -> Lock | None:
-        """The operator's lock, or the one that was made for these requirements.
-
-        Raises:
-            Denied: It can't be read.
-        """
+        """The operator's lock, or the one that was made for these requirements. Raises Denied if it can't be read."""
         if name is not None and (own := ecosystem.load_own_lock(name, self.named[name])) is not None:
             return own
         data = self.store.load_lock(lock_request)

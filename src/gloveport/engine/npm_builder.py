@@ -142,11 +142,7 @@ class NpmBuilder(Struct, frozen=True, kw_only=True):
 
 
 def load_package_lock(path: str) -> PackageLock:
-    """The ``package-lock.json`` of an operator.
-
-    Raises:
-        Denied: It can't be read.
-    """
+    """The ``package-lock.json`` of an operator. Raises Denied if it can't be read."""
     try:
         return read_package_lock(load_operator_lock(path))
     except OSError as error:

@@ -43,11 +43,7 @@ class SamplingRequest(Struct, eq=False, kw_only=True):
         self._answered.set()
 
     async def answer(self) -> Answer:
-        """The answer, when it is there.
-
-        Raises:
-            UpstreamError: There is none.
-        """
+        """The answer, when it is there. Raises UpstreamError if there is none."""
         await self._answered.wait()
         if isinstance(self._answer, Answer):
             return self._answer
@@ -76,11 +72,7 @@ class Run(Job, eq=False, kw_only=True):
     live: LiveOutput = field(default_factory=LiveOutput)
 
     async def ask_model(self, question: ModelQuestion) -> Answer:
-        """Ask the model of the attending client.
-
-        Raises:
-            UpstreamError: There is no answer.
-        """
+        """Ask the model of the attending client. Raises UpstreamError if there is no answer."""
         need = SamplingRequest(id=f"ask-{os.urandom(8).hex()}", question=question)
         self.needs.append(need)
         self.notify()

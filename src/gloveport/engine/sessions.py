@@ -56,11 +56,7 @@ class Sessions:
         program: Program,
         purpose: Purpose = "programs",
     ) -> Session:
-        """Begin a session.
-
-        Raises:
-            Denied: There are too many.
-        """
+        """Begin a session. Raises Denied if there are too many."""
         session = Session(id=_new_id(), owner=owner, purpose=purpose, grant=grant, reach=reach, limits=self.limits)
         self._add(session)
         self._tasks.start_soon(session.keep, sandbox, plan, program)

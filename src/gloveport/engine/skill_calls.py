@@ -141,11 +141,7 @@ class SkillCalls(Struct, eq=False, kw_only=True):
         return await self.requests.prepare_in_thread(await self._find_name(name), arguments, owner=owner)
 
     async def _find_name(self, name: str) -> str:
-        """The skill that a program means.
-
-        Raises:
-            Denied: There is none.
-        """
+        """The skill that a program means. Raises Denied if there is none."""
         stores = (self.requests.library.own, *self.requests.library.others)
         found = await SKILL_READS.run(
             lambda: next((one for one in _spellings(name) if any(store.has(one) for store in stores)), None)

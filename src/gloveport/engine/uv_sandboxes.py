@@ -88,11 +88,7 @@ class UvSandboxes(Struct, frozen=True, kw_only=True):
             yield build
 
     async def take_stored(self, build: BuildSandboxes, wheels: Iterable[Wheel]) -> None:
-        """Copy files of the store to ``WHEELS``.
-
-        Raises:
-            Denied: One is not there any more.
-        """
+        """Copy files of the store to ``WHEELS``. Raises Denied if one is not there any more."""
         for one in wheels:
             if not await to_thread.run_sync(self.host.store.wheels.take, one, build.work / WHEELS / one.file):
                 raise Denied("package_refused", f"{one.file} is gone.", hint="try again")

@@ -76,11 +76,7 @@ class EnvironmentStore(Struct, frozen=True):
     root: Path
 
     def create(self) -> None:
-        """Make the directories.
-
-        Raises:
-            OSError: They can't be made.
-        """
+        """Make the directories. Raises OSError if they can't be made."""
         make_private_directory(self.root)
         for name in ("locks", "wheels", "unpacked", "files", "trees", "installed", "work"):
             (self.root / name).mkdir(mode=0o700, exist_ok=True)

@@ -71,11 +71,7 @@ class PackageLock(Value):
 
 
 def read_package_lock(data: bytes) -> PackageLock:
-    """Read an operator's ``package-lock.json``.
-
-    Raises:
-        Denied: It was not written by npm 7 or later.
-    """
+    """Read an operator's ``package-lock.json``. Raises Denied if it was not written by npm 7 or later."""
     try:
         packages = dict(json.loads(data)["packages"])
         packages.pop("", None)
@@ -91,11 +87,7 @@ def read_package_lock(data: bytes) -> PackageLock:
 
 
 def read_npm_lock(data: bytes) -> NpmLock:
-    """Read a lock of npm packages.
-
-    Raises:
-        Denied: It is malformed, or has a package without a digest.
-    """
+    """Read a lock of npm packages. Raises Denied if it is malformed, or has a package without a digest."""
     try:
         text = data.decode()
         parsed = json.loads(text)

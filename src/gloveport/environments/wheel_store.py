@@ -39,11 +39,7 @@ class WheelStore(Struct, frozen=True):
             return False
 
     def size_of(self, wheel: Wheel) -> int:
-        """Size of a stored wheel.
-
-        Raises:
-            FileNotFoundError: It is not stored.
-        """
+        """Size of a stored wheel. Raises FileNotFoundError if it is not stored."""
         return self._path_of(wheel).stat().st_size
 
     def take(self, wheel: Wheel, place: Path) -> bool:

@@ -70,11 +70,7 @@ def draft_of(entry: ClientEntry, *, home: Path, environ: Mapping[str, str], secr
 
 
 def require_sound(name: str, table: Table) -> None:
-    """Refuse a table that would be a fault of the configuration.
-
-    Raises:
-        ConfigError: It would be one.
-    """
+    """Refuse a table that would be a fault of the configuration. Raises ConfigError if it would be one."""
     shapes = [(fault, fault.keys[0]) for fault in validate(Server, table)[1]]
     rules = [(fault, fault.keys[0][2:]) for fault in server_faults({"servers": {name: table}})]
     for fault, key in [*shapes, *rules]:

@@ -21,11 +21,7 @@ class ByteSize(int):
 
     @classmethod
     def parse(cls, written: object) -> "ByteSize":
-        """Read a number of bytes, or a text such as ``64MiB``.
-
-        Raises:
-            ValueError: It is neither.
-        """
+        """Read a number of bytes, or a text such as ``64MiB``. Raises ValueError if it is neither."""
         if isinstance(written, int) and not isinstance(written, bool) and written >= 0:
             return cls(written)
         if not isinstance(written, str) or (found := _WRITTEN.fullmatch(written)) is None:

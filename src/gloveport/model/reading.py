@@ -57,11 +57,7 @@ class WrongShapeError(ValueError):
 
 
 def read_value(form: type[_T], data: object) -> _T:
-    """Convert data to a value of a type.
-
-    Raises:
-        WrongShapeError: The data does not fit the type.
-    """
+    """Convert data to a value of a type. Raises WrongShapeError if the data does not fit the type."""
     reader = _ValueReader()
     with contextlib.suppress(_TooManyFaultsError):
         found = reader.read(shape_of(form), data, ())

@@ -105,11 +105,7 @@ def parse_toml(text: str, most: int) -> dict[str, Any]:
 
 
 def normalize_requirement(text: str) -> str:
-    """Normalize a requirement.
-
-    Raises:
-        MetadataError: It is none, or says where to get the package.
-    """
+    """Normalize a requirement. Raises MetadataError if it is none, or says where to get the package."""
     if len(text) > _MOST_CHARACTERS:
         raise MetadataError(f"{text[:40]!a}… is longer than {_MOST_CHARACTERS} characters")
     try:
@@ -125,11 +121,7 @@ def normalize_requirement(text: str) -> str:
 
 
 def normalize_pin(text: str) -> str:
-    """Normalize ``NAME==VERSION``.
-
-    Raises:
-        MetadataError: It is none.
-    """
+    """Normalize ``NAME==VERSION``. Raises MetadataError if it is none."""
     name, _, pinned = text.partition("==")
     try:
         return f"{canonical_name(name)}=={version.Version(pinned)}"

@@ -156,11 +156,7 @@ def _of_our_version() -> Iterator[str]:
 
 
 def _ask(path: str, *, with_data: bool = True) -> Python:
-    """Query an interpreter.
-
-    Raises:
-        ConfigError: It does not run, is too old, or lies where it can't be mounted.
-    """
+    """Query an interpreter. Raises ConfigError if it does not run, is too old, or lies where it can't be mounted."""
     answer = _query(path)
     version, executable = tuple(answer["version"]), answer["executable"]
     if version < _OLDEST:

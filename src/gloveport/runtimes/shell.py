@@ -41,11 +41,7 @@ class Bash(Value):
 
 
 def find(configured: str | None) -> Bash:
-    """Find bash.
-
-    Raises:
-        ConfigError: Bash is not in a directory that sandboxes show.
-    """
+    """Find bash. Raises ConfigError if bash is not in a directory that sandboxes show."""
     path = configured or find_executable("bash", "/usr/bin:/bin")
     if path is None or not path.startswith(("/usr/bin/", "/bin/")):
         raise ConfigError(

@@ -175,11 +175,7 @@ def _permissions(grant: Grant) -> list[str]:
 
 
 def find(configured: str | None, language: Literal["typescript", "javascript"]) -> Deno:
-    """Find Deno: the configured binary, else that of the ``deno`` package.
-
-    Raises:
-        ConfigError: There is no Deno.
-    """
+    """Find Deno: the configured binary, else that of the ``deno`` package. Raises ConfigError if there is no Deno."""
     try:
         path = Path(configured or deno_package.find_deno_bin()).resolve(strict=True)
     except OSError as error:

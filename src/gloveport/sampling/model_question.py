@@ -79,11 +79,7 @@ class Answer(CheckedValue):
 
 
 def question_of(request: DoorRequest) -> ModelQuestion:
-    """Parse the question in a program's request.
-
-    Raises:
-        Denied: The question is malformed or too large.
-    """
+    """Parse the question in a program's request. Raises Denied if the question is malformed or too large."""
     try:
         question: ModelQuestion = pydantic_models.validate(
             ModelQuestion, {name: request[name] for name in request.keys() - _OF_THE_FRAME}

@@ -162,11 +162,7 @@ def _answer(
 
 
 def _document(reply: BoundedReply, clean: Callable[[str], str]) -> Mapping[str, JsonValue]:
-    """Parse the answer.
-
-    Raises:
-        UpstreamError: The answer is an error, or no JSON object.
-    """
+    """Parse the answer. Raises UpstreamError if the answer is an error, or no JSON object."""
     if reply.status != 200:
         raise _refusal(reply, clean)
     document = _parse_json(reply.content)

@@ -211,11 +211,7 @@ _NO_NETWORK = Network()
 
 
 def make_plan(program: Program, grant: Grant, system: System, network: Network = _NO_NETWORK) -> Plan:
-    """Plan the sandbox of one program under one grant. Pure.
-
-    Raises:
-        SandboxError: Two mounts of the plan collide.
-    """
+    """Plan the sandbox of one program under one grant. Pure. Raises SandboxError if two mounts of the plan collide."""
     limits = grant.limits
     all_binds = (*system.binds, *program.binds, *system.packages)
     shared = limits.scratch_bytes if system.counts_memory else min(_SHARED_MEMORY_BYTES, limits.scratch_bytes)

@@ -82,11 +82,7 @@ def replace(path: str, text: str) -> None:
 
 
 def decode_secret(data: bytes) -> str:
-    """Decode a text, without one newline at its end.
-
-    Raises:
-        ConfigError: It is not UTF-8.
-    """
+    """Decode a text, without one newline at its end. Raises ConfigError if it is not UTF-8."""
     try:
         text = data.decode()
     except UnicodeDecodeError:

@@ -144,11 +144,7 @@ def _failure(ref: Secret, problem: str, hint: str) -> ConfigError:
 
 
 def _usable(value: str) -> str:
-    """The value itself, if it is text that can be a credential.
-
-    Raises:
-        ConfigError: It is not.
-    """
+    """The value itself, if it is text that can be a credential. Raises ConfigError if it is not."""
     if not value:
         raise ConfigError("it is missing or empty", hint="set it there, or take what needs it out of the configuration")
     if len(value) > LONGEST_SECRET:

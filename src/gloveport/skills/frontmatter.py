@@ -53,11 +53,7 @@ class Frontmatter(Value):
 
 
 def check_name(name: str) -> str:
-    """Check a skill's name, and return it.
-
-    Raises:
-        Denied: It is no valid name.
-    """
+    """Check a skill's name, and return it. Raises Denied if it is no valid name."""
     if len(name) > _LONGEST["name"] or _NAME.fullmatch(name) is None:
         raise Denied(
             "bad_skill_name",
@@ -91,11 +87,7 @@ def read_skill_md(text: str, directory: str) -> tuple[Frontmatter, str]:
 
 
 def write_skill_md(head: Frontmatter, body: str) -> str:
-    """The text of a ``SKILL.md``.
-
-    Raises:
-        Denied: A field is too long.
-    """
+    """The text of a ``SKILL.md``. Raises Denied if a field is too long."""
     _check_lengths(head.as_written())  # a long text takes seconds to write
     written = yaml.safe_dump(head.as_written(), sort_keys=False, allow_unicode=True, width=100)
     return f"---\n{written}---\n\n{body.strip()}\n"

@@ -60,11 +60,7 @@ class ParameterLiteral(NamedTuple):
 
 
 def find_parameters(language: Language, code: str) -> Sequence[ParameterLiteral]:
-    """The parameters of a program, in order.
-
-    Raises:
-        Denied: A marked line has no literal, or two have one name.
-    """
+    """The parameters of a program, in order. Raises Denied if a marked line has no literal, or two have one name."""
     found: list[ParameterLiteral] = []
     at = code.find(_MARKS[language])
     while at >= 0:

@@ -24,11 +24,7 @@ class Block(NamedTuple):
 
 
 def parse_blocks(patch: str) -> tuple[Block, ...]:
-    """The blocks of a patch, in order. Its lines may end in LF or CRLF.
-
-    Raises:
-        Denied: It is malformed.
-    """
+    """The blocks of a patch, in order. Its lines may end in LF or CRLF. Raises Denied if it is malformed."""
     blocks: list[Block] = []
     parts: list[list[str]] = []  # of the current block: the searched lines, then their replacement
     for line in _LINES.findall(patch):

@@ -99,11 +99,7 @@ class Skill(Struct, frozen=True, kw_only=True):
 
 
 def parse_skill(snapshot: Snapshot) -> Skill:
-    """Parse the files of a skill's directory.
-
-    Raises:
-        Denied: It is no skill, or contradicts itself.
-    """
+    """Parse the files of a skill's directory. Raises Denied if it is no skill, or contradicts itself."""
     if len(snapshot.files.get(FILE, b"")) > MOST_BYTES:
         raise bad_skill(f"{FILE} has more than {MOST_BYTES} bytes")
     head, body = read_skill_md(snapshot.text(FILE), snapshot.name)

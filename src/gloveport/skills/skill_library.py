@@ -178,22 +178,14 @@ class SkillLibrary:
         )
 
     def approve(self, entry: KeptSkill, *, uid: int, without_asking: bool) -> None:
-        """Approve the skill as it was read, which a person has seen.
-
-        Raises:
-            ConfigError: It can't be written down.
-        """
+        """Approve the skill as it was read, which a person has seen. Raises ConfigError if it can't be written down."""
         approval = Approval(
             sha256=entry.skill.snapshot.sha256, without_asking=without_asking, uid=uid, at=datetime.now(UTC)
         )
         self._change(entry, approval=approval, stale=None)
 
     def revoke(self, entry: KeptSkill) -> None:
-        """Take an approval back.
-
-        Raises:
-            ConfigError: It can't be written down.
-        """
+        """Take an approval back. Raises ConfigError if it can't be written down."""
         self._change(entry, approval=None)
 
     def mark(self, entry: KeptSkill, why: str) -> None:

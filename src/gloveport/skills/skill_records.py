@@ -101,11 +101,7 @@ class SkillRecords:
         return record
 
     def forget(self, place: Path, name: str) -> None:
-        """Remove the record of a skill that was removed.
-
-        Raises:
-            ConfigError: It can't be removed.
-        """
+        """Remove the record of a skill that was removed. Raises ConfigError if it can't be removed."""
         try:
             with self._lock():
                 self._path(place, name).unlink(missing_ok=True)

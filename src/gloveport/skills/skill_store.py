@@ -81,11 +81,7 @@ class SkillStore(Struct, frozen=True, kw_only=True):
         return True
 
     def read(self, name: str) -> Snapshot:
-        """Read a skill.
-
-        Raises:
-            Denied: There is none of this name, or it can't be used.
-        """
+        """Read a skill. Raises Denied if there is none of this name, or it can't be used."""
         check_name(name)
         with contextlib.suppress(OSError), self._open() as directory:
             return read_snapshot(directory, name)
@@ -144,11 +140,7 @@ class SkillStore(Struct, frozen=True, kw_only=True):
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[int]:
-        """Lock the directory. Later callers wait.
-
-        Raises:
-            ConfigError: It can't be written.
-        """
+        """Lock the directory. Later callers wait. Raises ConfigError if it can't be written."""
         try:
             make_private_directory(self.directory)
             directory = os.open(self.directory, _LIST)

@@ -61,11 +61,7 @@ class Snapshot(Struct, frozen=True, dict=True):
         return hashlib.sha256(f"{self.name}\n{listed}".encode()).hexdigest()
 
     def text(self, path: str) -> str:
-        """A file as text.
-
-        Raises:
-            Denied: It is missing, or no UTF-8 text.
-        """
+        """A file as text. Raises Denied if it is missing, or no UTF-8 text."""
         data = self.files.get(path)
         if data is None:
             raise bad_skill(f"it has no file {one_line(path, _MOST_NAME_CHARS)}")
@@ -116,11 +112,7 @@ def read_fingerprint(root: int, name: str) -> Fingerprint | None:
 
 
 def check_files(files: Mapping[str, bytes]) -> None:
-    """Refuse files that could not be read back as a skill.
-
-    Raises:
-        Denied: They could not.
-    """
+    """Refuse files that could not be read back as a skill. Raises Denied if they could not."""
     if len(files) > MOST_FILES or sum(map(len, files.values())) > MOST_BYTES:
         raise bad_skill(f"it has more than {MOST_FILES} files or {MOST_BYTES} bytes")
     for path, data in files.items():

@@ -58,11 +58,7 @@ class Destination(Struct, eq=False, kw_only=True):
             await self.flush()
 
     async def flush(self) -> None:
-        """Write the held-back output.
-
-        Raises:
-            OSError: As ``write``.
-        """
+        """Write the held-back output. Raises OSError as ``write``."""
         if self._scrubber is not None:
             rest, self._scrubber, self.is_holding = self._scrubber.finish(), None, False
             await self._pass(rest)

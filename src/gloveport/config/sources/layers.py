@@ -66,11 +66,7 @@ def rebase_layer(layer: Layer, base: tuple[str, ...]) -> Layer:
 
 
 def decode_text(path: Path, content: bytes) -> str:
-    """Decode a file's content, with TOML's line ends.
-
-    Raises:
-        ConfigError: It is not UTF-8.
-    """
+    """Decode a file's content, with TOML's line ends. Raises ConfigError if it is not UTF-8."""
     try:
         return content.decode().replace("\r\n", "\n")
     except UnicodeDecodeError as error:

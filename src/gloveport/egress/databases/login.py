@@ -68,11 +68,7 @@ def quote(session: EgressSession, text: bytes) -> str:
 
 
 async def read_exactly(wire: SocketStream, size: int) -> bytes:
-    """Read exactly so many bytes, and none beyond them.
-
-    Raises:
-        OSError: The connection ends before, or has broken.
-    """
+    """Read exactly so many bytes, and none beyond them. Raises OSError if the connection ends before, or has broken."""
     data = b""
     while len(data) < size:
         piece = await wire.receive(size - len(data))
@@ -115,19 +111,11 @@ class DatabaseServer:
 
     @classmethod
     async def connect(cls, session: EgressSession, route: Route) -> Self:
-        """Open a connection, without TLS.
-
-        Raises:
-            UpstreamError: The database can't be reached.
-        """
+        """Open a connection, without TLS. Raises UpstreamError if the database can't be reached."""
         return cls(await session.gateway.upstreams.dialer.connect(route), route)
 
     async def secure(self, session: EgressSession, protocols: Sequence[str]) -> None:
-        """Start TLS.
-
-        Raises:
-            UpstreamError: The server's certificate can't be verified.
-        """
+        """Start TLS. Raises UpstreamError if the server's certificate can't be verified."""
         await session.gateway.upstreams.dialer.secure(self.wire, self.route, protocols)
 
     async def send(self, data: bytes) -> None:

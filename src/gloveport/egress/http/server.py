@@ -114,11 +114,7 @@ class ServerConnection:
                 raise OSError("it broke off in the middle of a body")
 
     async def answer(self, head: AnswerHead, content: bytes) -> None:
-        """Send a complete answer.
-
-        Raises:
-            UpstreamError: The head can't be sent.
-        """
+        """Send a complete answer. Raises UpstreamError if the head can't be sent."""
         data = self._start_answer(head, Framing(len(content), chunked=False))
         self._outgoing = None
         await self._wire.send(data if self._head.method == "HEAD" else data + content)
@@ -129,11 +125,7 @@ class ServerConnection:
         await self._wire.send(self._start_answer(head, Framing(length, chunked=chunked)))
 
     async def write(self, data: bytes) -> None:
-        """Send a piece of the body.
-
-        Raises:
-            UpstreamError: The body is longer than declared.
-        """
+        """Send a piece of the body. Raises UpstreamError if the body is longer than declared."""
         if self._outgoing is None or not data:
             return
         if self._outgoing.length is not None:
@@ -143,11 +135,7 @@ class ServerConnection:
         await self._wire.send(encode_chunk(data) if self._outgoing.chunked else data)
 
     async def end(self, trailers: Headers) -> None:
-        """End the answer.
-
-        Raises:
-            UpstreamError: The body is shorter than declared, or the trailers can't be sent.
-        """
+        """End the answer. Raises UpstreamError if the body is shorter than declared, or the trailers can't be sent."""
         outgoing, self._outgoing = self._outgoing, None
         if outgoing is None:
             return

@@ -43,11 +43,7 @@ class Resolver:
         self._lookups: dict[str, _Lookup] = {}
 
     async def find(self, host: str, _port: int) -> Sequence[Address]:
-        """Return the addresses of a canonical name.
-
-        Raises:
-            OSError: The name has none.
-        """
+        """Return the addresses of a canonical name. Raises OSError if the name has none."""
         lookup = self._lookups.get(host)
         if lookup is None:
             lookup = self._lookups[host] = _Lookup(host, ".".join(host.split(".")[-2:]))

@@ -74,22 +74,14 @@ class SocketStream:
         return await self._retry(anyio.wait_readable, self._socket.recv, 1, socket.MSG_PEEK)
 
     async def send(self, data: bytes | bytearray | memoryview) -> None:
-        """Send all data.
-
-        Raises:
-            OSError: The connection broke.
-        """
+        """Send all data. Raises OSError if the connection broke."""
         await self._take_turns()
         view = memoryview(data)
         while view:
             view = view[await self._retry(anyio.wait_writable, self._socket.send, view) :]
 
     async def answer_tls(self, context: ssl.SSLContext) -> None:
-        """Start TLS as the server.
-
-        Raises:
-            OSError: The handshake failed.
-        """
+        """Start TLS as the server. Raises OSError if the handshake failed."""
         await self._shake(context.wrap_socket(self._release(), server_side=True, do_handshake_on_connect=False))
 
     async def ask_tls(self, context: ssl.SSLContext, name: str) -> None:

@@ -144,11 +144,7 @@ class UpstreamConnection:
             self.over.set()
 
     async def request(self, tool: str, arguments: Mapping[str, JsonValue]) -> wire.CallToolResult:
-        """Call a tool, once, over a ready connection.
-
-        Raises:
-            UpstreamError: As ``Upstream.call``.
-        """
+        """Call a tool, once, over a ready connection. Raises UpstreamError as ``Upstream.call``."""
         assert self._session is not None  # noqa: S101 - it is ready
         params = wire.CallToolRequestParams(name=tool, arguments=dict(arguments))
         try:

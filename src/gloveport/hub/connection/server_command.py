@@ -24,11 +24,7 @@ def directory(server: Server, env: Mapping[str, str]) -> str:
 
 
 def program(name: str, server: Server, env: Mapping[str, str]) -> str:
-    """Find its program along the PATH of its environment.
-
-    Raises:
-        UpstreamError: There is no such program.
-    """
+    """Find its program along the PATH of its environment. Raises UpstreamError if there is no such program."""
     command = server.command[0]
     # A relative entry would find programs in the directory that we were started in.
     places = [place for place in env.get("PATH", os.defpath).split(os.pathsep) if place.startswith("/")]

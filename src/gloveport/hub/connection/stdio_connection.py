@@ -226,11 +226,7 @@ class _MessageWriter(Struct, eq=False):
     _broken: bool = False
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Write a message as one line.
-
-        Raises:
-            BrokenResourceError: The server stopped reading some time ago.
-        """
+        """Write a message as one line. Raises BrokenResourceError if the server stopped reading some time ago."""
         if self._broken:
             raise anyio.BrokenResourceError
         line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"

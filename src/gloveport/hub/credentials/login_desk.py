@@ -113,11 +113,7 @@ class LoginDesk(Struct, frozen=True, kw_only=True):
 
 
 def oauth_of(name: str, server: Server) -> OAuthLogin:
-    """Return the configured login of a server.
-
-    Raises:
-        ConfigError: The server has none.
-    """
+    """Return the configured login of a server. Raises ConfigError if the server has none."""
     for auth in server.auth:
         if isinstance(auth, OAuthLogin):
             return auth

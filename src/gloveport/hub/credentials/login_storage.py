@@ -78,18 +78,10 @@ class Storage(Protocol):
         """
 
     async def save(self, login: Login) -> None:
-        """Store a login, in place of the former one.
-
-        Raises:
-            ConfigError: The login can't be stored.
-        """
+        """Store a login, in place of the former one. Raises ConfigError if the login can't be stored."""
 
     async def forget(self) -> None:
-        """Remove the login.
-
-        Raises:
-            ConfigError: The login can't be removed.
-        """
+        """Remove the login. Raises ConfigError if the login can't be removed."""
 
 
 class Logins(Struct, frozen=True, kw_only=True):

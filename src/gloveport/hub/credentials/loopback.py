@@ -52,11 +52,7 @@ class Callback(Struct, eq=False):
     _arrival: anyio.Event = field(default_factory=anyio.Event)
 
     async def answer(self) -> AuthorizationCodeResult:
-        """Wait for the answer.
-
-        Raises:
-            UpstreamError: The authorization server says no.
-        """
+        """Wait for the answer. Raises UpstreamError if the authorization server says no."""
         await self._arrival.wait()
         query = self._query
         if "code" not in query:

@@ -54,11 +54,7 @@ def repair_of_copy(program: Path) -> str:
 
 
 def find_copy() -> Path | None:
-    """The copy, if there is one.
-
-    Raises:
-        SandboxError: Another user than root could replace it.
-    """
+    """The copy, if there is one. Raises SandboxError if another user than root could replace it."""
     if not BUBBLEWRAP.exists():
         return None
     for path in (BUBBLEWRAP, *BUBBLEWRAP.parents):

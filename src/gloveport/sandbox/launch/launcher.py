@@ -117,11 +117,7 @@ class Launcher(Struct, kw_only=True):
             self._announce(self._reaper)
 
     def prepare(self) -> None:
-        """Start the reaper ahead of need, if there is none yet.
-
-        Raises:
-            OSError: It can't be started.
-        """
+        """Start the reaper ahead of need, if there is none yet. Raises OSError if it can't be started."""
         if self._reaper is None:
             self._start()
 

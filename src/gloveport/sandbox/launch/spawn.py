@@ -191,11 +191,7 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
                     await spawned.end()
 
     def begin_build(self, plan: Plan) -> EarlyProcess:
-        """Start the first sandbox, before there is an event loop.
-
-        Raises:
-            SandboxError: It can't be started.
-        """
+        """Start the first sandbox, before there is an event loop. Raises SandboxError if it can't be started."""
         return self._begin(plan, _INIT, bubblewrap.arguments, plan.doors)
 
     def begin_zygote(self, plan: Plan) -> EarlyProcess:

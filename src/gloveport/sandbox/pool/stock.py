@@ -36,11 +36,7 @@ class Maker(Protocol):
         """Whether making one now is faster than building a cold one."""
 
     def make(self) -> "AbstractAsyncContextManager[Confined]":
-        """Make a sandbox; on leaving, nothing is left of it.
-
-        Raises:
-            SandboxError: It can't be made.
-        """
+        """Make a sandbox; on leaving, nothing is left of it. Raises SandboxError if it can't be made."""
 
     async def maintain(self) -> None:
         """Maintain what ``make`` needs, until cancelled."""
@@ -199,11 +195,7 @@ class Stock(Struct, kw_only=True, eq=False):
         return max(0, self._target_size - len(self._waiting))
 
     async def make(self) -> WaitingSandbox:
-        """Make a sandbox, which the caller removes.
-
-        Raises:
-            SandboxError: It can't be made.
-        """
+        """Make a sandbox, which the caller removes. Raises SandboxError if it can't be made."""
         async with contextlib.AsyncExitStack() as stack:
             self._count += 1
             stack.callback(self._count_removed)  # called when all of it is gone

@@ -18,11 +18,7 @@ class ReaperProcess(NamedTuple):
 
 
 def start_reaper() -> ReaperProcess:
-    """Start a reaper from its cached bytecode.
-
-    Raises:
-        OSError: It can't be started.
-    """
+    """Start a reaper from its cached bytecode. Raises OSError if it can't be started."""
     control, theirs = socket.socketpair()
     control.settimeout(0)
     with theirs:

@@ -211,11 +211,7 @@ class Confined(Struct, kw_only=True, dict=True):
             supervisor.note(self.channel.notes)
 
     async def prepare_session(self, program: Program) -> None:
-        """Start a session's supervisor in it, which waits.
-
-        Raises:
-            SandboxError: It has died.
-        """
+        """Start a session's supervisor in it, which waits. Raises SandboxError if it has died."""
         try:
             self._direct, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with theirs:

@@ -38,11 +38,7 @@ _ANCILLARY_BYTES = socket.CMSG_SPACE(_CREDENTIALS.size)
 
 
 async def send(channel: socket.socket, message: Mapping[str, object], descriptors: tuple[int, ...] = ()) -> None:
-    """Send one frame, the descriptors with its first bytes.
-
-    Raises:
-        OSError: The other end is gone.
-    """
+    """Send one frame, the descriptors with its first bytes. Raises OSError if the other end is gone."""
     await send_bytes(channel, memoryview(encode(message)), descriptors)
 
 
@@ -64,11 +60,7 @@ async def send_bytes(channel: socket.socket, view: "memoryview[int]", descriptor
 
 
 async def send_descriptors(channel: socket.socket, descriptors: tuple[int, ...] = (), byte: int = 0) -> None:
-    """Send a byte, with descriptors if there are any.
-
-    Raises:
-        OSError: The other end is gone.
-    """
+    """Send a byte, with descriptors if there are any. Raises OSError if the other end is gone."""
     while True:
         try:
             socket.send_fds(channel, [bytes([byte])], descriptors)
@@ -196,11 +188,7 @@ async def receive_descriptor(channel: socket.socket, mode: Literal["r", "r+"] = 
 
 
 async def receive_descriptors(channel: socket.socket, count: int) -> tuple[int, ...]:
-    """Receive so many descriptors with one byte. The caller closes them.
-
-    Raises:
-        GuestError: Another number comes.
-    """
+    """Receive so many descriptors with one byte. The caller closes them. Raises GuestError if another number comes."""
     room = _ANCILLARY_BYTES + socket.CMSG_SPACE(_DESCRIPTOR.size * count)
     while (received := _receive_byte(channel, room)) is None:
         await anyio.wait_readable(channel)
@@ -271,11 +259,7 @@ def _listens_at(listener: socket.socket, door: Door) -> bool:
 
 
 def parse(body: bytes) -> dict[str, JsonValue]:
-    """Parse a guest's message.
-
-    Raises:
-        GuestError: It is no JSON object.
-    """
+    """Parse a guest's message. Raises GuestError if it is no JSON object."""
     # msgspec, which is imported anyway, has no depth limit: it must not parse text that could nest deeply.
     is_flat = body.count(b"[") + body.count(b"{") <= _PLAIN_DEPTH
     try:

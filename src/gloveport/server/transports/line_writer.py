@@ -33,11 +33,7 @@ class LineWriter(Struct, kw_only=True):
         return True
 
     async def write(self, line: bytes) -> None:
-        """Write a line, after the lines before it.
-
-        Raises:
-            BrokenResourceError: The client has closed the pipe.
-        """
+        """Write a line, after the lines before it. Raises BrokenResourceError if the client has closed the pipe."""
         try:
             async with self._turn:
                 if self._ended:

@@ -120,11 +120,7 @@ class _Requests(Struct, kw_only=True):
         await sdk_session.serve_by_sdk(server, requests, answers)
 
     async def _next_line(self) -> bytes:
-        """Answer lines until one is for the SDK, and return that.
-
-        Raises:
-            EndOfStream: There are no more lines.
-        """
+        """Answer lines until one is for the SDK, and return that. Raises EndOfStream if there are no more lines."""
         while line := await self._line():
             if self._cut:
                 await self._answer(jsonrpc_errors.TOO_LONG)

@@ -18,11 +18,7 @@ _libc.syscall.restype = ctypes.c_long
 
 
 def clone_mount(directory: int) -> int:
-    """The same directory without the mounts below it.
-
-    Raises:
-        OSError: The kernel does not permit it.
-    """
+    """The same directory without the mounts below it. Raises OSError if the kernel does not permit it."""
     return check(_libc.syscall(_OPEN_TREE, directory, b"", _THIS_MOUNT))
 
 

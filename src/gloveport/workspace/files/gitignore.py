@@ -166,11 +166,7 @@ def find_ignored(tree: Tree, paths: Iterable[str]) -> frozenset[str]:
 
 
 def find_ignored_at_once(tree: Tree, paths: Iterable[str]) -> frozenset[str]:
-    """The same, in no time.
-
-    Raises:
-        BlockingIOError: There are more than a few rules.
-    """
+    """The same, in no time. Raises BlockingIOError if there are more than a few rules."""
     found, size = _find_ignored(tree, paths, _FEW_RULES)
     if size >= _FEW_RULES:
         raise BlockingIOError

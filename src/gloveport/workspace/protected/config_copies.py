@@ -166,11 +166,7 @@ def _overwrite(descriptor: int, old: bytes, new: bytes) -> None:
 
 @contextlib.contextmanager
 def _lock(git: int, name: bytes) -> Iterator[None]:
-    """Take git's own lock of a configuration.
-
-    Raises:
-        OSError: Somebody else has it.
-    """
+    """Take git's own lock of a configuration. Raises OSError if somebody else has it."""
     lock = name + b".lock"
     os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600, dir_fd=git))
     try:

@@ -49,11 +49,7 @@ def encode(text: str) -> bytes:
 
 
 def read_values(text: str) -> Values:
-    """The values of a configuration.
-
-    Raises:
-        ValueError: It is ambiguous.
-    """
+    """The values of a configuration. Raises ValueError if it is ambiguous."""
     values: dict[ConfigKey, tuple[str | None, ...]] = {}
     for block in _blocks(text):
         for key, value, _, _ in block.entries:

@@ -66,11 +66,7 @@ def find_first(tree: Tree, state: Path) -> ProtectedPaths:
 
 
 def save(state: Path, found: ProtectedPaths) -> None:
-    """Save the protected paths in place of the former ones.
-
-    Raises:
-        ConfigError: It can't be written.
-    """
+    """Save the protected paths in place of the former ones. Raises ConfigError if it can't be written."""
     saved = _State(
         read_only=_spell_paths(found.read_only.keys()),
         repositories=_spell_paths(found.repositories),
