@@ -92,7 +92,7 @@ def refuse_others(directory: Path) -> None:
     Raises:
         ConfigError: It exists, and is so.
     """
-    if directory.exists() and not is_ours(directory.resolve()):
+    if os.path.lexists(directory) and not is_ours(directory.resolve()):
         raise ConfigError(
             f"{quote(str(directory))} is no directory of this user's alone",
             hint="move it away, or set GLOVEPORT_STATE to a directory of your own",

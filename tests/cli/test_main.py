@@ -28,6 +28,15 @@ def test_where_no_thread_can_be_started_that_is_said_in_one_message(environ):
     assert (said.returncode, said.stderr.splitlines()[0]) == (4, "gloveport: this host lets us start no thread")
 
 
+@pytest.mark.parametrize("words", [["approvals"], ["approvals", "remembered"], ["env", "list"]], ids=" ".join)
+def test_a_state_directory_that_can_not_be_reached_is_one_message(gloveport, tmp_path, words):
+    """As one of another user. It is here by a name that is too long, which root can't reach either."""
+    ended = gloveport.run(*words, env={**os.environ, "GLOVEPORT_STATE": str(tmp_path / ("x" * 300))})
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("gloveport: ")
+    assert "\nhint: run as " in ended.stderr
+
+
 THREAD = "threading.Thread(target=lambda: (threading.main_thread().join(), print('a thread'))).start()"
 ENDING = """
 import atexit, sys, threading

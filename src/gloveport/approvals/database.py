@@ -105,9 +105,14 @@ def transaction(directory: Path) -> "Iterator[sqlite3.Connection]":
     except (sqlite3.DatabaseError, ValueError) as error:  # a ValueError: a row has another shape
         raise _damage_error(path, error) from error
     except OSError as error:
-        raise ConfigError(
-            f"{path} can't be opened: {error.strerror}", hint="run as the user whose server asks the questions"
-        ) from error
+        raise unreadable_error(path, error) from error
+
+
+def unreadable_error(path: Path, error: OSError) -> ConfigError:
+    """The error where the file or its directory can't be reached."""
+    return ConfigError(
+        f"{path} can't be opened: {error.strerror}", hint="run as the user whose server asks the questions"
+    )
 
 
 def _connect(path: Path) -> "sqlite3.Connection":

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from gloveport.approvals.database import create, transaction
+from gloveport.approvals.database import create, transaction, unreadable_error
 from gloveport.approvals.patterns import means
 from gloveport.approvals.process import birth_of
 from gloveport.approvals.question import Question, Verdict
@@ -82,7 +82,10 @@ class Store(Struct, frozen=True):
     @property
     def exists(self) -> bool:
         """Whether anything was ever asked here."""
-        return self.directory.exists()
+        try:
+            return self.directory.exists()
+        except OSError as error:
+            raise unreadable_error(self.directory, error) from error
 
     def create(self) -> None:
         """Make the directory and the file, unless they exist."""

@@ -12,6 +12,7 @@ import typer
 from gloveport.cli.config_loading import load_config
 from gloveport.cli.options import AsJson, ConfigOption, recording
 from gloveport.cli.progress_bar import show_progress
+from gloveport.errors import ConfigError
 from gloveport.untrusted_text import one_line
 
 if TYPE_CHECKING:
@@ -225,7 +226,13 @@ def _open(config: "ConfigOption") -> "Environments":
 
     found = load_config(config)
     environments = environments_of(found, init_of(found, os.environ), os.environ)
-    environments.store.create()
+    try:
+        environments.store.create()
+    except OSError as error:
+        raise ConfigError(
+            f"{environments.store.root} can't be used: {error.strerror}",
+            hint="run as its owner, or set GLOVEPORT_STATE to a directory of your own",
+        ) from error
     return environments
 
 
