@@ -9,7 +9,6 @@ paths have changed.
 """
 
 import contextlib
-import math
 import shlex
 from collections.abc import AsyncIterator, Iterator
 from typing import Final
@@ -25,6 +24,7 @@ from gloveport.guard import Guard
 from gloveport.model import Grant, Program, SessionSetup
 from gloveport.model.workspace import RunCommand
 from gloveport.sandbox.base import Outcome
+from gloveport.sandbox.plan import let_last
 from gloveport.workspace.commands.command import Command
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace_service.command_types import PreparedCommand
@@ -63,11 +63,8 @@ class CommandSessions(Struct, frozen=True, kw_only=True):
             "directory": self.sandboxes.inside(request.action.workdir),
         }
         program = Program(name="command", session=SessionSetup(first="shell", file_bytes=0, shell=setup))
-        seconds = math.ceil(engine.sessions.limits.life_seconds * limits.cpus)
-        before = request.environment.plan
-        plan = before.model_copy(
-            update={"limits": limits, "rlimits": {**before.rlimits, "RLIMIT_CPU": (seconds, seconds + 1)}}
-        )
+        plan = request.environment.plan.model_copy(update={"limits": limits})
+        plan = let_last(plan, engine.sessions.limits.life_seconds)
         sandbox = KeptSandbox(sandboxes=self.sandboxes, take=request.environment.take)
         with _as_workspace_error():
             session = engine.sessions.begin(
