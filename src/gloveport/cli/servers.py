@@ -95,11 +95,10 @@ def review(
     config: ConfigOption = None,
 ) -> None:
     """Print the tools that are held back, because they are new or say something else than what was accepted."""
-    all_servers = load_config(config).servers
-    names = sorted(all_servers) if name is None else [name]
+    loaded = load_config(config)
     found = False
-    for each in names:
-        server = _server(each, config)
+    for each in sorted(loaded.servers) if name is None else [name]:
+        server = _find(each, loaded)
         if (offer := _pins().held_offer(each)) is not None:
             echo_lines(_render_review(each, server, offer, None))
             found = True
@@ -114,7 +113,7 @@ def accept(
     yes: Yes = False,
 ) -> None:
     """Accept tools of a server that are held back, as they are printed now."""
-    server, pins = _server(name, config), _pins()
+    server, pins = _find(name, load_config(config)), _pins()
     offer = pins.held_offer(name)
     if offer is None:
         raise ConfigError(f"nothing of the server {name} is held back", hint="there is nothing to accept")
@@ -129,10 +128,6 @@ def accept(
         pins.accept(name, offer, tools)  # refuses what has changed since it was printed
         record("server.tools_accepted", {"server": name, "first_sight": False, "tools": named})
     typer.echo(f"accepted: {name}")
-
-
-def _server(name: str, config: ConfigOption) -> "Server":
-    return _find(name, load_config(config))
 
 
 def _find(name: str, config: "Config") -> "Server":
