@@ -1,9 +1,8 @@
 """``gloveport env``: builds, shows, checks and removes the environments of the configuration."""
 
-import contextlib
 import json
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
@@ -244,14 +243,6 @@ def _run(config_path: "ConfigOption", do: "Callable[[Environments, Guard], Await
 
 
 async def _run_with_engine(config: "Config", do: "Callable[[Environments, Guard], Awaitable[None]]") -> None:
-    async with _open_guarded(config) as (environments, guard):
-        for warning in environments.warnings:
-            typer.echo(f"gloveport: {warning}", err=True)
-        await do(environments, guard)
-
-
-@contextlib.asynccontextmanager
-async def _open_guarded(config: "Config") -> "AsyncIterator[tuple[Environments, Guard]]":
     from gloveport.bootstrap import app as bootstrap
     from gloveport.config.schema import PoolSettings
     from gloveport.engine.run_context import RunContext
@@ -260,5 +251,8 @@ async def _open_guarded(config: "Config") -> "AsyncIterator[tuple[Environments, 
 
     alone = config.model_copy(update={"pool": PoolSettings(forked=0, booted=0), "servers": {}})
     async with bootstrap.assemble(alone, os.environ) as engine:
+        for warning in engine.environments.warnings:
+            typer.echo(f"gloveport: {warning}", err=True)
         caller = f"cli (uid {os.getuid()})"
-        yield engine.environments, Guard(grant=Grant(), audit=engine.audit, caller=caller, run_id=RunContext().run_id)
+        guard = Guard(grant=Grant(), audit=engine.audit, caller=caller, run_id=RunContext().run_id)
+        await do(engine.environments, guard)
