@@ -52,9 +52,14 @@ class Frontmatter(Value):
         return {**written, "metadata": dict(self.metadata)} if self.metadata else written
 
 
+def is_name(name: str) -> bool:
+    """Whether a text is a valid name of a skill."""
+    return len(name) <= _LONGEST["name"] and _NAME.fullmatch(name) is not None
+
+
 def check_name(name: str) -> str:
     """Check a skill's name, and return it. Raises Denied if it is no valid name."""
-    if len(name) > _LONGEST["name"] or _NAME.fullmatch(name) is None:
+    if not is_name(name):
         raise Denied(
             "bad_skill_name",
             f"{quote_sent(name)} is no name of a skill.",

@@ -23,7 +23,7 @@ from gloveport.errors import ConfigError, Denied
 from gloveport.file_descriptors import CREATE, LIST, closing
 from gloveport.late_pattern import late_pattern
 from gloveport.openat2 import open_beneath
-from gloveport.skills.frontmatter import FILE, check_name
+from gloveport.skills.frontmatter import FILE, check_name, is_name
 from gloveport.skills.snapshot import (
     MOST_BYTES,
     Fingerprint,
@@ -43,7 +43,6 @@ MOST_STORED_BYTES: Final = 1 << 30
 
 _MOST_ENTRIES: Final = 4 * MOST_SKILLS
 _LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_NAME: Final = late_pattern(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _LEFTOVER: Final = late_pattern(r"\.gloveport-[0-9a-f]{16}")
 
 
@@ -66,7 +65,7 @@ class SkillStore(Struct, frozen=True, kw_only=True):
         """Names of possible skills, sorted; only some of very many."""
         with contextlib.suppress(OSError), self._open() as directory, os.scandir(directory) as found:
             entries = islice(found, _MOST_ENTRIES)
-            named = (one.name for one in entries if _is_name(one.name) and one.is_dir(follow_symlinks=False))
+            named = (one.name for one in entries if is_name(one.name) and one.is_dir(follow_symlinks=False))
             return sorted(islice(named, MOST_SKILLS))
         return []
 
@@ -77,7 +76,7 @@ class SkillStore(Struct, frozen=True, kw_only=True):
         except OSError:
             return True
         with contextlib.suppress(OSError), self._open() as directory, os.scandir(directory) as found:
-            return not any(_is_name(one.name) for one in found)
+            return not any(is_name(one.name) for one in found)
         return True
 
     def read(self, name: str) -> Snapshot:
@@ -90,7 +89,7 @@ class SkillStore(Struct, frozen=True, kw_only=True):
     def fingerprint(self, name: str) -> Fingerprint | None:
         """See ``read_fingerprint``; None also where there is no such skill."""
         with contextlib.suppress(OSError), self._open() as directory:
-            return read_fingerprint(directory, name) if _is_name(name) else None
+            return read_fingerprint(directory, name) if is_name(name) else None
         return None
 
     def is_unchanged(self, name: str, fingerprint: Fingerprint) -> bool:
@@ -108,7 +107,7 @@ class SkillStore(Struct, frozen=True, kw_only=True):
     def has(self, name: str) -> bool:
         """Whether there may be a skill of this name."""
         with contextlib.suppress(OSError), self._open() as directory:
-            return _is_name(name) and stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
+            return is_name(name) and stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
         return False
 
     def stamps(self, names: Iterable[str] | None = None) -> dict[str, tuple[int, int, int]]:
@@ -234,10 +233,6 @@ class SkillStore(Struct, frozen=True, kw_only=True):
             f"skills can't be kept in {self.directory}: {error.strerror}",
             hint="make the directory writable, or name another as skills.directory",
         )
-
-
-def _is_name(name: str) -> bool:
-    return len(name) <= 64 and _NAME.fullmatch(name) is not None
 
 
 def _count_bytes(directory: int) -> int:
