@@ -54,13 +54,11 @@ def make_out(directory: Path) -> None:
 def write_artifacts(
     store: "ArtifactStore", owner: str, files: "Sequence[Artifact]", directory: Path
 ) -> "Sequence[Artifact]":
-    """Write a program's artifacts below a directory of the caller's, and replace files of the same names.
+    """Write a program's artifacts below a directory of the caller's, and replace files of the same names; return the
+    written ones.
 
     The program has chosen the paths: ``..`` was refused before, no link below the directory is followed, and nothing is
     written that would run later, such as git's configuration, or settings in a home directory.
-
-    Returns:
-        The written ones.
 
     Raises:
         OSError: A file can't be written.

@@ -108,10 +108,8 @@ class SkillSearch(Struct, kw_only=True):
         return (self.library.own, *self.library.others)
 
     def _refresh(self) -> int:
-        """Read skills that were added, removed or saved since the last time, as the directories tell.
-
-        Returns:
-            How many skills there was no time for.
+        """Read skills that were added, removed or saved since the last time, as the directories tell; return how many
+        there was no time for.
         """
         if not self._change_times:
             self._skills = self._load()

@@ -205,10 +205,8 @@ class EnvironmentStore(Struct, frozen=True):
         remove_directory(self.path_of(tree))
 
     def collect(self, used_trees: Iterable[BuiltTree], unused_seconds: float) -> tuple[list[BuiltTree], int]:
-        """Remove trees that are not in ``used_trees`` and unused for so long, and contents that no tree uses.
-
-        Returns:
-            The removed trees, and how many bytes of files and wheels became free.
+        """Remove trees that are not in ``used_trees`` and unused for so long, and contents that no tree uses; return
+        the trees, and how many bytes of files and wheels became free.
         """
         addresses = {one.address for one in used_trees}
         now = time.time()

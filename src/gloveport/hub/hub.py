@@ -69,9 +69,7 @@ class Hub:
         """List the tools of these servers where they are not known yet, concurrently, within so many seconds.
 
         A server that is still connecting after an earlier search has waited for it in vain is not waited for again.
-
-        Returns:
-            By the name of a server whose tools are still not known: why not.
+        Returns, by the name of a server whose tools are still not known, why not.
         """
         for name in servers:
             await self._reload_accepted(name)

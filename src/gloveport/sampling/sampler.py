@@ -63,10 +63,8 @@ class Sampler:
         self._redacted = Needles.literal(self.guard.grant.egress.redact, _REDACTED)
 
     async def sample(self, request: DoorRequest) -> JsonValue:
-        """Handle the operation ``sample`` of a program.
-
-        Returns:
-            ``text``, ``model``, ``stop_reason`` and ``tokens`` of the answer.
+        """Handle the operation ``sample`` of a program: ``text``, ``model``, ``stop_reason`` and ``tokens`` of the
+        answer.
 
         Raises:
             Denied: The question is malformed, not allowed, or over the run's budget.

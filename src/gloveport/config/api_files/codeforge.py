@@ -65,10 +65,8 @@ class CodeForgeApi(Value):
 
 
 def read_codeforge(directory: Path) -> tuple[Layer, list[Fault]] | None:
-    """Read one API in CodeForge's layout; its name is the directory's.
-
-    Returns:
-        The table of an ``[api.NAME]``, empty if there are faults; None where there is no such file.
+    """Read one API in CodeForge's layout, whose name is the directory's, as the table of an ``[api.NAME]``, empty if
+    there are faults; None where there is no such file.
 
     Raises:
         ConfigError: A file can't be trusted, others may read the credentials, or it is no JSON.

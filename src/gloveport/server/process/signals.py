@@ -16,10 +16,8 @@ _handlers: ContextVar[list[Handler] | None] = ContextVar("handlers", default=Non
 
 @contextlib.contextmanager
 def on_end_signal(act: Callable[[], None]) -> Iterator[list[signal.Signals]]:
-    """Call ``act`` for each signal that asks this process to end. Of nested contexts only the innermost gets them.
-
-    Yields:
-        The received signals, in order.
+    """Call ``act`` for each signal that asks this process to end, and yield those received, in order. Of nested
+    contexts only the innermost gets them.
     """
     signals: list[signal.Signals] = []
 

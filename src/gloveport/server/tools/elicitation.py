@@ -80,12 +80,10 @@ class Attendance(Struct, kw_only=True):
     _given_back: set[str] = field(default_factory=set)
 
     async def attend(self, seconds: float) -> wire.InputRequiredResult | None:
-        """Wait until the run is over, ``seconds`` have passed, or this client has to be told of a question.
+        """Wait until the run is over, ``seconds`` have passed, or this client has to be told of a question. On
+        2026-07-28, return the questions that the client has to answer first; else None.
 
         If this is cancelled, a run whose id nobody else knows is cancelled too.
-
-        Returns:
-            On 2026-07-28, the questions that the client has to answer first; else None.
         """
         self._take()
         deadline = time.monotonic() + seconds

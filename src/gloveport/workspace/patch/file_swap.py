@@ -93,10 +93,8 @@ class Attributes(BaseModel):
         return cls(owner=(status.st_uid, status.st_gid))
 
     def give(self, descriptor: int) -> list[str]:
-        """Apply them to an open file. Permissions come last, so that nobody else can read the file before.
-
-        Returns:
-            What could not be kept, in words.
+        """Apply them to an open file, and return what could not be kept, in words. Permissions come last, so that
+        nobody else can read the file before.
         """
         lost = [*self._give_owner(descriptor), *self._give_extended(descriptor)]
         os.fchmod(descriptor, self.mode & PERMISSIONS)
@@ -162,13 +160,8 @@ class Changed(Exception):  # noqa: N818 - a fact about a file, told on as PATCH_
 
 
 def prepare(directory: int, step: FileStep, content: bytes, attributes: Attributes) -> list[str]:
-    """Write the new content under the hidden name, and sync it.
-
-    Returns:
-        What of the attributes could not be kept, in words.
-
-    Raises:
-        OSError: It can't be written.
+    """Write the new content under the hidden name, and sync it; return what of the attributes could not be kept, in
+    words. Raises OSError if it can't be written.
     """
     with closing(os.open(step.hidden, CREATE, 0o600, dir_fd=directory)) as descriptor:
         write_all(descriptor, content)
@@ -200,10 +193,8 @@ def swap(directory: int, name: str, step: FileStep) -> None:
 
 
 def take_back(directory: int, name: str, step: FileStep) -> bool:
-    """Restore the name's file from before the step, if nobody has changed it since; and clear up.
-
-    Returns:
-        Whether it was restored. If not, somebody else's file stays.
+    """Restore the name's file from before the step, if nobody has changed it since; and clear up. Return whether it was
+    restored. If not, somebody else's file stays.
 
     Raises:
         OSError: The file system refuses.

@@ -51,10 +51,8 @@ class OutDirectory(Struct, kw_only=True):
     _is_closed: bool = False
 
     def put(self, bundle: Bundle) -> Sequence[str]:
-        """Put all files of a bundle there, replacing files of the same names. May be called in any thread.
-
-        Returns:
-            The paths of files that could not be put there, and why.
+        """Put all files of a bundle there, replacing files of the same names; return the paths of those that could not
+        be put there, and why. May be called in any thread.
         """
         with self._lock:
             if self._is_closed:
