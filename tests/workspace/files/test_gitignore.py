@@ -9,6 +9,7 @@ from gloveport.workspace.files.gitignore import (
     MAX_BYTES,
     MAX_RULES,
     MOST_RULES,
+    IgnoreIndex,
     find_ignored,
     find_ignored_at_once,
     is_ignored,
@@ -189,3 +190,14 @@ class TestAmong:
             rules.write_text(name)
             os.utime(rules, (1, 1))
             assert find_ignored(tree, ["a", "b"]) == {name}
+
+
+def test_a_search_reads_the_rules_of_few_directories(tree, root):
+    """W1, P38: each may have 64 KiB, which take a quarter of a second to compile; the first ones count."""
+    for number in range(20):
+        directory = root / "/".join("d" * number)
+        directory.mkdir(exist_ok=True)
+        (directory / ".gitignore").write_bytes(b"out%d\n" % number + b"#" * (MAX_BYTES - 20) + b"\nlast\n")
+    index = IgnoreIndex(tree)
+    assert [index.leaves_out("/".join([*"d" * 19, name])) for name in ("out0", "out19", "x")] == [True, False, False]
+    assert index.size < 6 * MAX_BYTES

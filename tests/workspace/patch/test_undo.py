@@ -38,6 +38,26 @@ def test_changes_are_taken_back_one_by_one(root, writer):
     assert refusal.value.code == "NOT_FOUND"
 
 
+def test_rights_that_were_taken_from_a_file_since_stay_taken(root, writer):
+    (root / "a").write_text("0\n")
+    writer.apply_patch(patch("*** Update File: a", "-0", "+1"))
+    (root / "a").chmod(0o600)
+    writer.undo()
+    assert ((root / "a").read_text(), (root / "a").stat().st_mode & 0o777) == ("0\n", 0o600)
+
+
+def test_what_a_change_took_away_with_a_file_comes_back_with_it(root, writer):
+    """Its rights: those of a deleted file, and of one that another was moved to."""
+    for name, mode in (("gone", 0o700), ("moved", 0o640), ("there", 0o600)):
+        (root / name).write_text(f"{name}\n")
+        (root / name).chmod(mode)
+    writer.apply_patch(patch("*** Delete File: gone", "*** Update File: moved", "*** Move to: there"))
+    assert (root / "there").stat().st_mode & 0o777 == 0o640
+    writer.undo()
+    modes = {path.name: path.stat().st_mode & 0o777 for path in root.iterdir()}
+    assert modes == {"gone": 0o700, "moved": 0o640, "there": 0o600}
+
+
 def test_a_server_that_starts_anew_can_take_back_too(root, tree, writer):
     add(writer, "d/a", "1")
     Writer(tree, writer.journal).undo()

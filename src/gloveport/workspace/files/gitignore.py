@@ -49,6 +49,10 @@ _DEEPEST: Final = 64
 _MOST_STEPS: Final = 1 << 27
 """Bytes of rules times bytes of compared paths in that call: a fraction of a second at worst."""
 
+_SEARCH_RULES: Final = 1 << 18
+_SEARCH_STEPS: Final = 1 << 33
+"""The same for the files of one search: 10 KiB of rules for each of 10,000 files; twenty seconds at worst."""
+
 _CACHED: Final = 16
 """How many files' compiled rules are cached: compiling takes a hundred times longer than reading."""
 
@@ -205,9 +209,9 @@ class IgnoreIndex(Struct):
     tree: Tree
     start: str = "."
     hidden: Literal["shown", "left out"] = "shown"
-    most_rules: float = math.inf
+    most_rules: int = _SEARCH_RULES
     deepest: float = math.inf
-    most_steps: float = math.inf
+    most_steps: int = _SEARCH_STEPS
     size: int = 0
     _steps: int = 0
     _directories: dict[str, _Directory] = field(default_factory=dict)
@@ -232,7 +236,7 @@ class IgnoreIndex(Struct):
     def _read(self, directory: str, depth: int) -> tuple[Ignore, ...]:
         if depth >= self.deepest or self.size >= self.most_rules:
             return ()
-        rules = read_ignore(self.tree, directory, int(min(MAX_BYTES, self.most_rules - self.size)))
+        rules = read_ignore(self.tree, directory, min(MAX_BYTES, self.most_rules - self.size))
         self.size += rules.size if rules else 0
         return (rules,) if rules else ()
 

@@ -42,7 +42,7 @@ class SavedFile(BaseModel):
         after: Its revision after the change; None if it was deleted.
         before: Its revision before; None if it did not exist.
         size: Size of the old content in bytes.
-        attributes: Of the old file.
+        attributes: Of the old file; None where the change has kept them: they may have been changed since.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -158,12 +158,13 @@ def _file_name(number: int) -> str:
 
 def _describe(target: StagedFile) -> SavedFile:
     before = target.before
+    keeps_attributes = target.content is not None and target.attributes is None
     return SavedFile(
         path=target.path,
         after=target.revision,
         before=before.revision if before else None,
         size=len(before.content) if before else 0,
-        attributes=before.attributes if before else None,
+        attributes=before.attributes if before and not keeps_attributes else None,
     )
 
 
