@@ -9,9 +9,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -252,6 +253,53 @@ def test_extended_attributes_are_kept(root, writer):
     assert outcome.answer["warnings"] == []
     writer.undo()
     assert os.getxattr(root / "a", "user.note") == b"\x00kept"
+
+
+def test_what_is_saved_twice_at_the_moments_of_the_exchanges_stays_as_it_was_saved_last(root, writer, monkeypatch):
+    """Before the patch puts its file there, and each time that it would put back what it has found."""
+    for saves in (1, 2, 3, 5):
+        (root / "a").write_text("old\n")
+        pending = [f"save {number}\n" for number in range(saves)]
+        with monkeypatch.context() as during:
+            during.setattr(file_swap, "rename", _after_save(root / "a", pending, file_swap.rename))
+            with pytest.raises(WorkspaceError) as refusal:
+                writer.apply_patch(patch("*** Update File: a", "-old", "+new"))
+        assert refusal.value.code == "PATCH_CONFLICT"
+        assert ((root / "a").read_text(), names(root), pending) == (f"save {saves - 1}\n", {"a"}, [])
+
+
+def test_what_is_saved_when_a_new_file_is_taken_back_stays(root, writer, monkeypatch):
+    (root / "z").write_text("old\n")
+    pending, steps = ["saved\n"], []
+
+    def change(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            steps.append(real)
+            if len(steps) == 1:  # the swap of the second file
+                replace(root / "z", "changed\n")
+            elif "a" in arguments and pending:
+                replace(root / "a", pending.pop())
+            return real(*arguments, **options)
+
+        return call
+
+    monkeypatch.setattr(file_swap, "rename", change(file_swap.rename))
+    monkeypatch.setattr(os, "unlink", change(os.unlink))
+    with pytest.raises(WorkspaceError, match="somebody else"):
+        writer.apply_patch(patch("*** Add File: a", "+new", "*** Update File: z", "-old", "+new"))
+    assert {path.name: path.read_text() for path in root.iterdir()} == {"a": "saved\n", "z": "changed\n"}
+    assert not pending
+
+
+def _after_save(path: Path, pending: list[str], real: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, before each call of which somebody saves a file."""
+
+    def call(*arguments: Any) -> Any:
+        if pending:
+            replace(path, pending.pop(0))
+        return real(*arguments)
+
+    return call
 
 
 def test_a_file_with_attributes_of_megabytes_is_not_changed():

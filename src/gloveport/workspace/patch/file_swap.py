@@ -39,7 +39,10 @@ MAX_EXTENDED_BYTES: Final = 1 << 17
 
 _NOTHING_THERE: Final = {errno.ENOENT, errno.ENAMETOOLONG}
 _THIRD: Final = "-"
-"""Suffix of a third name, for an exchange of two names by links."""
+"""Suffix of a third name, for an exchange of two names by links, and for a file that is to be removed."""
+
+_TRIES: Final = 128
+"""How often a file of somebody else is put back that came at the moment of an exchange."""
 
 _identity: Final = attrgetter("st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
 PERMISSIONS: Final = 0o777
@@ -207,7 +210,7 @@ def take_back(directory: int, name: str, step: FileStep) -> bool:
     if step.before is None:
         restored = is_ours and _revision(directory, name) == step.after
         if restored:
-            os.unlink(name, dir_fd=directory)
+            restored = _remove(directory, name, step.hidden + _THIRD, hidden.st_ino)
         else:
             restored = _status(directory, name) is None
     elif there is None and (step.after is None or hidden.st_ino == step.inode):
@@ -215,9 +218,8 @@ def take_back(directory: int, name: str, step: FileStep) -> bool:
         return True
     elif step.after is None:
         restored = is_ours
-    elif _revision(directory, name) == step.after != _revision(directory, step.hidden):
-        _exchange(directory, step.hidden, name)
-        restored = True
+    elif there is not None and _revision(directory, name) == step.after != _revision(directory, step.hidden):
+        restored = _exchange_back(directory, step.hidden, name, there.st_ino)
     else:
         restored = hidden.st_ino != step.inode
     clear(directory, step)
@@ -270,6 +272,32 @@ def _exchange(directory: int, hidden: str, name: str) -> None:
         _link(directory, name, hidden + _THIRD)
         os.rename(hidden, name, src_dir_fd=directory, dst_dir_fd=directory)
         os.rename(hidden + _THIRD, hidden, src_dir_fd=directory, dst_dir_fd=directory)
+
+
+def _exchange_back(directory: int, hidden: str, name: str, ours: int) -> bool:
+    """Exchange the hidden file with ours, by its inode; tell whether it stays. A file that somebody else has put in
+    that place meanwhile is newer than both: it goes back. FileNotFoundError if either is missing.
+    """
+    for number in range(_TRIES):
+        old = _status(directory, hidden)
+        _exchange(directory, hidden, name)
+        found = _status(directory, hidden)
+        if old is None or found is None or found.st_ino == ours:
+            return number == 0
+        ours = old.st_ino  # it has the name now, unless that happens again
+    return False
+
+
+def _remove(directory: int, name: str, hidden: str, ours: int) -> bool:
+    """Remove a file of ours, by its inode, unless somebody else puts one in its place at this moment; tell it."""
+    with suppress(FileNotFoundError):  # it is gone
+        _move(directory, name, hidden)
+    found = _status(directory, hidden)
+    if found is None or found.st_ino == ours:
+        return True
+    with suppress(FileExistsError):  # there is an even newer one
+        _move(directory, hidden, name)
+    return False
 
 
 def _settle(directory: int, hidden: str) -> None:
