@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from gloveport.bootstrap.inspection import inspect_proxy, inspect_secrets
+from gloveport.bootstrap.configured_parts import inspect_proxy, inspect_secrets
 from gloveport.config import Config
 from gloveport.model.reading import read_value
 

@@ -1,16 +1,14 @@
-"""Inspects this host for ``gloveport doctor``: what is enforced, and which configured parts are available."""
+"""Inspects this host, for ``gloveport doctor`` and for a server that starts: what is enforced here."""
 
 import contextlib
 import functools
 import logging
 import os
-import re
 import stat
 import sys
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import anyio
 import anyio.to_thread
@@ -21,12 +19,9 @@ from gloveport.bootstrap.host_setup import Host, bubblewrap, cgroups, find_inter
 from gloveport.bootstrap.operator_reach import reach_of, whole_grant
 from gloveport.config import Config, audit_directory, environ_outside
 from gloveport.egress.outbound_session import Gateway
-from gloveport.egress.sandbox_network import leads_out
-from gloveport.errors import AuditError, ConfigError, GloveportError, SandboxError, UpstreamError, find_exhaustion
+from gloveport.errors import AuditError, ConfigError, GloveportError, SandboxError, find_exhaustion
 from gloveport.forward_proxy.forward_proxy import ForwardProxy
-from gloveport.hub.connection.server_command import environment, program
 from gloveport.model import LANGUAGES, Language, Program
-from gloveport.model.egress import Secret, secrets_of
 from gloveport.sandbox.cgroups import cgroup, delegation
 from gloveport.sandbox.cgroups.host_share import can_limit_disks
 from gloveport.sandbox.detection import probe
@@ -34,12 +29,9 @@ from gloveport.sandbox.detection.probe import Check, make_check
 from gloveport.sandbox.launch.launcher import Launcher
 from gloveport.sandbox.plan import Network, Plan, System, make_plan
 from gloveport.secrets.sources import Sources
-from gloveport.secrets.strength import is_guessable
 from gloveport.secrets.vault import Vault
 from gloveport.task_group import open_task_group
 from gloveport.user_directories import state_directory
-
-_Resolve: TypeAlias = Callable[[Secret], Awaitable[str]]
 
 _log = logging.getLogger(__name__)
 
@@ -116,69 +108,6 @@ async def _try_layers(host: Host, config: Config, network: Network, checks: list
     checks += _limit_checks(config, host.system)
     if all(check.state != "missing" for check in walls):  # else each of these would report the same fault
         checks += await _checks_inside(config, host, plan)
-
-
-async def inspect_secrets(config: Config, environ: Mapping[str, str]) -> list[Check]:
-    """Whether the secrets of active APIs, servers and models can be fetched now. Their values are not kept."""
-    sources = Sources(environ_outside(config, environ))
-    secrets_by_name: dict[str, set[tuple[Secret, _Resolve]]] = {}
-    for name, api in config.api.items():
-        if api.active:
-            secrets_by_name[f"api.{name}"] = {(ref, sources.resolve) for auth in api.auth for ref in secrets_of(auth)}
-    for name, server in config.servers.items():
-        if server.active:
-            variables = {(ref, sources.resolve_text) for ref in server.secret_env.values()}
-            secrets_by_name[f"servers.{name}"] = variables | {
-                (ref, sources.resolve) for auth in server.auth for ref in secrets_of(auth)
-            }
-    if config.proxy.secret:
-        secrets_by_name["proxy"] = {(config.proxy.secret, sources.resolve)}
-    if config.sampling.enabled and config.sampling.secret:
-        secrets_by_name["sampling"] = {(config.sampling.secret, sources.resolve)}
-    return [await _check_secrets(name, secrets) for name, secrets in secrets_by_name.items() if secrets]
-
-
-async def _check_secrets(name: str, secrets: Collection[tuple[Secret, _Resolve]]) -> Check:
-    faults, guessable = [], []
-    for ref, resolve in sorted(secrets, key=itemgetter(0)):
-        try:
-            if is_guessable(await resolve(ref)):
-                guessable.append(ref)
-        except ConfigError as error:
-            faults.append(error)
-    if guessable and not faults:
-        detail = f"its secrets can be had, and by trying they can be guessed: {', '.join(guessable)}"
-        return make_check(name, "weaker", detail, "put a random one of 16 characters or more there")
-    if not faults:
-        return make_check(name, "enforced", "its secrets can be had")
-    detail = "; ".join(str(fault.args[0]) for fault in faults)
-    return make_check(name, "weaker", detail, faults[0].hint)
-
-
-def inspect_servers(config: Config, environ: Mapping[str, str]) -> list[Check]:
-    """Whether the commands of the active servers exist. None is started."""
-    checks = []
-    for name, server in config.servers.items():
-        if server.active and server.command:
-            try:
-                program(name, server, environment(server, environ_outside(config, environ), {}))
-            except UpstreamError as error:
-                detail, repair = str(error.args[0]), error.hint
-                checks.append(make_check(f"servers.{name}", "weaker", detail, repair))
-    return checks
-
-
-def inspect_proxy(config: Config, environ: Mapping[str, str]) -> list[Check]:
-    """Whether a variable names a proxy that is not configured. A password in it is not shown."""
-    named = next((name for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy") if environ.get(name)), None)
-    asks_itself = bool(config.sampling.provider) or any(one.active and one.url for one in config.servers.values())
-    if named is None or config.proxy.url is not None or not (asks_itself or leads_out(config.way_out)):
-        return []
-    found = re.fullmatch(r"http://(?:[^@/]*@)?([A-Za-z0-9.-]+:[0-9]+)/?", environ[named])
-    place = "HOST:PORT" if found is None else found[1]
-    detail = f"{named} is set, and not looked at: requests go out directly"
-    repair = f'where this host has to use that proxy, write url = "http://{place}" in [proxy]'
-    return [make_check("proxy", "weaker", detail, repair)]
 
 
 def require(checks: Sequence[Check]) -> None:

@@ -23,7 +23,8 @@ def doctor(
 
     The exit code is 0 when no layer is missing, else 4.
     """
-    from gloveport.bootstrap.inspection import inspect, inspect_proxy, inspect_secrets, inspect_servers
+    from gloveport.bootstrap.configured_parts import inspect_proxy, inspect_secrets, inspect_servers
+    from gloveport.bootstrap.inspection import inspect
     from gloveport.event_loop import run
 
     found = load_config(config)
