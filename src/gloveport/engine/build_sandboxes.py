@@ -59,16 +59,19 @@ class ProgramEnding(Struct, frozen=True, kw_only=True):
     @property
     def has_cause_of_its_own(self) -> bool:
         """Whether it failed for another reason than the packages: ``failure`` says which, and what to do."""
-        return self.refused is not None or _DISK_FULL in self.text
+        return self.refused is not None or _DISK_FULL in self.text or self.outcome.killed_by is not None
 
     def failure(self, code: str, what: str) -> Denied:
         """The refusal for it. Its text was written in a sandbox."""
-        why = self.text or f"exit code {self.outcome.exit_code}, {self.outcome.killed_by or 'no word'}"
+        why = self.text or f"exit code {self.outcome.exit_code}, no word"
         hint = "correct what is asked for"
         if self.refused is not None:
             why, hint = f"{self.refused.url}: {self.refused.reason}", _hint_of_unreached(self.refused.url)
         elif _DISK_FULL in self.text:
             what, hint = "There is no room", _MAKE_ROOM
+        elif (limit := self.outcome.killed_by) is not None:
+            why = f"it was ended at its limit of {limit}. {self.text}"
+            hint = "leave out the package that needs so much, or see what its index sends"
         return Denied(code, f"{what}: {one_line(why, _SAID_CHARACTERS)}", hint=hint)
 
 
