@@ -322,6 +322,29 @@ async def test_a_program_asks_for_packages_in_its_own_text(index, tmp_path):
         assert (await world.run("python", block % "helper" + "1")).value == 1, "without rules it is a comment"
 
 
+async def test_a_question_about_packages_keeps_nobody_waiting_who_requests_the_same(index, tmp_path):
+    """Whoever lets it wait would else keep the packages from all other callers."""
+    is_asked, answer = anyio.Event(), anyio.Event()
+
+    class Slow(Yes):
+        async def ask(self, text, **about):
+            is_asked.set()
+            await answer.wait()
+            return await super().ask(text, **about)
+
+    code = '# /// script\n# dependencies = ["helper"]\n# ///\nimport helper; helper.NAME'
+    request = Request(language="python", code=code)
+    async with opened(tmp_path / "state", index, ask=["helper"]) as world, anyio.create_task_group() as tasks:
+        slow = RunContext(asker=Slow(), session="first")
+        tasks.start_soon(partial(world.engine.execute, request, caller="first", context=slow))
+        with anyio.fail_after(60):
+            await is_asked.wait()
+            context = RunContext(asker=Yes(), session="second")
+            other = await world.engine.execute(request, caller="second", context=context)
+        answer.set()
+        assert other.value == "helper", other
+
+
 async def test_requests_that_come_to_the_same_lock_have_one_tree_and_few_are_built_at_a_time(index, tmp_path):
     """P8, P44: each request may be another, and a tree that a program runs in is not built anew."""
     block, texts = '# /// script\n# dependencies = ["%s"]\n# ///\n', [f"helper>=0.{number}" for number in range(4)]

@@ -207,14 +207,16 @@ class Environments(Struct, frozen=True, kw_only=True):
                     lock = await self._resolve(ecosystem, name, lock_request, guard, on_progress)
                 # It is stored first: the lock that a person approves stays the same.
                 await to_thread.run_sync(self.store.save_lock, lock_request, lock)
-            self._check(name, lock)
-            async with guard.admit(_action_of(name, lock_request.specifiers, lock)) as ending:
-                tree = await to_thread.run_sync(self.store.find_whole_tree, lock.sha256, ecosystem.platform)
-                ending.fields["built"] = tree is None
-                if tree is None:
-                    await self._refuse_malware(lock, guard)
-                    async with place():
-                        tree = await self._build(ecosystem, lock, guard, on_progress)
+        self._check(name, lock)
+        action = _action_of(name, lock_request.specifiers, lock)
+        # While a person is asked, others who request the same are not kept waiting.
+        async with guard.admit(action) as ending, self._hold_name(lock_request.digest, guard.session):
+            tree = await to_thread.run_sync(self.store.find_whole_tree, lock.sha256, ecosystem.platform)
+            ending.fields["built"] = tree is None
+            if tree is None:
+                await self._refuse_malware(lock, guard)
+                async with place():
+                    tree = await self._build(ecosystem, lock, guard, on_progress)
         if name is not None:
             self._trees[key] = tree
         return tree
