@@ -197,12 +197,12 @@ async def test_nobody_waits_for_what_a_program_has_put_in_the_place_of_the_opera
     watch = threading.Timer(60, end_waiting)
     watch.start()
     try:
-        with pytest.raises(Denied, match="no package-lock"):
+        with pytest.raises(Denied, match="it is no file"):
             npm_builder.load_package_lock(str(lock))
         async with opened(tmp_path / "state", index, environments={"one": {"lock": str(lock)}}) as world:
             lacking = await world.run("python", "import lacking")
             assert lacking.error.type == "ModuleNotFoundError"
-            assert (await world.run("python", "1", environment="one")).error.type == "lock_unreadable"
+            assert "it is no file" in (await world.run("python", "1", environment="one")).error.message
     finally:
         watch.cancel()
     assert not waited.is_set()

@@ -4,17 +4,20 @@ A lock lists the files to fetch, each with its digest. Their age is checked here
 leave out young packages, but it has read data from an index.
 """
 
+import errno
 import hashlib
 import itertools
 import json
 import math
 import os
+import stat
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from gloveport.errors import Denied
+from gloveport.file_descriptors import closing
 from gloveport.late_libraries import tags as wheel_tags
 from gloveport.late_libraries import utils
 from gloveport.late_pattern import late_pattern
@@ -100,17 +103,21 @@ class PythonLock(Lock):
 
 
 def load_operator_lock(path: str) -> bytes:
-    """Read a lock of the operator's. Programs may be able to put anything there, so nothing is waited for.
+    """Read a lock of the operator's. Programs may be able to put a FIFO there, or a link to a device, which may act
+    when it is opened: so it is looked at first.
 
     Raises:
         OSError: It can't be read.
     """
-    with open(path, "rb", opener=_open_without_waiting) as file:
-        return file.read(MOST_LOCK_BYTES) or b""
+    with closing(os.open(path, os.O_PATH | os.O_CLOEXEC)) as found:
+        if not stat.S_ISREG(os.fstat(found).st_mode):
+            raise OSError(errno.EINVAL, "it is no file")
+        with open(f"/proc/self/fd/{found}", "rb", opener=_open_without_waiting) as file:
+            return file.read(MOST_LOCK_BYTES)
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
+    return os.open(path, flags | os.O_NONBLOCK)  # somebody may hold a lease on it
 
 
 def add_built(text: str, built: Sequence[BuiltWheel]) -> str:
