@@ -69,3 +69,60 @@ async def test_a_sound_change_counts_at_once_and_a_faulty_one_changes_nothing(tm
         assert await address() is None
     found = kinds(tmp_path / "state" / "audit")
     assert (found.count("config.changed"), found.count("config.refused")) == (3, 1)
+
+
+RULES = """
+[egress]
+redact = [{redact}]
+[api.wide]
+hosts = ["*.alpha.test"]
+[api.narrow]
+hosts = ["one.alpha.test"]
+rules = [{{methods = [{methods}], action = "allow"}}]
+"""
+
+
+async def test_a_session_evades_no_rules_that_have_changed_since_it_began(tmp_path):
+    file = tmp_path / "gloveport.toml"
+    file.write_text(RULES.format(redact="", methods="'GET'"))
+    environ = {"GLOVEPORT_STATE": str(tmp_path / "state")}
+    loaded = load(file, cwd=tmp_path, environ=environ)
+    config = loaded.config.model_copy(update={"pool": PoolSettings(forked=0, booted=0)})
+    code = (
+        "import urllib.request\n"
+        "def post(host):\n"
+        "    try:\n        urllib.request.urlopen('https://' + host + '/', data=b'x')\n"
+        "    except OSError as error:\n        return str(error)\n"
+        "post('one.alpha.test')\n"
+    )
+
+    async with shared_host.assemble(config, environ) as engine, following(engine, loaded, file, environ):
+
+        async def codes(session):
+            result = await engine.execute(Request(language="python", code=code, session=session), caller="test")
+            assert all(text in result.grant.egress.redact for text in engine.reach.egress.redact)
+            return result.session.id, [request.code for request in result.requests]
+
+        session, found = await codes("new")
+        assert found == ["method_or_path_not_allowed"]
+        file.write_text(RULES.format(redact="'the word'", methods="'HEAD'"))
+        await until(lambda: engine.reach.egress.apis["narrow"].rules[0].methods == ("HEAD",))
+        assert (await codes(session))[1] == ["method_or_path_not_allowed"]
+    assert "fetch.admitted" not in kinds(tmp_path / "state" / "audit")
+
+
+async def test_a_change_that_can_not_be_written_down_yet_counts_later_and_ends_no_server(tmp_path, caplog):
+    file = tmp_path / "gloveport.toml"
+    file.write_text("[policy]\nlanguages = ['python']\n")
+    audit = tmp_path / "state" / "audit"
+    environ = {"GLOVEPORT_STATE": str(tmp_path / "state")}
+    loaded = load(file, cwd=tmp_path, environ=environ)
+    config = loaded.config.model_copy(update={"pool": PoolSettings(forked=0, booted=0)})
+    async with shared_host.assemble(config, environ) as engine, following(engine, loaded, file, environ):
+        audit.chmod(0o777)  # refused, as a full disk is
+        file.write_text("colour = 'red'\n")
+        await until(lambda: "nothing runs" in caplog.text)
+        file.write_text(f"[policy]\nlanguages = ['python']\n{SOUND}")
+        audit.chmod(0o700)
+        await until(lambda: engine.reach.egress.apis)
+    assert [kind for kind in kinds(audit) if kind.startswith("config.")] == ["config.refused", "config.changed"]

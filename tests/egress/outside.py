@@ -20,7 +20,6 @@ from gloveport.model.egress import Api, Egress
 from gloveport.model.proxy import Proxy
 from gloveport.model.reading import read_value
 from gloveport.policy.hosts.authorities import exact_places
-from gloveport.secrets.scrub import Needles
 from gloveport.secrets.sources import Sources
 from gloveport.secrets.vault import Vault
 from gloveport.task_group import open_task_group
@@ -66,7 +65,6 @@ async def outside(directory: Path, name: str, secrets: Mapping[str, str], **apis
                 guard=Guard(grant=Grant(egress=egress), audit=audit, caller="tester", run_id="run-1"),
                 names={DOOR: name},
                 placeholders={},
-                redactions=Needles(),
             )
             listeners = [socket.create_server((DOOR, place.port)) for place in exact_places(egress)]
             for listener in listeners:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio
 from anyio import to_thread
 
 from gloveport.bootstrap import app
@@ -18,14 +19,17 @@ from gloveport.config import Config, Loaded
 from gloveport.config.loading.reload import reload
 from gloveport.config.loading.watch import changes
 from gloveport.engine.execution import Engine
-from gloveport.errors import ConfigError
+from gloveport.errors import AuditError, ConfigError
 from gloveport.late_module import late_module
+from gloveport.model.json_value import JsonValue
 from gloveport.task_group import open_task_group
 
 if TYPE_CHECKING:
     from gloveport.bootstrap import environment_setup
 else:
     environment_setup = late_module("gloveport.bootstrap.environment_setup")
+
+_RETRY_SECONDS = 2.0
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +57,7 @@ async def _follow(engine: Engine, loaded: Loaded, config_path: Path | None, envi
                     _log.warning("%s", line)
                 _log.warning("the configuration has faults: what counted before goes on counting")
                 faulty = True
-                engine.audit.append("config.refused", {"reason": str(error)})
+                await _write_down(engine, "config.refused", {"reason": str(error)})
                 continue
             if found.postponed:
                 _log.warning("restart to apply: %s", ", ".join(found.postponed))
@@ -62,10 +66,21 @@ async def _follow(engine: Engine, loaded: Loaded, config_path: Path | None, envi
                 _log.warning("the configuration counts as it is now; APIs: %s", apis)
             faulty = False
             if found.loaded.config != loaded.config:
-                engine.audit.append("config.changed", {"files": [str(file) for file in found.loaded.files]})
+                await _write_down(engine, "config.changed", {"files": [str(file) for file in found.loaded.files]})
                 app.adopt(engine, found.loaded.config)
                 await _adopt_environments(engine, found.loaded.config, environ)
             loaded = found.loaded
+
+
+async def _write_down(engine: Engine, kind: str, fields: Mapping[str, JsonValue]) -> None:
+    """Append a record. Where nothing can be written down, which the log warns of, wait: nothing is begun either."""
+    while True:
+        try:
+            engine.audit.append(kind, fields)
+        except AuditError:
+            await anyio.sleep(_RETRY_SECONDS)
+        else:
+            return
 
 
 async def _adopt_environments(engine: Engine, config: Config, environ: Mapping[str, str]) -> None:

@@ -132,7 +132,6 @@ class EgressSession(Struct, frozen=True, kw_only=True, dict=True):
     Attributes:
         names: The granted names, by their loopback addresses in the sandbox.
         placeholders: The placeholder strings of this execution, by the names of their variables.
-        redactions: Strings that no request may hold.
         whole_bodies: Limits the requests whose bodies are held in memory.
         windows: Limits the answers whose decoding takes much memory.
         hashes: Held while a password is hashed, as often as a server wants, so that an execution computes one hash at a
@@ -145,13 +144,17 @@ class EgressSession(Struct, frozen=True, kw_only=True, dict=True):
     guard: Guard
     names: Mapping[str, str]
     placeholders: Mapping[str, str]
-    redactions: "scrub.Needles"
     journal: RequestJournal = field(default_factory=RequestJournal)
     whole_bodies: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_WHOLE_BODIES))
     windows: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_WINDOWS))
     hashes: anyio.Lock = field(default_factory=anyio.Lock)
     pace: Pace = field(default_factory=Pace)
     sessions: set[tuple[str, int, bytes]] = field(default_factory=set)
+
+    @cached_property
+    def redactions(self) -> "scrub.Needles":
+        """Strings that no request may hold."""
+        return scrub.Needles.literal(self.guard.grant.egress.redact, "REDACTED")
 
     @cached_property
     def own_text(self) -> OwnText:

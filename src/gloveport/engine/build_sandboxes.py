@@ -175,7 +175,6 @@ class BuildSandboxes(Struct, frozen=True, kw_only=True):
             guard=guard,
             names=self.reach.names,
             placeholders={},
-            redactions=self.reach.redactions,
             journal=journal,
         )
         async with door.open_door(doors, functools.partial(handler.answer, session)):

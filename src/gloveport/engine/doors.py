@@ -54,7 +54,6 @@ async def open_doors(
         guard=run.guard,
         names=run.reach.names,
         placeholders=child.placeholders,
-        redactions=run.reach.redactions,
         journal=run.journal,
     )
     doors = dict(zip(run.reach.network.doors, child.doors, strict=True))

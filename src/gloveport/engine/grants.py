@@ -12,7 +12,7 @@ from gloveport.errors import Denied
 from gloveport.model import Grant, Limits, Mount, Narrowing, Policy, Program, Request
 from gloveport.model.hub import Sampling
 from gloveport.model.packages import PackageRules
-from gloveport.policy.decisions.grant import grant_for
+from gloveport.policy.decisions.grant import grant_for, retain_unchanged
 from gloveport.sandbox.plan import Plan, System, let_last, make_plan
 
 Key = TypeVar("Key")
@@ -126,19 +126,19 @@ def session_grant(session: Session, request: Request, request_grant: Grant, now:
     if now is session.reach:
         return grant if limits is grant.limits else grant.model_copy(update={"limits": limits})
     before = session.reach
-    apis = {n: api for n, api in egress.apis.items() if now.egress.apis.get(n) == before.egress.apis.get(n)}
+    left = retain_unchanged(egress, before.egress, now.egress)
     servers = {n: one for n, one in grant.toolbox.servers.items() if now.servers.get(n) == before.servers.get(n)}
     session.narrowed = (
-        *(f"the API {name}" for name in egress.apis if name not in apis),
+        *(f"the API {name}" for name, api in egress.apis.items() if left.apis.get(name) != api),
         *(f"the tools of {name}" for name in grant.toolbox.servers if name not in servers),
-        *(["every other host"] if egress.yolo and not now.egress.yolo else []),
+        *(["every other host"] if egress.yolo and not left.yolo else []),
         *(["the language model"] if grant.sampling.enabled and now.sampling != before.sampling else []),
     )
     return grant.model_copy(
         update={
             "limits": limits,
             "languages": request_grant.languages,
-            "egress": egress.model_copy(update={"apis": apis, "yolo": egress.yolo and now.egress.yolo}),
+            "egress": left,
             "toolbox": grant.toolbox.model_copy(update={"servers": servers}),
             "sampling": grant.sampling if now.sampling == before.sampling else Sampling(),
         }

@@ -2,20 +2,13 @@
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from gloveport.egress.sandbox_network import names_of, network_of
 from gloveport.hub.network import with_hub
-from gloveport.late_module import late_module
 from gloveport.model.egress import Egress
 from gloveport.model.hub import Sampling, Server, Toolbox
 from gloveport.policy.decisions.tools import toolbox_of
 from gloveport.sandbox.plan import Network
-
-if TYPE_CHECKING:
-    from gloveport.secrets import scrub
-else:
-    scrub = late_module("gloveport.secrets.scrub")
 
 
 class Reach:
@@ -62,11 +55,6 @@ class Reach:
     def names(self) -> Mapping[str, str]:
         """The granted names, by the loopback address that each has inside."""
         return names_of(self.egress)
-
-    @cached_property
-    def redactions(self) -> "scrub.Needles":
-        """Texts that are redacted in every request."""
-        return scrub.Needles.literal(self.egress.redact, "REDACTED")
 
     @cached_property
     def has_secrets(self) -> bool:

@@ -21,6 +21,7 @@ from gloveport.guard import Ending, Guard
 from gloveport.late_module import late_module
 from gloveport.model import Limits, Program
 from gloveport.model.egress import Egress
+from gloveport.policy.decisions.grant import retain_unchanged
 from gloveport.sandbox.base import Child, Outcome
 from gloveport.sandbox.run.confined import Confined
 from gloveport.workspace.errors import WorkspaceError
@@ -156,9 +157,7 @@ class ProtectedSandboxes(Struct, eq=False, kw_only=True):
     @property
     def egress(self) -> Egress:
         """What commands can reach: of what they could reach when their sandboxes were planned, the unchanged part."""
-        before, now = self.reach.egress, self.reach_now().egress
-        apis = {name: api for name, api in before.apis.items() if now.apis.get(name) == api}
-        return now.model_copy(update={"apis": apis, "yolo": before.yolo and now.yolo})
+        return retain_unchanged(self.reach.egress, self.reach.egress, self.reach_now().egress)
 
     def inside(self, directory: str) -> str:
         """The path inside sandboxes of a directory of the workspace."""
@@ -198,7 +197,6 @@ class ProtectedSandboxes(Struct, eq=False, kw_only=True):
     @contextlib.asynccontextmanager
     async def open_doors(self, child: Child, guard: Guard, journal: RequestJournal) -> AsyncIterator[None]:
         """Answer what the command asks on its doors: HTTP and TCP as granted, and no tools."""
-        now = self.reach_now()
 
         @functools.cache
         def outlet() -> EgressSession:  # made at the first request: most commands make none
@@ -207,7 +205,6 @@ class ProtectedSandboxes(Struct, eq=False, kw_only=True):
                 guard=guard,
                 names=self.reach.names,  # of the addresses that its sandboxes have
                 placeholders=child.placeholders,
-                redactions=now.redactions,
                 journal=journal,
             )
 

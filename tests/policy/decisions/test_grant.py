@@ -10,7 +10,7 @@ from gloveport.model.egress import Api, Egress, Rule
 from gloveport.model.hub import Sampling
 from gloveport.model.reading import read_value
 from gloveport.model.value import fields_of
-from gloveport.policy.decisions.grant import grant_for
+from gloveport.policy.decisions.grant import grant_for, retain_unchanged
 
 SECONDS = st.floats(min_value=0.001, max_value=86_400)
 SIZES = st.integers(min_value=256, max_value=1 << 40)
@@ -237,6 +237,27 @@ def test_leaving_an_api_out_hands_its_places_to_no_wildcard():
         "exact": shut(Api(hosts=("api.example.com",))),
     }
     assert [*grant_for(Policy(), egress, asking("exact", "near")).egress.apis] == ["exact", "near"]
+
+
+def test_what_is_left_after_a_reload_hands_the_places_of_changed_apis_to_nobody():
+    """T1 N2 N3: neither to a wildcard with credentials of its own, nor to yolo, which opens no host of an API."""
+    wild, old = Api(hosts=("*.example.com",)), Api(hosts=("api.example.com", "api.example.net"))
+    database, plain = Api(hosts=("tcp://db.example.org:5432",)), Api(hosts=("http://db.example.org",))
+    apis = {"wild": wild, "old": old, "plain": plain, "gone": Api(hosts=("gone.example.net",))}
+    before = Egress(apis=apis, yolo=True)
+    changed = old.model_copy(update={"rules": (Rule(methods=("GET",), action="allow"),)})
+    now = Egress(apis={"wild": wild, "old": changed, "plain": plain, "new": database}, yolo=True, redact=("words",))
+    left = retain_unchanged(before, before, now)
+    assert left.apis == {
+        "wild": wild,
+        "plain": plain,
+        "old": shut(
+            Api(hosts=("api.example.com", "http://api.example.com", "api.example.net", "http://api.example.net"))
+        ),
+        "new": shut(Api(hosts=("db.example.org",))),
+    }
+    assert (left.yolo, left.redact) == (True, ("words",))
+    assert retain_unchanged(before, before, before) is before
 
 
 @pytest.mark.parametrize("name", ["three", "asleep"])

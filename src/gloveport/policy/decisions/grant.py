@@ -1,6 +1,6 @@
 """Makes a grant from policy and request. The grant never exceeds the operator's policy, whatever the request says."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from gloveport.errors import Denied
 from gloveport.model import Grant, Limits, Narrowing, Policy, Request
@@ -8,7 +8,7 @@ from gloveport.model.egress import Api, Egress, Rule
 from gloveport.model.hub import Sampling, Toolbox
 from gloveport.model.skill import SkillRights
 from gloveport.policy.decisions.tools import is_asked_for, tools_meant
-from gloveport.policy.hosts.authorities import find, parse_pattern
+from gloveport.policy.hosts.authorities import Authority, find, parse_pattern
 from gloveport.policy.wording import FINAL, join_listed, quote_sent
 
 _NO_TOOLS = Toolbox()
@@ -56,9 +56,15 @@ def reachable(egress: Egress, names: tuple[str, ...] | None) -> Egress:
         if name not in active:
             available = f"There are: {join_listed(sorted(active))}." if active else "There are none."
             raise Denied("unknown_api", f"There is no API {quote_sent(name)}.", hint=f"{available} {FINAL}")
-    reach = egress.model_copy(update={"apis": {name: active[name] for name in names}, "yolo": False})
-    left_out = {name: api for name, api in active.items() if name not in reach.apis}
-    return reach.model_copy(update={"apis": {**reach.apis, **_shut(reach, left_out)}})
+    return _leave_out(egress.model_copy(update={"apis": {name: active[name] for name in names}, "yolo": False}), active)
+
+
+def retain_unchanged(granted: Egress, before: Egress, now: Egress) -> Egress:
+    """What is left of ``granted``, a part of the policy ``before``, under the policy ``now``: the unchanged APIs."""
+    if now is before:
+        return granted
+    apis = {name: api for name, api in granted.apis.items() if now.apis.get(name) == before.apis.get(name)}
+    return _leave_out(now.model_copy(update={"apis": apis, "yolo": granted.yolo and now.yolo}), now.apis)
 
 
 def restrict_to_skill(grant: Grant, rights: SkillRights) -> Grant:
@@ -86,16 +92,27 @@ def restrict_to_skill(grant: Grant, rights: SkillRights) -> Grant:
     )
 
 
-def _shut(reach: Egress, left_out: Mapping[str, Api]) -> dict[str, Api]:
-    """Close the places of omitted APIs that a wildcard of the others would match.
+def _leave_out(reach: Egress, apis: Mapping[str, Api]) -> Egress:
+    """Close the places of other active APIs that a wildcard or ``yolo`` would open.
 
-    Else a caller could evade an API's rules by not naming it.
+    Else a caller could evade an API's rules by not naming it, or by a session that began before them.
     """
     places = {
-        name: tuple(pattern for pattern in api.hosts if find(reach, *parse_pattern(pattern)) is not None)
-        for name, api in left_out.items()
+        name: tuple(dict.fromkeys(str(place) for pattern in api.hosts for place in _places_opened(reach, pattern)))
+        for name, api in apis.items()
+        if api.active and name not in reach.apis
     }
-    return {name: Api(hosts=hosts, rules=(Rule(action="deny"),)) for name, hosts in places.items() if hosts}
+    shut = {name: Api(hosts=hosts, rules=(Rule(action="deny"),)) for name, hosts in places.items() if hosts}
+    return reach.model_copy(update={"apis": {**reach.apis, **shut}})
+
+
+def _places_opened(reach: Egress, pattern: str) -> Iterator[Authority]:
+    place = parse_pattern(pattern)
+    if find(reach, *place) is not None:
+        yield place
+    if reach.yolo:  # which opens no host that an API names, at whatever port
+        public = Authority("https", place.host, 443), Authority("http", place.host, 80)
+        yield from (other for other in public if find(reach, *other) is None)
 
 
 def _tools(toolbox: Toolbox, patterns: tuple[str, ...] | None) -> Toolbox:
