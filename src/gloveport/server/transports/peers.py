@@ -1,28 +1,87 @@
-"""Looks up the user at the other end of a loopback connection in the kernel's table of sockets."""
+"""Looks up the user at the other end of a loopback connection in the kernel.
 
+The kernel is asked for exactly these sockets (sock_diag(7)). The table ``/proc/net/tcp``, for kernels without that, has
+a line for every connection of this host: to read it at each connection lets any other user keep this process busy.
+"""
+
+import errno
+import functools
 import socket
 import struct
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 Address: TypeAlias = tuple[str, int]
 
 _TABLE = Path("/proc/net/tcp")
-_ESTABLISHED = "01"
+_ESTABLISHED: Final = 1
+_NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST = 4, 20, 1
+_HEAD = struct.Struct("=IHHII")  # struct nlmsghdr: length, type, flags, sequence, port
+_REQUEST = struct.Struct("=4BI")  # struct inet_diag_req_v2: family, protocol, extensions, -, states; and the id
+_ID = struct.Struct("!HH4s12x4s12x4s8s")  # struct inet_diag_sockid: ports, addresses, interface, cookie (all ones: any)
+_ANSWER = struct.Struct("=4B48sIIIII")  # struct inet_diag_msg: family, state, -, -, id, -, -, -, uid, inode
+_ANSWER_BYTES: Final = 4096
+_NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 
 
 def peer_uids(connections: Sequence[tuple[Address, Address]]) -> list[int | None]:
-    """Return the uids of the processes that made these connections over IPv4 loopback (the peer's address and port, and
-    ours); None for an unknown one.
+    """Return the uids of the processes that made these connections over IPv4 loopback; None for an unknown one.
 
-    It is unknown when the peer has closed its end: the kernel's table then names root, whoever it was; such an entry
-    has no inode. The table has a line for every connection of this host, so it is read once for all connections.
+    It is unknown when the peer has closed its end: the kernel then names root, whoever it was; such an entry has no
+    inode.
+
+    Args:
+        connections: For each, the peer's address and port, and ours.
+
+    Raises:
+        OSError: The kernel can't be asked just now.
     """
+    if not _can_ask():
+        return _read_table(connections)
+    uids: list[int | None] = []
+    with _open() as kernel:
+        for peer, own in connections:
+            state, uid, inode = _ask(kernel, peer, own) or (0, 0, 0)
+            uids.append(uid if state == _ESTABLISHED and inode else None)
+    return uids
+
+
+@functools.cache
+def _can_ask() -> bool:
+    """Whether this kernel finds a socket that is there: without the means it answers that there is none."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        try:
+            with _open() as kernel:
+                return _ask(kernel, listener.getsockname(), ("0.0.0.0", 0)) is not None  # noqa: S104 - no peer
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                raise
+            return False
+
+
+def _open() -> socket.socket:
+    return socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, _NETLINK_SOCK_DIAG)
+
+
+def _ask(kernel: socket.socket, local: Address, remote: Address) -> tuple[int, int, int] | None:
+    """The state, uid and inode of the socket with these two ends; None where there is none."""
+    ends = local[1], remote[1], socket.inet_aton(local[0]), socket.inet_aton(remote[0])
+    request = _REQUEST.pack(socket.AF_INET, socket.IPPROTO_TCP, 0, 0, 0xFFFFFFFF) + _ID.pack(*ends, b"", b"\xff" * 8)
+    kernel.send(_HEAD.pack(_HEAD.size + len(request), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 0, 0) + request)
+    answer = kernel.recv(_ANSWER_BYTES, socket.MSG_DONTWAIT)  # the kernel has answered within ``send``
+    if _HEAD.unpack_from(answer)[1] != _SOCK_DIAG_BY_FAMILY:
+        return None
+    _, state, _, _, found, _, _, _, uid, inode = _ANSWER.unpack_from(answer, _HEAD.size)
+    # A listening socket is found by its own end alone.
+    return (state, uid, inode) if _ID.unpack(found)[:2] == ends[:2] else None
+
+
+def _read_table(connections: Sequence[tuple[Address, Address]]) -> list[int | None]:
     found: dict[tuple[str, str], int | None] = {(_entry(peer), _entry(own)): None for peer, own in connections}
     for line in _TABLE.read_text().splitlines()[1:]:
         _, local, remote, state, rest = line.split(maxsplit=4)
-        if (local, remote) in found and state == _ESTABLISHED:
+        if (local, remote) in found and int(state, 16) == _ESTABLISHED:
             _, _, _, uid, _, inode, *_ = rest.split(maxsplit=6)
             found[local, remote] = int(uid) if inode != "0" else None
     return list(found.values())
