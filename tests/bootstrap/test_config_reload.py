@@ -80,6 +80,13 @@ hosts = ["*.alpha.test"]
 hosts = ["one.alpha.test"]
 rules = [{{methods = [{methods}], action = "allow"}}]
 """
+POST = """
+import urllib.request
+try:
+    urllib.request.urlopen('https://one.alpha.test/', data=b'x')
+except OSError:
+    pass
+"""
 
 
 async def test_a_session_evades_no_rules_that_have_changed_since_it_began(tmp_path):
@@ -88,18 +95,10 @@ async def test_a_session_evades_no_rules_that_have_changed_since_it_began(tmp_pa
     environ = {"GLOVEPORT_STATE": str(tmp_path / "state")}
     loaded = load(file, cwd=tmp_path, environ=environ)
     config = loaded.config.model_copy(update={"pool": PoolSettings(forked=0, booted=0)})
-    code = (
-        "import urllib.request\n"
-        "def post(host):\n"
-        "    try:\n        urllib.request.urlopen('https://' + host + '/', data=b'x')\n"
-        "    except OSError as error:\n        return str(error)\n"
-        "post('one.alpha.test')\n"
-    )
-
     async with shared_host.assemble(config, environ) as engine, following(engine, loaded, file, environ):
 
         async def codes(session):
-            result = await engine.execute(Request(language="python", code=code, session=session), caller="test")
+            result = await engine.execute(Request(language="python", code=POST, session=session), caller="test")
             assert all(text in result.grant.egress.redact for text in engine.reach.egress.redact)
             return result.session.id, [request.code for request in result.requests]
 
@@ -109,6 +108,34 @@ async def test_a_session_evades_no_rules_that_have_changed_since_it_began(tmp_pa
         await until(lambda: engine.reach.egress.apis["narrow"].rules[0].methods == ("HEAD",))
         assert (await codes(session))[1] == ["method_or_path_not_allowed"]
     assert "fetch.admitted" not in kinds(tmp_path / "state" / "audit")
+
+
+async def test_a_run_that_waited_for_its_turn_begins_with_what_the_configuration_still_grants(tmp_path):
+    file = tmp_path / "gloveport.toml"
+    file.write_text(RULES.format(redact="", methods="'POST'"))
+    environ = {"GLOVEPORT_STATE": str(tmp_path / "state")}
+    loaded = load(file, cwd=tmp_path, environ=environ)
+    config = loaded.config.model_copy(update={"pool": PoolSettings(forked=0, booted=0)})
+    async with shared_host.assemble(config, environ) as engine, following(engine, loaded, file, environ):
+
+        async def run(code, session):
+            return await engine.execute(Request(language="python", code=code, session=session), caller="test")
+
+        async def post():
+            found.append(await run(POST, name))
+
+        found = []
+        name = (await run("1", "new")).session.id
+        session = engine.sessions.find(name, "test")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run, "import time; time.sleep(25)", name)
+            await until(session.turn.locked)
+            tasks.start_soon(post)
+            await until(lambda: session.turn.statistics().tasks_waiting)
+            file.write_text(RULES.format(redact="", methods="'GET'"))
+            await until(lambda: engine.reach.egress.apis["narrow"].rules[0].methods == ("GET",))
+            await until(session.interrupt)
+    assert [request.code for request in found[0].requests] == ["method_or_path_not_allowed"]
 
 
 async def test_a_change_that_can_not_be_written_down_yet_counts_later_and_ends_no_server(tmp_path, caplog):

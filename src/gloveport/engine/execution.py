@@ -45,7 +45,7 @@ from gloveport.model import (
 from gloveport.model.artifact import Artifacts
 from gloveport.model.json_value import JsonValue
 from gloveport.model.packages import PackageRules
-from gloveport.policy.decisions.grant import restrict_to_skill
+from gloveport.policy.decisions.grant import restrict_to_skill, retain_unchanged
 from gloveport.runtimes import Runtime
 from gloveport.runtimes.session_program import prepare_session
 from gloveport.sandbox.base import Child, Outcome
@@ -291,6 +291,7 @@ class Engine:
                 )
             if session is not None:
                 async with session.take_turn() as child, self.admission.place(run.share):
+                    run = self._narrow_to_present(run)
                     outcome, artifacts = await self._use(child, run, None, output, session)
             else:
                 assert program is not None  # noqa: S101 - only a session that there is has none
@@ -298,6 +299,7 @@ class Engine:
                 # place.
                 place = self.admission.place(run.share) if run.depth == 0 else contextlib.nullcontext()
                 async with place, self.sandbox.start(self._plan(run, program)) as child:
+                    run = self._narrow_to_present(run)
                     outcome, artifacts = await self._use(child, run, program, output, None)
         finally:
             streams = await output.finish(self.archive)  # its output is kept, however it ends
@@ -314,6 +316,14 @@ class Engine:
         if not modules:
             return result
         return result.model_copy(update={"hint": f"{await self.environments.suggest(modules)}; {result.hint}"})
+
+    def _narrow_to_present(self, run: Execution) -> Execution:
+        """The same run, without what the configuration has taken back while it waited for its turn or its packages."""
+        grant = run.guard.grant
+        egress = retain_unchanged(grant.egress, run.reach.egress, self.reach.egress)
+        if egress is grant.egress:
+            return run
+        return replace(run, guard=replace(run.guard, grant=grant.model_copy(update={"egress": egress})))
 
     def _plan(self, run: Execution, program: Program) -> Plan:
         plan = self._granted.plan(run, program)
