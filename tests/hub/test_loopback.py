@@ -1,5 +1,7 @@
 """Where a browser comes back to: one answer counts, and nobody else's. H1."""
 
+import contextlib
+
 import anyio
 import pytest
 
@@ -111,3 +113,16 @@ async def test_what_goes_wrong_inside_is_raised_as_it_is():
     with pytest.raises(ZeroDivisionError):
         async with callback():
             raise ZeroDivisionError
+
+
+async def test_who_opens_many_connections_keeps_no_browser_away(waiting):
+    """Each user of this host can; with a descriptor for each of them the login would end."""
+    port = int(waiting.uri.rpartition(":")[2].partition("/")[0])
+    async with contextlib.AsyncExitStack() as stack:
+        opened = [await stack.enter_async_context(await anyio.connect_tcp("127.0.0.1", port)) for _ in range(80)]
+        assert (await said(waiting, f"GET /callback?code=c&state={STATE} HTTP/1.1".encode())).startswith(
+            b"HTTP/1.1 200"
+        )
+        with anyio.fail_after(5), pytest.raises(anyio.EndOfStream):  # long before its deadline
+            await opened[0].receive()
+    assert (await waiting.answer()).code == "c"

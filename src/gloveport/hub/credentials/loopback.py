@@ -8,7 +8,7 @@ import contextlib
 import functools
 import re
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from urllib.parse import parse_qsl
 
 import anyio
@@ -23,6 +23,7 @@ _HOST = "127.0.0.1"
 _PATH = "/callback"
 _MOST_BYTES = 16 * 1024
 _SECONDS = 10
+_MOST_CONNECTIONS = 64
 _ERROR_CODE = re.compile(r"[a-z][a-z_]{1,39}")
 
 _PAGE = """\
@@ -50,6 +51,8 @@ class Callback(Struct, eq=False):
     state: str = ""
     _query: dict[str, str] = field(default_factory=dict)
     _arrival: anyio.Event = field(default_factory=anyio.Event)
+    _connections: dict[anyio.CancelScope, None] = field(default_factory=dict)
+    """The open connections, the oldest first."""
 
     async def answer(self) -> AuthorizationCodeResult:
         """Wait for the answer. Raises UpstreamError if the authorization server says no."""
@@ -63,6 +66,23 @@ class Callback(Struct, eq=False):
                 hint="allow it in the browser, with an account that may",
             )
         return AuthorizationCodeResult(code=query["code"], state=query["state"], iss=query.get("iss"))
+
+    @contextlib.contextmanager
+    def connection(self) -> Iterator[None]:
+        """The context of one connection; the oldest is cancelled for it if there are too many.
+
+        Else anybody who keeps many open would leave no descriptor for the browser's.
+        """
+        if len(self._connections) >= _MOST_CONNECTIONS:
+            oldest = next(iter(self._connections))
+            del self._connections[oldest]
+            oldest.cancel()
+        with anyio.CancelScope() as scope:
+            self._connections[scope] = None
+            try:
+                yield
+            finally:
+                self._connections.pop(scope, None)
 
     def is_answer(self, query: Mapping[str, str]) -> bool:
         """Whether these parameters are the redirect that is waited for."""
@@ -89,7 +109,7 @@ async def callback() -> AsyncIterator[Callback]:
 
 async def _serve(waiting: Callback, stream: ByteStream) -> None:
     async with stream:
-        with contextlib.suppress(TimeoutError, anyio.EndOfStream, anyio.BrokenResourceError):
+        with waiting.connection(), contextlib.suppress(TimeoutError, anyio.EndOfStream, anyio.BrokenResourceError):
             with anyio.fail_after(_SECONDS):
                 query = _query(await _request_line(stream))
                 if not waiting.is_answer(query):
