@@ -51,6 +51,19 @@ def test_what_was_installed_of_a_wheel_is_there_for_the_next_environment_until_i
     assert store.list_trees() == []
 
 
+def test_what_a_killed_build_has_left_without_a_record_is_collected(tmp_path):
+    (store := EnvironmentStore(tmp_path / "environments")).create()
+    bounds, trees = TreeBounds(bytes=1 << 20, files=9), []
+    for name in ("kept", "killed"):
+        (tmp_path / name / "python").mkdir(parents=True)
+        (tmp_path / name / "python/pack.py").write_text(name)
+        trees.append(store.seal(tmp_path / name, Lock(text=name, packages=()), "python", bounds, ()))
+    (store.root / "trees" / f"{trees[1].address}.json").unlink()
+    store.collect(trees, 0)
+    assert [path.exists() for path in map(store.path_of, trees)] == [True, False]
+    assert len([*(store.root / "files").glob("*/*")]) == 1
+
+
 def test_builds_that_keep_the_same_wheel_at_once_disturb_each_other_in_nothing(tmp_path):
     """In threads of one server. What one has digested another must not write to: here it claims the same digest."""
     (store := EnvironmentStore(tmp_path / "environments")).create()

@@ -223,6 +223,9 @@ class EnvironmentStore(Struct, frozen=True):
                     if unused:
                         remove_directory(path)
         with self.hold("files"):  # contents of a tree that is being sealed are not linked yet
+            for path in (self.root / "trees").glob("*-*"):  # left by a build that was killed before it wrote a record
+                if not self._record_path(path.name.partition("-")[0]).exists():
+                    remove_directory(path)
             unpacked = self.wheels.collect(unused_seconds)
             freed = 0
             for path in [*(self.root / "files").glob("*/*"), *(self.root / "wheels").iterdir()]:
