@@ -44,7 +44,7 @@ _SAID_CHARACTERS: Final = 1200
 _HOST_CHARACTERS: Final = 128
 _NO_VALUE_BYTES: Final = 256
 _DISK_FULL: Final = "(os error 28)"  # as programs in Rust write it, which uv and Deno are
-_MAKE_ROOM: Final = "make room on the disk of the state directory"
+MAKE_ROOM: Final = "make room on the disk of the state directory"
 _PLACES: Final = 3
 """Copies of a tree's file that may be on the disk during its installation: packed, unpacked, and in its place."""
 
@@ -68,7 +68,7 @@ class ProgramEnding(Struct, frozen=True, kw_only=True):
         if self.refused is not None:
             why, hint = f"{self.refused.url}: {self.refused.reason}", _hint_of_unreached(self.refused.url)
         elif _DISK_FULL in self.text:
-            what, hint = "There is no room", _MAKE_ROOM
+            what, hint = "There is no room", MAKE_ROOM
         elif (limit := self.outcome.killed_by) is not None:
             why = f"it was ended at its limit of {limit}. {self.text}"
             hint = "leave out the package that needs so much, or see what its index sends"
@@ -160,7 +160,7 @@ class BuildSandboxes(Struct, frozen=True, kw_only=True):
         disk = os.statvfs(self.work)
         if disk.f_bavail * disk.f_frsize < self.spared_bytes:
             reason = f"There is no room: less than {self.spared_bytes >> 20} MiB are left."
-            return Denied("environment_refused", reason, hint=_MAKE_ROOM)
+            return Denied("environment_refused", reason, hint=MAKE_ROOM)
         return None
 
     @contextlib.asynccontextmanager

@@ -1,5 +1,6 @@
 """Provides the environment of a run: a named one, the default, or one that the program requests in its own text."""
 
+import errno
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager, nullcontext
@@ -13,6 +14,7 @@ from msgspec import Struct, field
 from gloveport.engine.advisories import Advisory, AdvisoryService
 from gloveport.engine.build_host import LIMITS, Builder
 from gloveport.engine.build_progress import OnProgress, no_progress
+from gloveport.engine.build_sandboxes import MAKE_ROOM
 from gloveport.engine.ecosystems import Ecosystem
 from gloveport.engine.run_environment import PackageTree, RunEnvironment
 from gloveport.environments.environment_store import BuiltTree, EnvironmentStore
@@ -226,11 +228,8 @@ class Environments(Struct, frozen=True, kw_only=True):
         builder = _builder_of(ecosystem)
         async with self._hold_name(f"{self.store.address_of(lock.sha256, ecosystem.platform)}.tree", guard.session):
             tree = await to_thread.run_sync(self.store.find_whole_tree, lock.sha256, ecosystem.platform)
-            try:
+            with _explain_errors():
                 return tree or await builder.build(lock, _of_builds(guard, builder.grant), on_progress)
-            except FileNotFoundError as error:  # a ``gc`` removes what nobody has used for long, or at all
-                reason = "Files of a package have just been removed."
-                raise Denied("environment_unavailable", reason, hint="try again") from error
 
     async def audit(
         self, packages: Sequence[LockedPackage], guard: Guard
@@ -280,7 +279,8 @@ class Environments(Struct, frozen=True, kw_only=True):
                 await self._refuse_malware(lock, guard)
 
         builder = _builder_of(ecosystem)
-        return await builder.resolve(lock_request, _of_builds(guard, builder.grant), on_progress, refuse_builds)
+        with _explain_errors():
+            return await builder.resolve(lock_request, _of_builds(guard, builder.grant), on_progress, refuse_builds)
 
     def _deny_unknown(self, name: str) -> Denied:
         there = f"There are: {join_listed(sorted(self.named))}." if self.named else "There are none."
@@ -328,6 +328,20 @@ class Environments(Struct, frozen=True, kw_only=True):
 def _action_of(name: str | None, specifiers: Sequence[str], lock: Lock) -> Install:
     names = tuple(sorted({name_of(one) for one in specifiers}))
     return Install(environment=name, requested_names=names, packages=lock.packages, lock_sha256=lock.sha256)
+
+
+@contextmanager
+def _explain_errors() -> Iterator[None]:
+    """Say what to do where files of packages are gone, or can't be written. Raises Denied."""
+    try:
+        yield
+    except FileNotFoundError as error:  # a ``gc`` removes what nobody has used for long, or at all
+        reason = "Files of a package have just been removed."
+        raise Denied("environment_unavailable", reason, hint="try again") from error
+    except OSError as error:
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            raise
+        raise Denied("environment_unavailable", f"There is no room: {error.strerror}.", hint=MAKE_ROOM) from error
 
 
 def _builder_of(ecosystem: Ecosystem) -> Builder:
