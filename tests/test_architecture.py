@@ -96,7 +96,7 @@ SUBPACKAGES = {
         {"upstream_servers"},
         {"cross_checks"},
     ],
-    "config/reference": [{"docstrings", "reference_text"}, {"document"}],
+    "config/reference": [{"docstrings"}, {"document"}],
     "config/host_paths": [{"workspace_root"}, {"owner_programs", "toolchains"}],
     "config/loading": [{"load", "watch"}, {"edit", "reload"}],
     "import_config": [

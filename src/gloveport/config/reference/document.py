@@ -1,26 +1,11 @@
-"""Generates docs/config.md from the models: a table of keys for each table of the configuration."""
+"""Generates docs/config.md: the prose of ``reference.md``, with a table of keys from each model it names."""
 
 import textwrap
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 from gloveport.config.reference.docstrings import read_field_docstrings
-from gloveport.config.reference.reference_text import (
-    API,
-    AUTH,
-    CODEFORGE,
-    CONDITIONS,
-    ENVIRONMENTS,
-    HOOKS,
-    IMPORT,
-    INTRODUCTION,
-    MOUNTS,
-    PROGRAMS,
-    RULES,
-    SECRETS,
-    SERVER_AUTH,
-    SERVERS,
-    TOOL_RULES,
-)
 from gloveport.config.schema import Config, ExecProgram, Hook
 from gloveport.config.toml_text import toml
 from gloveport.config.validation.type_descriptions import describe
@@ -32,32 +17,25 @@ from gloveport.model.packages import Environment
 from gloveport.model.type_shapes import is_table, members
 from gloveport.model.value import FieldType, fields_of
 
-_COLUMNS = 100
+_PROSE: Final = Path(__file__).with_name("reference.md")
+"""The page without what is generated: instead of that it has lines such as ``<!-- keys of Mount -->``."""
+
+_DESCRIBED: Final = (Mount, Api, Rule, Environment, Server, ToolRule, Condition, Hook, ExecProgram)
+"""The tables that prose introduces."""
+
+_COLUMNS: Final = 100
 
 
 def reference() -> str:
     """Write the reference of every configuration key, in Markdown."""
-    sections = [
-        INTRODUCTION,
-        *_tables(Config, ""),
-        _section("[[policy.mounts]]", Mount, MOUNTS),
-        _section("[api.NAME]", Api, API),
-        _section("[[api.NAME.rules]]", Rule, RULES),
-        AUTH,
-        *(_auth(kind, table) for kind, table in members(shape_of(Auth).form).items()),
-        _section("[environments.NAME]", Environment, ENVIRONMENTS),
-        _section("[servers.NAME]", Server, SERVERS),
-        _section("[[servers.NAME.rules]]", ToolRule, TOOL_RULES),
-        _section("[servers.NAME.rules.arguments]", Condition, CONDITIONS),
-        SERVER_AUTH,
-        _auth("oauth", OAuthLogin),
-        _section("[[workspace.hooks]]", Hook, HOOKS),
-        _section("[exec.programs.NAME]", ExecProgram, PROGRAMS),
-        IMPORT,
-        SECRETS,
-        CODEFORGE,
-    ]
-    return "\n".join(sections)
+    generated = {
+        "tables of Config": _tables(Config, ""),
+        "kinds of Auth": (_auth(kind, table) for kind, table in members(shape_of(Auth).form).items()),
+        "kind of OAuthLogin": [_auth("oauth", OAuthLogin)],
+        **{f"keys of {model.__name__}": _rows(model) for model in _DESCRIBED},
+    }
+    parts = {f"<!-- {name} -->": "\n".join(lines).removesuffix("\n") for name, lines in generated.items()}
+    return "\n".join(parts.get(line, line) for line in _PROSE.read_text().split("\n"))
 
 
 def _tables(model: type[Value], base: str) -> Iterator[str]:
