@@ -195,7 +195,10 @@ _DEEPEST: Final = 1000
 def index_lines(lines: Sequence[str], grade: Grade) -> LineIndex:
     """Index a file's lines, at most ``MAX_LINES``, since each different line takes a character."""
     normal = lines if grade == "exact" else [normalize(line, grade) for line in lines]
-    characters = {line: chr(number) for number, line in enumerate(dict.fromkeys(normal))}
+    characters: dict[str, str] = {}
+    for line in normal:  # and not ``dict.fromkeys``, which lets nobody else run meanwhile
+        if line not in characters:
+            characters[line] = chr(len(characters))
     return characters, "".join([characters[line] for line in normal])
 
 
