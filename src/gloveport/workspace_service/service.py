@@ -1,10 +1,12 @@
 """One workspace and what its tools share: files, sandboxes, the writer, and the guards of actions."""
 
 import contextlib
+import math
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from msgspec import Struct, field
@@ -14,6 +16,7 @@ from gloveport.config.schema import Workspace as WorkspaceSettings
 from gloveport.engine.caller import Caller, Transport
 from gloveport.errors import Denied
 from gloveport.guard import Ending, Guard
+from gloveport.limits.admission import AdmissionQueue
 from gloveport.model import Allow, Grant
 from gloveport.model.egress import Egress
 from gloveport.model.workspace import RunCommand, WorkspacePolicy, WriteFiles
@@ -28,6 +31,7 @@ from gloveport.policy.wording import quote_sent
 from gloveport.secrets.scrub import scrub_value
 from gloveport.workspace.commands.command import Command
 from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.file_threads import read_in_thread
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch.writer import Writer
 from gloveport.workspace.search.engines import Engine as SearchEngine
@@ -37,8 +41,13 @@ from gloveport.workspace_service.permissions import Permissions
 from gloveport.workspace_service.refused_requests import remedy_for
 from gloveport.workspace_service.sandboxes import WorkspaceSandboxes
 
+Result = TypeVar("Result")
+
 Fields: TypeAlias = Mapping[str, Any]
 """The fields of an answer."""
+
+_LISTS_AT_ONCE: Final = 4
+"""Fewer than the threads that read files, which then wait for no walk."""
 
 _ASK: Final = "request_permissions asks the owner; when they permit it, make the same call again"
 
@@ -54,6 +63,7 @@ class WorkspaceService(Struct, frozen=True, kw_only=True, dict=True):
     Attributes:
         own: The directories that its clients have made.
         run_ids: The run of each command in the audit log.
+        list_turns: Places for walks of directories, each of which takes seconds; callers take turns.
     """
 
     sandboxes: WorkspaceSandboxes
@@ -65,6 +75,11 @@ class WorkspaceService(Struct, frozen=True, kw_only=True, dict=True):
     search_engine: SearchEngine
     own: OwnDirectories
     run_ids: WeakKeyDictionary[Command, str] = field(default_factory=WeakKeyDictionary)
+    list_turns: AdmissionQueue = field(
+        default_factory=lambda: AdmissionQueue(
+            concurrent_runs=_LISTS_AT_ONCE, queue_length=sys.maxsize, queue_seconds=math.inf
+        )
+    )
 
     @property
     def tree(self) -> Tree:
@@ -80,6 +95,11 @@ class WorkspaceService(Struct, frozen=True, kw_only=True, dict=True):
     def inherited_variables(self) -> Mapping[str, str]:
         """The server's variables that its commands have."""
         return inherit_variables(self.settings, os.environ)
+
+    async def list_in_turn(self, caller: str, work: Callable[[], Result]) -> Result:
+        """Call ``work``, which walks directories, in a thread, when it is the turn of ``caller``."""
+        async with self.list_turns.place(caller):
+            return await read_in_thread(work)
 
     def clean(self, answer: Fields) -> Fields:
         """An answer without our secrets: a file may hold one."""

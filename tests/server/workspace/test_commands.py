@@ -1,5 +1,6 @@
 """Commands through the tools: pipes and terminals, what is told of them, and how they end."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -557,6 +558,31 @@ async def test_git_and_search_take_turns_by_sessions(tmp_path, monkeypatch):
                 assert not (await client.call_tool(tool, arguments)).is_error
     assert len(set(callers)) == 2
     assert "" not in callers
+
+
+async def test_lists_take_turns_by_sessions_and_reads_do_not_wait_for_them(tmp_path):
+    """P8, P38: each list may take ten seconds, by hostile rules of a .gitignore."""
+    async with (
+        opened(tmp_path) as served,
+        served.over_http() as url,
+        Client(url, mode="legacy") as one,
+        Client(url, mode="legacy") as other,
+        contextlib.AsyncExitStack() as held,
+        anyio.create_task_group() as tasks,
+    ):
+        served.write("a", "text")
+        turns = served.service.list_turns
+        for _ in range(turns.concurrent_runs):
+            await held.enter_async_context(turns.place("greedy"))
+        for client in (one, other):
+            tasks.start_soon(client.call_tool, "list_dir", {})
+            tasks.start_soon(client.call_tool, "list_files", {})
+            tasks.start_soon(client.call_tool, "server_info", {})
+        with anyio.fail_after(60):
+            while turns.waiting < 6:
+                assert not (await other.call_tool("read_file", {"path": "a"})).is_error
+        assert [len(waiters) for waiters in turns._queues.values()] == [3, 3]
+        await held.aclose()
 
 
 @pytest.mark.parametrize(

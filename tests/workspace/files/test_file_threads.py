@@ -6,7 +6,12 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from gloveport.workspace.files.file_threads import read_in_thread, read_large_in_thread, write_in_thread
+from gloveport.workspace.files.file_threads import (
+    read_in_thread,
+    read_large_in_thread,
+    search_in_thread,
+    write_in_thread,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -26,8 +31,8 @@ async def test_nobody_waits_for_readers_of_large_files():
         end.set()
 
 
-@pytest.mark.parametrize("call", [read_in_thread, write_in_thread])
-async def test_other_work_does_not_wait_for_readers_and_writers_at_all(call):
+@pytest.mark.parametrize("call", [read_in_thread, search_in_thread, write_in_thread])
+async def test_other_work_does_not_wait_for_readers_searchers_and_writers_at_all(call):
     """P38."""
     end = threading.Event()
     async with anyio.create_task_group() as tasks:

@@ -18,7 +18,6 @@ from gloveport.server.request_caller import caller_of
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.file_contents import read_file
 from gloveport.workspace.files.file_listing import list_dir, list_files
-from gloveport.workspace.files.file_threads import read_in_thread
 from gloveport.workspace.git.blame import git_blame
 from gloveport.workspace.git.diff import git_diff
 from gloveport.workspace.git.log import git_log
@@ -42,11 +41,11 @@ PROGRAM_TOOLS: Final[Mapping[Callable[..., Awaitable[Fields]], Words]] = {
 }
 """Tools that run a program, or may do so, and the renderers of their answers."""
 
-_FILE_TOOLS: Final[Mapping[Callable[..., Fields], Words]] = {
+_LIST_TOOLS: Final[Mapping[Callable[..., Fields], Words]] = {
     list_dir: texts.list_dir,
     list_files: texts.list_files,
 }
-"""Tools that only read files, and the renderers of their answers."""
+"""Tools that walk directories, and the renderers of their answers."""
 
 _SERVERS_OWN: Final = frozenset({"tree", "run", "engine", "bounds"})
 """Parameters that the server passes, not the client."""
@@ -56,7 +55,7 @@ _ENTRY_BYTES: Final = 256
 
 def file_tools(service: WorkspaceService) -> dict[str, FileTool]:
     """The tools whose answers are texts, by their names."""
-    tools = [_make_tool(service, read, partial(_read, service, words)) for read, words in _FILE_TOOLS.items()]
+    tools = [_make_tool(service, read, partial(_list, service, words)) for read, words in _LIST_TOOLS.items()]
     tools += [_make_tool(service, look_up, partial(_run, service, words)) for look_up, words in PROGRAM_TOOLS.items()]
     return {tool.__name__: tool for tool in tools}
 
@@ -69,7 +68,7 @@ def view_tool(service: WorkspaceService) -> Callable[..., Awaitable[wire.CallToo
 def _make_tool(
     service: WorkspaceService,
     function: Callable[..., Any],
-    answer: Callable[[Callable[[], Any]], Awaitable[Reply]],
+    answer: Callable[[str, Callable[[], Any]], Awaitable[Reply]],
 ) -> Callable[..., Awaitable[Reply | RunReply]]:
     """Make a tool with a function's name, parameters and first paragraph; what clients don't give is passed here."""
     signature = inspect.signature(function)
@@ -88,7 +87,7 @@ def _make_tool(
         if isinstance(paths := arguments.get("paths"), list):
             arguments["paths"] = [service.tree.make_relative(one) for one in paths]
         try:
-            return await answer(partial(function, **dependencies, **arguments))
+            return await answer(caller, partial(function, **dependencies, **arguments))
         except WorkspaceError as error:
             return clean_refusal(service, error)
 
@@ -97,17 +96,19 @@ def _make_tool(
     return tool
 
 
-async def _read(service: WorkspaceService, words: Words, work: Callable[[], Fields]) -> RunReply:
-    """Do work on files and render its answer, both in a thread: the work may wait for a disk."""
-    return await read_in_thread(lambda: _reply(service, work(), words))
+async def _list(service: WorkspaceService, words: Words, caller: str, work: Callable[[], Fields]) -> RunReply:
+    """List names and render the answer, both in a thread, when it is the caller's turn."""
+    return await service.list_in_turn(caller, lambda: _reply(service, work(), words))
 
 
-async def _run(service: WorkspaceService, words: Words, work: Callable[[], Awaitable[Fields]]) -> RunReply:
+async def _run(
+    service: WorkspaceService, words: Words, _caller: str, work: Callable[[], Awaitable[Fields]]
+) -> RunReply:
     fields = await work()
     return await compute(_size(fields), _reply, service, fields, words)
 
 
-async def _view(work: Callable[[], Awaitable[tuple[Viewed, bytes]]]) -> wire.CallToolResult:
+async def _view(_caller: str, work: Callable[[], Awaitable[tuple[Viewed, bytes]]]) -> wire.CallToolResult:
     fields, data = await work()
     answer = to_wire(reply(fields, texts.view_image(fields)))
     answer.content[:0] = picture_blocks([Preview(mime_type=fields["mime_type"], data=data)])

@@ -2,7 +2,6 @@
 
 from typing import Any, Final
 
-from anyio import to_thread
 from mcp.server.mcpserver import Context
 from mcp_types.version import SUPPORTED_PROTOCOL_VERSIONS
 from msgspec import Struct
@@ -40,9 +39,10 @@ class InformationTools(Struct, frozen=True, kw_only=True):
     async def server_info(self, ctx: Context[Any, Any]) -> RunReply:
         """The workspace, the mode, the limits, and the permissions that hold."""
         service, settings = self.service, self.service.settings
+        share = caller_of(ctx, service.transport).share
         permits: JsonValue = [
             {"id": one.id, "permission": one.request.gate, "scope": one.scope, "subject": one.request.subject}
-            for one in service.permissions.permits_of(caller_of(ctx, service.transport).share)
+            for one in service.permissions.permits_of(share)
         ]
         fields = {
             **await self._common(),
@@ -64,7 +64,7 @@ class InformationTools(Struct, frozen=True, kw_only=True):
             "shell_env_include_only": [*settings.inherit],
             "shell_env_exclude": [],
             "project_context": {
-                "root_instruction_files": await to_thread.run_sync(self._instruction_files),
+                "root_instruction_files": await service.list_in_turn(share, self._instruction_files),
                 "nested_instruction_files": [],
                 "warnings": [],
             },

@@ -12,6 +12,7 @@ from gloveport.fairness import LoopLimiter, OwnThreads
 
 _READS: Final = OwnThreads("reads of files", 8)
 _LARGE_READS: Final = OwnThreads("reads of large files", 2)
+_SEARCHES: Final = OwnThreads("searches of files", 4)
 _WRITES: Final = OwnThreads("writes of files", 4)
 _HELD_LARGE: Final = LoopLimiter("held large files", 2)
 """Each may hold 32 MiB; further callers wait without a file."""
@@ -27,6 +28,11 @@ async def read_in_thread(work: Callable[[], Result]) -> Result:
 async def read_large_in_thread(work: Callable[[], Result]) -> Result:
     """The same for a large file, for which no small one waits."""
     return await _LARGE_READS.run(work)
+
+
+async def search_in_thread(work: Callable[[], Result]) -> Result:
+    """The same for what a search compares with rules and globs, which may take seconds."""
+    return await _SEARCHES.run(work)
 
 
 async def write_in_thread(work: Callable[[], Result]) -> Result:
