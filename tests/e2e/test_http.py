@@ -164,6 +164,7 @@ async def test_a_message_in_another_encoding_is_refused_before_its_values_are_ma
 async def test_json_that_is_no_message_is_refused_in_one_sentence(shared):
     nameless = {"jsonrpc": "2.0", "id": 1}
     bodies = ([], 1, {}, nameless, nameless | {"method": 3}, nameless | {"method": "ping", "params": []})
+    bodies += tuple(message("ping", {}, request_id) for request_id in (7.5, None, True, [1]))
     async with httpx2.AsyncClient(timeout=60) as client:
         for era in ({}, {"mcp-protocol-version": "2026-07-28"}):
             for body in (*bodies, [message("ping", {})]):

@@ -328,6 +328,8 @@ NO_MESSAGES = {
     '{"id": 7}': (7, -32600),
     '{"jsonrpc": "2.0", "id": "a", "method": "tools/call", "params": {"name": "\\ud83d"}}': ("a", -32600),
     '{"jsonrpc": "2.0", "id": true, "method": 7}': (None, -32600),
+    '{"jsonrpc": "2.0", "id": 7.0, "method": "ping"}': (None, -32600),
+    '{"jsonrpc": "2.0", "id": null, "method": "tools/list"}': (None, -32600),
     '{"jsonrpc": "2.0", "id": 7, "method": "ping", "params": {}, "x": "' + "x" * (17 << 20) + '"}': (None, -32600),
     '{"jsonrpc": "2.0", "id": 7, "method": "ping", "params": {"x": [' + "[]," * 5_000_000 + "1]}}": (None, -32600),
 }
@@ -346,7 +348,8 @@ def test_a_line_that_is_no_message_is_answered_and_the_next_one_too(shared):
 
 def test_what_nobody_waits_for_is_not_answered(shared):
     """P2"""
-    for line in ('{"jsonrpc": "2.0", "method": 7}', '{"jsonrpc": "2.0", "id": 7, "result": "\\ud83d"}'):
+    null = '{"jsonrpc": "2.0", "id": null, "method": "notifications/roots/list_changed"}'
+    for line in ('{"jsonrpc": "2.0", "method": 7}', null, '{"jsonrpc": "2.0", "id": 7, "result": "\\ud83d"}'):
         shared.process.stdin.write(line + "\n")
     shared.send("ping", {}, 8)
     assert json.loads(shared.process.stdout.readline())["id"] == 8

@@ -31,7 +31,7 @@ ENDING: Final = _error(None, INTERNAL_ERROR, "the server ends, and has ended thi
 
 
 def answer_to(line: bytes) -> bytes | None:
-    """Make the line that answers a broken message; None if it is no request.
+    """Make the line that answers a broken message, or a request whose id is none; None if it is no request.
 
     The answer has the message's ``id`` if one can be read, also of text that only Python accepts as JSON: half of a
     surrogate pair, NaN.
@@ -43,7 +43,9 @@ def answer_to(line: bytes) -> bytes | None:
     if not isinstance(message, dict):
         return _error(None, INVALID_REQUEST, "this line is no message of JSON-RPC 2.0")
     request_id = message.get("id")
-    if "result" in message or "error" in message or ("method" in message and request_id is None):
+    if "result" in message or "error" in message:
+        return None
+    if "method" in message and ("id" not in message or (request_id is None and is_notification(message["method"]))):
         return None
     usable_id = (
         request_id
@@ -51,6 +53,11 @@ def answer_to(line: bytes) -> bytes | None:
         else None
     )
     return _error(usable_id, INVALID_REQUEST, "this line is no message of JSON-RPC 2.0, or holds what is no Unicode")
+
+
+def is_notification(method: object) -> bool:
+    """Whether a method is a notification's: clients that give one an ``id`` of null wait for no answer."""
+    return isinstance(method, str) and method.startswith("notifications/")
 
 
 def render_failure(request: str | int) -> bytes:

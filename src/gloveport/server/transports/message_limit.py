@@ -24,6 +24,7 @@ class _Envelope(Struct):
     """What every message of JSON-RPC has."""
 
     jsonrpc: Literal["2.0"]
+    id: str | int | UnsetType | None = UNSET
     method: str | UnsetType = UNSET
     params: dict[str, Raw] | None = None
     result: dict[str, Raw] | UnsetType = UNSET
@@ -92,4 +93,7 @@ def _is_other_json(body: bytes) -> bool:
         return True
     except (msgspec.DecodeError, RecursionError):
         return False
-    return message.method is UNSET and message.result is UNSET and message.error is UNSET
+    if message.method is UNSET:
+        return message.result is UNSET and message.error is UNSET
+    # The SDK would take it for a notification, and not answer.
+    return message.id is None and not jsonrpc_errors.is_notification(message.method)

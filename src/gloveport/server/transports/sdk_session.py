@@ -49,14 +49,15 @@ class Requests(_Context):
         """Return the next message. A line that is no message is answered here."""
         while True:
             line = self.replayed.pop(0) if self.replayed else await self.next_line()
-            try:
-                message = wire.jsonrpc_message_adapter.validate_json(line.decode(errors="replace"), by_name=False)
-            except ValueError:  # not logged: its text quotes the line
-                _log.warning("a line of the client, of %d bytes, is no message", len(line))
-                if (answer := jsonrpc_errors.answer_to(line)) is not None:
-                    await self.write(answer)
-                continue
-            return SessionMessage(message)
+            message = _parse(line)
+            answer = None
+            if message is None or isinstance(message, wire.JSONRPCNotification):  # maybe a request with a malformed id
+                answer = jsonrpc_errors.answer_to(line)
+            if message is not None and answer is None:
+                return SessionMessage(message)
+            _log.warning("a line of the client, of %d bytes, is no message", len(line))
+            if answer is not None:
+                await self.write(answer)
 
     async def aclose(self) -> None:
         """Stop reading."""
@@ -90,6 +91,14 @@ class Answers(_Context):
             self.answered.remove(message.id)
             return
         await self.write(message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+
+
+def _parse(line: bytes) -> wire.JSONRPCMessage | None:
+    """The message of a line; None if it is none. Why is not logged: the error quotes the line."""
+    try:
+        return wire.jsonrpc_message_adapter.validate_json(line.decode(errors="replace"), by_name=False)
+    except ValueError:
+        return None
 
 
 async def serve_by_sdk(server: MCPServer[Any], requests: Requests, answers: Answers) -> None:
