@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 MOST_LOCK_BYTES: Final = 8 << 20
 MOST_PACKAGES: Final = 1000
-_MOST_TAGS: Final = 256
+_MOST_TAGS: Final = 128
 """Of one wheel, whose name lists interpreters, ABIs and platforms: it stands for every combination."""
 
 _NAME: Final = late_pattern(r"[a-z0-9](?:[a-z0-9-]{0,98}[a-z0-9])?")
@@ -218,7 +218,7 @@ def _read_wheel(name: str, version: str, wheel: Any, tags: "dict[Tag, int]") -> 
     ):
         raise unreadable_lock(f"a file of {name} has no plain URL with a sha256")
     file = url.rpartition("/")[2].replace("%2B", "+").replace("%2b", "+")
-    if math.prod(part.count(".") + 1 for part in file.rsplit("-", 3)[1:]) > _MOST_TAGS:
+    if math.prod(part.count(".") + 1 for part in file.removesuffix(".whl").rsplit("-", 3)[1:]) > _MOST_TAGS:
         raise unreadable_lock(f"{file!a:.200} is for more than {_MOST_TAGS} kinds of interpreters")
     try:
         named, _, _, fits = utils.parse_wheel_filename(file)
