@@ -24,7 +24,9 @@ def test_where_no_thread_can_be_started_that_is_said_in_one_message(environ):
     """As at a limit of processes, which does not count for root."""
     refused = 'import threading\ndef refuse(*_): raise RuntimeError("can\'t start new thread")\n'
     code = f"{refused}threading._start_new_thread = refuse\n{ENDING.format('')}".replace("--version", "doctor")
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environ)
+    said = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=os.environ | environ
+    )
     assert (said.returncode, said.stderr.splitlines()[0]) == (4, "gloveport: this host lets us start no thread")
 
 
