@@ -63,6 +63,17 @@ async def test_what_is_kept_is_the_owners_alone(logins, storage):
     assert await storage.load() is None
 
 
+async def test_a_logout_removes_what_a_killed_writer_has_left_and_nothing_that_is_being_written(logins, storage):
+    """N5: tokens are in it."""
+    await storage.save(login())
+    left, being_written = logins.directory / ".gloveport-left", logins.directory / ".gloveport-new"
+    left.write_text(TOKEN)
+    os.utime(left, (0, 0))
+    being_written.write_text(TOKEN)
+    await storage.forget()
+    assert [*logins.directory.iterdir()] == [being_written]
+
+
 async def test_a_mask_that_gives_everything_away_gives_nothing_away(logins, storage):
     before = os.umask(0)
     try:
