@@ -97,7 +97,7 @@ SUBPACKAGES = {
         {"cross_checks"},
     ],
     "config/reference": [{"docstrings"}, {"document"}],
-    "config/host_paths": [{"workspace_root"}, {"owner_programs", "toolchains"}],
+    "config/host_paths": [{"outside_workspaces"}, {"workspace_root"}, {"owner_programs", "toolchains"}],
     "config/loading": [{"load", "watch"}, {"edit", "reload"}],
     "import_config": [
         {"client_files", "loader_variables", "secrets", "variables"},

@@ -12,14 +12,10 @@ host_paths     which directory can be a workspace, and which toolchains and prog
 loading        loads a configuration, reloads it while the old one is in use, and edits a file
 """
 
+from gloveport.config.host_paths.outside_workspaces import environ_outside, leads_through, path_outside
 from gloveport.config.host_paths.owner_programs import find_package, find_program
 from gloveport.config.host_paths.toolchains import find_toolchains
-from gloveport.config.host_paths.workspace_root import (
-    environ_outside,
-    leads_through,
-    path_outside,
-    refuse_as_workspace,
-)
+from gloveport.config.host_paths.workspace_root import refuse_as_workspace
 from gloveport.config.loading.load import Loaded, load
 from gloveport.config.schema import AdmissionSettings, Audit, Config, Runtimes, Sandboxing, leaves
 from gloveport.config.sources.directories import audit_directory, skills_directory

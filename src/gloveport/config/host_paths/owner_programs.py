@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from gloveport.config.checks.mounts import toolchain_refusals
-from gloveport.config.host_paths.workspace_root import leads_through, path_outside, private_paths
+from gloveport.config.host_paths.outside_workspaces import leads_through, path_outside
+from gloveport.config.host_paths.workspace_root import private_paths
 from gloveport.config.schema import Config
 from gloveport.config.toml_text import printable
 from gloveport.errors import ConfigError

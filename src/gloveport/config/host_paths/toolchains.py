@@ -12,7 +12,8 @@ from typing import Final
 from msgspec import Struct
 
 from gloveport.config.checks.mounts import overlap, toolchain_refusals
-from gloveport.config.host_paths.workspace_root import path_outside, private_paths
+from gloveport.config.host_paths.outside_workspaces import path_outside
+from gloveport.config.host_paths.workspace_root import private_paths
 from gloveport.config.schema import Config
 from gloveport.late_libraries import tomllib
 
