@@ -40,22 +40,6 @@ def choose_forgotten(entries: Sequence[tuple[Key, str, int]]) -> Key:
     return next(key for key, owner, _ in entries if owner == greediest)
 
 
-class LoopLimiter:
-    """A limiter of each event loop: ``name`` is that of no other."""
-
-    def __init__(self, name: str, most: int) -> None:
-        self._most = most
-        self._of_loop = RunVar[anyio.CapacityLimiter](f"gloveport.fairness: {name}")
-
-    def get(self) -> anyio.CapacityLimiter:
-        """That of this event loop."""
-        limiter = self._of_loop.get(None)
-        if limiter is None:
-            limiter = anyio.CapacityLimiter(self._most)
-            self._of_loop.set(limiter)
-        return limiter
-
-
 class OwnThreads:
     """Few threads for one kind of work: whoever does much of it leaves threads to all other work.
 
@@ -64,11 +48,16 @@ class OwnThreads:
 
     def __init__(self, name: str, count: int) -> None:
         """``name``: of the kind of work, as no other has it."""
-        self._limiter = LoopLimiter(name, count)
+        self._count = count
+        self._of_loop = RunVar[anyio.CapacityLimiter](f"gloveport.fairness: {name}")
 
     async def run(self, work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
         """Call ``work`` in one of them, when one is free."""
-        return await to_thread.run_sync(work, *arguments, limiter=self._limiter.get())
+        limiter = self._of_loop.get(None)
+        if limiter is None:
+            limiter = anyio.CapacityLimiter(self._count)
+            self._of_loop.set(limiter)
+        return await to_thread.run_sync(work, *arguments, limiter=limiter)
 
 
 _COMPUTATIONS: Final = OwnThreads("large computations", 2)

@@ -4,6 +4,8 @@ A place that becomes free while somebody waits is handed over directly and is ne
 overtakes. However a wait ends: a waiter that was given a place by then takes it or passes it on.
 """
 
+import math
+import sys
 from collections import Counter, OrderedDict
 from contextlib import AbstractAsyncContextManager
 
@@ -158,3 +160,8 @@ class AdmissionQueue(Struct, kw_only=True):
             f"{self.running} programs are running ({self._places[caller]} of them yours) and {self.waiting} are waiting"
             f" ({own} of them yours; at most {self.queue_length} may wait)"
         )
+
+
+def make_turns(places: int) -> AdmissionQueue:
+    """A queue in which any number wait for these places, for any time: callers only take turns."""
+    return AdmissionQueue(concurrent_runs=places, queue_length=sys.maxsize, queue_seconds=math.inf)

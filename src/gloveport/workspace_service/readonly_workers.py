@@ -10,7 +10,6 @@ import functools
 import json
 import math
 import secrets
-import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Final, TypeAlias
@@ -21,7 +20,7 @@ from msgspec import Struct, field
 
 from gloveport.errors import SandboxError
 from gloveport.executables import find_executable
-from gloveport.limits.admission import AdmissionQueue
+from gloveport.limits.admission import AdmissionQueue, make_turns
 from gloveport.model import GUEST, LimitName, Program
 from gloveport.sandbox.base import IsolationReport
 from gloveport.sandbox.clock import Clock
@@ -184,11 +183,7 @@ class ReadonlyWorkers(Struct, eq=False, kw_only=True):
     tasks: TaskGroup
     walls: IsolationReport | None = None
     _idle: list[_Worker] = field(default_factory=list)
-    _turns: AdmissionQueue = field(
-        default_factory=lambda: AdmissionQueue(
-            concurrent_runs=_AT_ONCE, queue_length=sys.maxsize, queue_seconds=math.inf
-        )
-    )
+    _turns: AdmissionQueue = field(default_factory=lambda: make_turns(_AT_ONCE))
 
     async def run(
         self,

@@ -1,9 +1,7 @@
 """One workspace and what its tools share: files, sandboxes, the writer, and the guards of actions."""
 
 import contextlib
-import math
 import os
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, TypeAlias, TypeVar
@@ -16,7 +14,7 @@ from gloveport.config.schema import Workspace as WorkspaceSettings
 from gloveport.engine.caller import Caller, Transport
 from gloveport.errors import Denied
 from gloveport.guard import Ending, Guard
-from gloveport.limits.admission import AdmissionQueue
+from gloveport.limits.admission import AdmissionQueue, make_turns
 from gloveport.model import Allow, Grant
 from gloveport.model.egress import Egress
 from gloveport.model.workspace import RunCommand, WorkspacePolicy, WriteFiles
@@ -75,11 +73,7 @@ class WorkspaceService(Struct, frozen=True, kw_only=True, dict=True):
     search_engine: SearchEngine
     own: OwnDirectories
     run_ids: WeakKeyDictionary[Command, str] = field(default_factory=WeakKeyDictionary)
-    list_turns: AdmissionQueue = field(
-        default_factory=lambda: AdmissionQueue(
-            concurrent_runs=_LISTS_AT_ONCE, queue_length=sys.maxsize, queue_seconds=math.inf
-        )
-    )
+    list_turns: AdmissionQueue = field(default_factory=lambda: make_turns(_LISTS_AT_ONCE))
 
     @property
     def tree(self) -> Tree:

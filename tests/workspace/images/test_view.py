@@ -48,6 +48,22 @@ async def test_few_pictures_are_held_at_a_time_however_many_ask(tree, root, _loo
     assert (runs.times, runs.most) == (12, 2)
 
 
+async def test_callers_take_turns_at_large_pictures(tree, root):
+    """P8, CT-R4: many of one caller do not hold up another's, though each may take ten seconds."""
+    (root / "large.png").write_bytes(LARGE)
+    runs, served = Runs(), []
+
+    async def look(caller: str) -> None:
+        with pytest.raises(WorkspaceError):
+            await view_image(tree, runs, "large.png", max_bytes=1 << 20, max_width=100, caller=caller)
+        served.append(caller)
+
+    async with anyio.create_task_group() as tasks:
+        for caller in [*["greedy"] * 20, "other"]:
+            tasks.start_soon(look, caller)
+    assert "other" in served[:8]
+
+
 async def test_who_is_cancelled_leaves_the_turn_to_others(tree, root):
     """CT-R4."""
     (root / "large.png").write_bytes(LARGE)

@@ -47,7 +47,7 @@ _LIST_TOOLS: Final[Mapping[Callable[..., Fields], Words]] = {
 }
 """Tools that walk directories, and the renderers of their answers."""
 
-_SERVERS_OWN: Final = frozenset({"tree", "run", "engine", "bounds"})
+_SERVERS_OWN: Final = frozenset({"tree", "run", "engine", "bounds", "caller"})
 """Parameters that the server passes, not the client."""
 
 _ENTRY_BYTES: Final = 256
@@ -80,7 +80,7 @@ def _make_tool(
     ) -> Reply | RunReply:
         caller = "" if ctx is None else caller_of(ctx, service.transport).share  # over stdio there is one caller
         run = partial(service.sandboxes.workers.run, caller=caller)
-        ours = {"tree": service.tree, "run": run, "engine": service.search_engine}
+        ours = {"tree": service.tree, "run": run, "engine": service.search_engine, "caller": caller}
         dependencies = {name: value for name, value in ours.items() if name in signature.parameters}
         if isinstance(path := arguments.get("path"), str):
             arguments["path"] = service.tree.make_relative(path)

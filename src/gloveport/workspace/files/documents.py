@@ -55,17 +55,24 @@ def find_document(path: str) -> DocumentKind | None:
 
 
 async def read_document(
-    tree: Tree, run: RunProgram, path: str, kind: DocumentKind, lines: LineRange, pages: str | None
+    tree: Tree,
+    run: RunProgram,
+    path: str,
+    kind: DocumentKind,
+    lines: LineRange,
+    pages: str | None,
+    caller: str,
 ) -> DocumentRead | None:
     """Read lines of a document's text; None if the file is no such document. ``pages`` are the first and the last, as
     in ``3-5``, or one; None for all. Cells of a notebook likewise.
+        caller: Whose turn it has to be.
 
     Raises:
         WorkspaceError: OUTPUT_TOO_LARGE, BINARY_FILE where it can't be read; INVALID_ARGUMENT where it has no such
             pages; or as ``Tree.open_file``, ``RunProgram``.
     """
     first, last = _page_range(pages)
-    async with take_turn():
+    async with take_turn(caller):
         path, data = await to_thread.run_sync(_read_whole, tree, path)
         if kind == "pdf" and b"%PDF-" not in data[:1024]:
             return None

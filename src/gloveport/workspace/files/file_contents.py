@@ -62,6 +62,7 @@ async def read_file(  # noqa: PLR0913 - they are the tool's
     paths: Paths = None,
     pages: Pages = None,
     raw: bool = False,
+    caller: str = "",
 ) -> TextRead | DocumentRead | SeveralRead:
     """Read lines of a text file, or of several (paths: `a.py`, `b.py:10-40`), with the revision that edits by line
     name. Of a PDF or a notebook (.ipynb) its text, unless raw.
@@ -81,7 +82,10 @@ async def read_file(  # noqa: PLR0913 - they are the tool's
 
     async def read_one(path: str, lines: LineRange) -> TextRead | DocumentRead:
         kind = None if raw else find_document(path)
-        if kind is not None and (document := await read_document(tree, run, path, kind, lines, pages)) is not None:
+        if (
+            kind is not None
+            and (document := await read_document(tree, run, path, kind, lines, pages, caller)) is not None
+        ):
             return document
         if pages is not None:
             raise WorkspaceError("INVALID_ARGUMENT", f"pages: {path} has none; start_line and end_line choose lines")

@@ -4,18 +4,22 @@ A file of a gigabyte takes seconds to read, a large change seconds to write, whi
 """
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Final, TypeVar
 
-from anyio import CapacityLimiter
+from anyio.lowlevel import RunVar
 
-from gloveport.fairness import LoopLimiter, OwnThreads
+from gloveport.fairness import OwnThreads
+from gloveport.limits.admission import AdmissionQueue, make_turns
 
 _READS: Final = OwnThreads("reads of files", 8)
 _LARGE_READS: Final = OwnThreads("reads of large files", 2)
 _SEARCHES: Final = OwnThreads("searches of files", 4)
 _WRITES: Final = OwnThreads("writes of files", 4)
-_HELD_LARGE: Final = LoopLimiter("held large files", 2)
+_LARGE_AT_ONCE: Final = 2
 """Each may hold 32 MiB; further callers wait without a file."""
+
+_held_large: RunVar[AdmissionQueue] = RunVar("gloveport.workspace.files: held large files")
 
 Result = TypeVar("Result")
 
@@ -40,6 +44,10 @@ async def write_in_thread(work: Callable[[], Result]) -> Result:
     return await _WRITES.run(work)
 
 
-def take_turn() -> CapacityLimiter:
-    """A limiter to hold as long as a large file."""
-    return _HELD_LARGE.get()
+def take_turn(caller: str) -> AbstractAsyncContextManager[None]:
+    """A place to hold as long as a large file; callers take turns."""
+    queue = _held_large.get(None)
+    if queue is None:
+        queue = make_turns(_LARGE_AT_ONCE)
+        _held_large.set(queue)
+    return queue.place(caller)

@@ -50,6 +50,7 @@ async def view_image(
     max_width: Annotated[int, Constraints(ge=1, le=10_000)] = 2000,
     max_height: Annotated[int, Constraints(ge=1, le=10_000)] = 2000,
     auto_resize: bool = True,
+    caller: str = "",
 ) -> tuple[Viewed, bytes]:
     """Look at a PNG, GIF, JPEG or WEBP picture.
 
@@ -63,7 +64,7 @@ async def view_image(
             ``Tree.open_file``, ``RunProgram``.
     """
     bounds = PictureBounds(max_bytes, max_width, max_height)
-    async with take_turn():
+    async with take_turn(caller):
         picture = await to_thread.run_sync(read_image, tree, path)
         if not picture.exceeds(bounds) or (not auto_resize and len(picture.data) <= max_bytes):
             return _describe_view(picture, picture), picture.data
