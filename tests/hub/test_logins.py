@@ -242,3 +242,16 @@ async def test_a_keyring_that_takes_nothing_is_an_error(tmp_path):
     with pytest.raises(ConfigError, match="does not take") as caught:
         await storage.save(login())
     assert TOKEN not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["file", "keyring"])
+async def test_a_login_and_a_logout_of_another_process_are_noticed(ringed, kind):
+    storage, other = ringed.of("far", URL, kind), ringed.of("far", URL, kind)
+    stamps = [storage.stamp()]
+    await other.save(login())
+    stamps.append(storage.stamp())
+    assert await storage.load() is not None
+    assert storage.stamp() == stamps[-1]
+    await other.forget()
+    stamps.append(storage.stamp())
+    assert stamps[0] != stamps[1] != stamps[2]

@@ -537,6 +537,21 @@ async def test_a_logout_succeeds_here_where_it_can_not_there(far, logged_in, ser
     assert await storage.load() is None
 
 
+async def test_a_logout_that_its_server_was_not_told_of_counts_under_a_connection(
+    far, server, desk_of, vault, logins, tasks
+):
+    """H1: no token that is still valid goes on in the memory of a running server."""
+    far.authority.said["/revoke"] = (500, {}, b"")
+    await desk_of().login("far", server)
+    ways = Connector(vault=vault, logins=logins, environ={}, record=lambda *_: None).ways("far", server)
+    upstream = Upstream("far", server, ways, tasks=tasks, on_tools=ignore)
+    assert (await upstream.call("whoami", {})).content[0].text == "the owner"
+    assert await desk_of().logout("far", server) == "forgotten"
+    assert far.books.access
+    assert (await failure(upstream.call("whoami", {}))).code == "login_required"
+    await upstream.close()
+
+
 async def test_who_has_no_login_can_not_log_in(far, desk_of):
     with pytest.raises(ConfigError, match="has no login"):
         await desk_of().login("far", Server(url=far.url))

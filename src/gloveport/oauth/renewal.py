@@ -64,6 +64,10 @@ class RenewedToken(Struct, eq=False, kw_only=True):
             raise failure.with_traceback(None)
         return self._token.access
 
+    def forget(self) -> None:
+        """Obtain another for the next caller, whatever the reason that the last was not."""
+        self._token, self._failure, self._not_before = None, None, -math.inf
+
     @property
     def is_in_use(self) -> bool:
         """Whether the token is valid, is being renewed, or failed to be renewed a moment ago."""

@@ -165,10 +165,9 @@ class _Keeper(Struct, frozen=True, kw_only=True):
             case ClientCredentials():
                 return self._bearing(self._client_credentials(label, auth))
             case OAuthLogin():
-                return self._bearing(
-                    self._stored_login(label, auth).obtain,
-                    login_required(self.name, "it refuses the token that it has just been given"),
-                )
+                login = self._stored_login(label, auth)
+                refusal = login_required(self.name, "it refuses the token that it has just been given")
+                return self._bearing(login.obtain, refusal, login.has_changed)
 
     def _fixed_source(self, label: str, ref: Secret, header: str, written: Callable[[str], str]) -> _Source:
         async def source(refused: str) -> tuple[str, str]:
@@ -178,10 +177,14 @@ class _Keeper(Struct, frozen=True, kw_only=True):
 
         return source
 
-    def _bearing(self, obtain: Obtain, refusal: UpstreamError | None = None) -> _Source:
+    def _bearing(
+        self, obtain: Obtain, refusal: UpstreamError | None = None, has_changed: Callable[[], bool] = lambda: False
+    ) -> _Source:
         token = RenewedToken(owner=self.name, obtain=obtain, clock=time.time, refusal=refusal)
 
         async def source(refused: str) -> tuple[str, str]:
+            if has_changed():
+                token.forget()
             return "authorization", f"Bearer {await token.get(refused.removeprefix('Bearer '))}"
 
         return source

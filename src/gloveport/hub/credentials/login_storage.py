@@ -16,7 +16,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal, Protocol, TypeAlias
 
 import anyio
 from anyio import to_thread
@@ -40,6 +40,8 @@ _LEFTOVER_SECONDS = 60.0
 _SERVICE = "gloveport"
 _PASSED = ("PATH", "HOME", "LANG", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
 _OWNER_ONLY = "make it this user's alone, or remove it and log in again"
+
+Stamp: TypeAlias = tuple[int, int] | None
 
 
 class Login(Value):
@@ -79,6 +81,9 @@ class Storage(Protocol):
         Raises:
             ConfigError: The login is damaged, or others than this user could have read or written it.
         """
+
+    def stamp(self) -> Stamp:
+        """What differs after each ``save`` and ``forget``, of whatever process. Fast."""
 
     async def save(self, login: Login) -> None:
         """Store a login, in place of the former one. Raises ConfigError if the login can't be stored."""
@@ -122,6 +127,9 @@ class _LoginFile(Struct, frozen=True):
     async def load(self) -> Login | None:
         return await to_thread.run_sync(_read, self.directory / f"{self.key}.json")
 
+    def stamp(self) -> Stamp:
+        return _stamp(self.directory / f"{self.key}.json")
+
     async def save(self, login: Login) -> None:
         content = login.model_dump_json().encode()
         await to_thread.run_sync(_write, self.directory, f"{self.key}.json", content)
@@ -156,15 +164,28 @@ class _Keyring(Struct, frozen=True):
             return None
         return _login("the keyring's entry", text.encode())
 
+    def stamp(self) -> Stamp:
+        return _stamp(self._lock_path)  # to ask the keyring would take a process for each request
+
     async def save(self, login: Login) -> None:
         if await self._run("set", login.model_dump_json()):
             raise ConfigError(
                 "the keyring does not take the tokens", hint='unlock it, or write tokens = "file" for this server'
             )
+        self._change_stamp()
 
     async def forget(self) -> None:
         if await self.load() is not None and await self._run("del", ""):
             raise ConfigError("the keyring does not give up the tokens", hint="unlock it")
+        self._change_stamp()
+
+    @property
+    def _lock_path(self) -> Path:
+        return self.lock.directory / f"{self.key}.lock"
+
+    def _change_stamp(self) -> None:
+        with _open_directory(self.lock.directory), _explain_errors(self._lock_path):
+            self._lock_path.touch(0o600)
 
     async def _run(self, operation: str, text: str) -> int:
         try:
@@ -182,6 +203,14 @@ class _Keyring(Struct, frozen=True):
         except TimeoutError:
             raise ConfigError("the keyring does not answer", hint="unlock it") from None
         return done.returncode
+
+
+def _stamp(path: Path) -> Stamp:
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
 
 
 def _read(path: Path) -> Login | None:

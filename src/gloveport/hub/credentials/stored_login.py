@@ -15,7 +15,7 @@ from mcp.client.auth.utils import issuers_match
 from msgspec import Struct
 
 from gloveport.errors import ConfigError, UpstreamError
-from gloveport.hub.credentials.login_storage import Login, Storage
+from gloveport.hub.credentials.login_storage import Login, Stamp, Storage
 from gloveport.model.hub import OAuthLogin
 from gloveport.oauth.renewal import is_due
 from gloveport.oauth.token_endpoint import Client, Refusal, Token, require_access
@@ -25,7 +25,7 @@ _ENDED: Final = frozenset({"invalid_grant", "invalid_client", "unauthorized_clie
 _log = logging.getLogger(__name__)
 
 
-class StoredLogin(Struct, frozen=True, kw_only=True):
+class StoredLogin(Struct, eq=False, kw_only=True):
     """The tokens of a login that a person has made.
 
     Attributes:
@@ -37,6 +37,12 @@ class StoredLogin(Struct, frozen=True, kw_only=True):
     storage: Storage
     request: Callable[[Login, Mapping[str, str]], Awaitable[Token | Refusal]]
     remember: Callable[[Login], None]
+    _stamp: Stamp = None
+
+    def has_changed(self) -> bool:
+        """Whether another process has logged in or out since this was last asked, or a token was obtained."""
+        before, self._stamp = self._stamp, self.storage.stamp()
+        return before != self._stamp
 
     async def obtain(self, refused: str) -> Token:
         """Return the stored token, renewed where it was refused or is about to expire.
@@ -46,22 +52,28 @@ class StoredLogin(Struct, frozen=True, kw_only=True):
             UpstreamError: A person has to log in, or the authorization server issues no token.
         """
         async with self.storage.hold_lock():
-            login = await self.storage.load()  # another process may have exchanged it
-            if login is None:
-                raise login_required(self.name, "nobody has logged in")
-            self.remember(login)
-            token = _token_of(login)
-            if token.access != refused and not is_due(token, time.time()):
-                return token
-            if not login.refresh_token:
-                raise login_required(self.name, "the login is over")
             try:
-                return _token_of(await self._refresh(login))
-            except UpstreamError as error:
-                if token.access == refused or time.time() >= token.expires:
-                    raise
-                _log.warning("the token of %s is not renewed yet: %s", self.name, error)
-                return token
+                return await self._obtain(refused)
+            finally:
+                self._stamp = self.storage.stamp()
+
+    async def _obtain(self, refused: str) -> Token:
+        login = await self.storage.load()  # another process may have exchanged it
+        if login is None:
+            raise login_required(self.name, "nobody has logged in")
+        self.remember(login)
+        token = _token_of(login)
+        if token.access != refused and not is_due(token, time.time()):
+            return token
+        if not login.refresh_token:
+            raise login_required(self.name, "the login is over")
+        try:
+            return _token_of(await self._refresh(login))
+        except UpstreamError as error:
+            if token.access == refused or time.time() >= token.expires:
+                raise
+            _log.warning("the token of %s is not renewed yet: %s", self.name, error)
+            return token
 
     async def _refresh(self, login: Login) -> Login:
         fields = {"grant_type": "refresh_token", "refresh_token": login.refresh_token, "resource": login.resource}
