@@ -153,3 +153,17 @@ async def test_a_change_that_can_not_be_written_down_yet_counts_later_and_ends_n
         audit.chmod(0o700)
         await until(lambda: engine.reach.egress.apis)
     assert [kind for kind in kinds(audit) if kind.startswith("config.")] == ["config.refused", "config.changed"]
+
+
+async def test_environments_that_can_not_be_opened_end_no_server(tmp_path, caplog):
+    file = tmp_path / "gloveport.toml"
+    file.write_text("[policy]\nlanguages = ['python']\n")
+    environ = {"GLOVEPORT_STATE": str(tmp_path / "state")}
+    loaded = load(file, cwd=tmp_path, environ=environ)
+    config = loaded.config.model_copy(update={"pool": PoolSettings(forked=0, booted=0)})
+    async with shared_host.assemble(config, environ) as engine, following(engine, loaded, file, environ):
+        (store := tmp_path / "state" / "environments").mkdir(exist_ok=True)
+        store.chmod(0o777)
+        file.write_text(f"[policy]\nlanguages = ['python']\n{SOUND}")
+        await until(lambda: "the environments stay as they were" in caplog.text)
+        assert engine.reach.egress.apis

@@ -87,11 +87,10 @@ async def _adopt_environments(engine: Engine, config: Config, environ: Mapping[s
     """Offer programs the environments of ``config``, which are built with its APIs."""
     try:
         init = await to_thread.run_sync(init_of, config, environ)
+        environments = environment_setup.open_environments(
+            config, init, environ, backend=engine.backend, system=engine.system, gateway=engine.gateway
+        )
     except ConfigError as error:
         _log.warning("the environments stay as they were: %s", error)
         return
-    engine.adopt_environments(
-        environment_setup.open_environments(
-            config, init, environ, backend=engine.backend, system=engine.system, gateway=engine.gateway
-        )
-    )
+    engine.adopt_environments(environments)
