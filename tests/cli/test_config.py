@@ -143,8 +143,9 @@ def test_trust_prints_what_it_trusts_with_nothing_hidden(run, tmp_path):
     assert len(list((tmp_path / "state/trusted").iterdir())) == 1
 
 
-def test_trust_of_what_is_not_there_is_a_refusal(run):
-    result = run("trust", "gone/gloveport.toml")
+@pytest.mark.parametrize("path", ["gone/gloveport.toml", "gone"])
+def test_trust_of_what_is_not_there_is_a_refusal(run, path):
+    result = run("trust", path)
     assert result.returncode == 2
     assert "does not exist" in result.stderr
     assert "hint: " in result.stderr

@@ -139,6 +139,15 @@ async def test_a_program_uses_only_what_its_caller_names(run, provider, options,
     assert len(provider.keys) == answers.count("you sent nothing")
 
 
+async def test_a_refused_request_is_told_at_the_end_once_for_each_host(run, provider):
+    """A package manager says only that it has found nothing."""
+    ended = await run("--no-network")
+    lines = [line for line in ended.stderr.splitlines() if line.startswith("gloveport: no answer to ")]
+    for line, host in zip(lines, ("model.test", "other.test"), strict=True):
+        assert f"GET https://{host}:{provider.place.port}/ask: No API that this program may use names" in line
+    assert "no answer" not in (await run()).stderr
+
+
 async def test_an_api_that_there_is_not_is_named(run):
     ended = await run("--api", "modle")
     assert ended.returncode == 3

@@ -49,6 +49,13 @@ def test_the_first_configuration_may_be_one_of_presets(run, tmp_path):
     assert (tmp_path / "gloveport.toml").stat().st_mode & 0o077 == 0
 
 
+def test_without_a_preset_those_that_there_are_are_told(run, tmp_path):
+    refused = run("init")
+    assert refused.returncode == 2
+    assert "pypi" in refused.stderr
+    assert not (tmp_path / "gloveport.toml").exists()
+
+
 def test_a_preset_that_there_is_not_is_told_with_those_that_there_are(run, tmp_path):
     refused = run("init", "--preset", "pipi")
     assert refused.returncode == 2

@@ -18,6 +18,8 @@ GLOVEPORT = [str(Path(sys.executable).with_name("gloveport"))]
 
 def test_help_names_the_commands(gloveport):
     assert {"serve", "run", "doctor", "config", "audit"} <= set(gloveport.run("--help").stdout.split())
+    for words in ((), ("run",), ("env", "build")):
+        assert gloveport.run(*words, "-h").stdout == gloveport.run(*words, "--help").stdout != "", words
 
 
 def test_where_no_thread_can_be_started_that_is_said_in_one_message(environ):
@@ -120,7 +122,7 @@ def test_neither_a_run_nor_a_command_nor_a_server_until_its_first_answer_imports
 
 @pytest.mark.parametrize("command", ["run", "exec", "serve"])
 def test_options_that_are_read_without_the_library_are_those_of_the_command(gloveport, command):
-    named = {*re.findall(r"^\W*--([a-z-]+)", gloveport.run(command, "--help").stdout, re.MULTILINE)}
+    named = {*re.findall(r"^ +(?:-\w, )?--([a-z-]+)", gloveport.run(command, "--help").stdout, re.MULTILINE)}
     named |= {"code", "language"} if command == "run" else set()
     assert {name.removesuffix("=") for name in direct.OPTIONS[command]} == named - {"help"}
 

@@ -13,6 +13,7 @@ from tests.cli.terminals import columns_of, lines_on_terminal
 from typer.testing import CliRunner
 
 from gloveport.cli.skills import app
+from gloveport.cli.usage import UsageError
 from gloveport.errors import GloveportError
 from gloveport.user_directories import name_workspace, workspaces_directory
 
@@ -31,7 +32,7 @@ def skills(tmp_path, monkeypatch):
 
     def run(*arguments):
         done = CliRunner().invoke(app, [*arguments, "--config", str(config)])
-        if done.exit_code and isinstance(done.exception, GloveportError):
+        if done.exit_code and isinstance(done.exception, GloveportError | UsageError):
             return str(done.exception)
         return done.output
 
@@ -46,6 +47,21 @@ def saved(tmp_path):
 def records(tmp_path):
     lines = "".join(file.read_text() for file in (tmp_path / "state/audit").glob("*.jsonl")).splitlines()
     return [json.loads(line) for line in lines if '"skill' in line]
+
+
+def test_a_new_skill_is_in_the_language_that_its_file_tells(skills, tmp_path):
+    for name, option, language in (
+        ("a.ts", (), "typescript"),
+        ("b.sh", (), "shell"),
+        ("c.txt", ("-l", "shell"), "shell"),
+    ):
+        (tmp_path / name).write_text("1")
+        skill = f"of-{name[0]}"
+        skills("new", skill, "-d", "x", "--file", name, *option)
+        assert json.loads(skills("show", skill, "--json"))["language"] == language, name
+    skills("new", "of-none", "-d", "x")
+    assert json.loads(skills("show", "of-none", "--json"))["language"] == "python"
+    assert "does not tell its language: give --language" in skills("new", "of-d", "-d", "x", "--file", "c.txt")
 
 
 def test_a_skill_is_made_approved_changed_revoked_exported_imported_and_removed(skills, saved, tmp_path):

@@ -1,6 +1,7 @@
 """Environments, from an index of the test's own to a program that imports from them; and what an index may try."""
 
 import contextlib
+import json
 import os
 import threading
 from functools import partial
@@ -494,6 +495,21 @@ async def test_two_builds_at_once_make_one_and_a_killed_one_leaves_nothing_that_
     ):
         told = CliRunner().invoke(app, [*words.split(), "--config", str(config)], env={"GLOVEPORT_STATE": str(state)})
         assert (told.exit_code, said in " ".join(told.output.split())) == (exit_code, True), (words, told.output)
+
+
+def test_what_is_not_built_is_told_where_nothing_is_asked_about(gloveport, tmp_path):
+    """The count of no packages alone reads as if all of them were in order."""
+    config = tmp_path / "gloveport.toml"
+    environ = {**os.environ, "GLOVEPORT_STATE": str(tmp_path / "state")}
+
+    def run(*words):
+        return gloveport.run("env", *words, "--config", str(config), env=environ).stdout
+
+    config.touch()
+    assert "there are none: write an [environments.NAME]" in run("build")
+    config.write_text('environments.one.python = ["helper"]\n')
+    assert "one: not built" in run("audit")
+    assert json.loads(run("audit", "--json")) == {"packages": 0, "found": []}
 
 
 async def test_a_directory_of_this_host_is_an_index_and_needs_no_network(tmp_path):

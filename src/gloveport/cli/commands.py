@@ -52,7 +52,13 @@ def _gloveport(
 
 def _make_app(word: str) -> typer.Typer:
     """Make the command line; if its first word is a command, with that command alone: to make all takes 50 ms."""
-    app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    app = typer.Typer(
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
     app.callback()(_gloveport)
     is_known = word in {*_COMMANDS, *_GROUPS}
     for name, (module, function) in _COMMANDS.items():

@@ -28,6 +28,7 @@ app = typer.Typer(no_args_is_help=True, help="Build, show, check and remove envi
 NamesArgument: TypeAlias = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Default: all.")]
 
 _ADVISORY_CHARACTERS: Final = 300
+_NONE: Final = "there are none: write an [environments.NAME] with python = [...] or npm = [...]"
 
 
 @app.command()
@@ -35,6 +36,8 @@ def build(names: NamesArgument = None, config: ConfigOption = None) -> None:
     """Build environments, where they are not there. What programs name is built by their first run otherwise."""
 
     async def build_all(environments: "Environments", guard: "Guard") -> None:
+        if not environments.named and not names:
+            typer.echo(_NONE)
         for name in _choose_names(environments, names):
             with show_progress(name) as on_progress:
                 opened = await environments.open_named(name, guard, on_progress)
@@ -82,7 +85,7 @@ def list_all(as_json: AsJson = False, config: ConfigOption = None) -> None:
         what = ", ".join(f"{package.name} {package.version}" for package in one.packages[:4])
         typer.echo(f"{'(' + one.address[:12] + ')':<24} {what or 'nothing'}")
     if not built and not others:
-        typer.echo("there are none: write an [environments.NAME] with python = [...] or npm = [...]")
+        typer.echo(_NONE)
 
 
 @app.command()
@@ -137,7 +140,11 @@ def audit(names: NamesArgument = None, as_json: AsJson = False, config: ConfigOp
 
     async def audit_all(environments: "Environments", guard: "Guard") -> None:
         nonlocal count
-        chosen = [tree for name in _choose_names(environments, names) for tree in _trees(environments, name)]
+        chosen: list[BuiltTree] = []
+        for name in _choose_names(environments, names):
+            if not environments.is_built(name):
+                typer.echo(f"{name}: not built", err=as_json)
+            chosen += _trees(environments, name)
         trees = chosen if names else environments.store.list_trees()
         packages = sorted({one for tree in trees for one in tree.packages}, key=lambda one: (one.name, one.version))
         count = len(packages)

@@ -16,7 +16,11 @@ def execute(
     ] = None,
     apis: Annotated[
         list[str] | None,
-        typer.Option("--api", metavar="NAME", help="An API of the configuration that it may use. Default: all."),
+        typer.Option(
+            "--api",
+            metavar="NAME",
+            help="An API of the configuration that it may use; may be repeated. Default: all.",
+        ),
     ] = None,
     environment: Annotated[
         str | None,

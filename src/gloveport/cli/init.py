@@ -8,17 +8,23 @@ from typing import Annotated, Any
 import typer
 
 from gloveport.cli.options import ConfigOption
+from gloveport.cli.usage import UsageError
 
 
 def init(
-    presets: Annotated[list[str], typer.Option("--preset", metavar="NAME", help="What to add; may be said often.")],
+    presets: Annotated[
+        list[str] | None,
+        typer.Option("--preset", metavar="NAME", help="What to add; may be repeated. Without it, a list of all."),
+    ] = None,
     config: ConfigOption = None,
 ) -> None:
     """Add the sections of presets to your configuration file, and print them. What is there already stays as it is."""
     from gloveport.config.loading.edit import Secrets, read_text_of, write
-    from gloveport.config.preset_tables import read_preset
+    from gloveport.config.preset_tables import preset_names, read_preset
     from gloveport.config.sources.selection import sources
 
+    if not presets:
+        raise UsageError(f"name a --preset; there are: {', '.join(preset_names())}")
     found = sources(config, cwd=Path.cwd(), environ=os.environ).operator
     file = Path(os.path.normpath(Path.cwd() / found))
     content, text = read_text_of(file)

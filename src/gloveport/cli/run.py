@@ -19,7 +19,8 @@ def run(  # noqa: PLR0913, PLR0917 - they are the options
     timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Wall-clock limit.")] = None,
     memory: Annotated[str | None, typer.Option(metavar="SIZE", help="Memory limit, such as 256MiB.")] = None,
     files: Annotated[
-        list[str] | None, typer.Option("--file", metavar="PATH[=NAME]", help="A file for the program's directory.")
+        list[str] | None,
+        typer.Option("--file", metavar="PATH[=NAME]", help="A file for the program's directory; may be repeated."),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to put what it leaves in /out.")] = None,
     env: Annotated[

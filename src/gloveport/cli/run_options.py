@@ -55,7 +55,7 @@ class RunOptions(NamedTuple):
         if self.file is not None and self.code is not None:
             raise UsageError("give a FILE or -c CODE, not both")
         return {
-            "language": self.language or _language_of(self.file),
+            "language": self.language or language_of(self.file),
             "code": _read_program(self.file, code_bytes) if self.code is None else self.code,
             "environment": self.environment,
             "limits": {"wall_seconds": self.timeout, "memory_bytes": self.memory},
@@ -86,7 +86,12 @@ def read_run_options(words: Sequence[str]) -> RunOptions | None:
     )
 
 
-def _language_of(file: Path | None) -> "Language":
+def language_of(file: Path | None) -> "Language":
+    """Tell the language of a program by its file's name; Python without a file.
+
+    Raises:
+        UsageError: The name does not tell it.
+    """
     suffix = file.suffix if file else ""
     if suffix not in _LANGUAGES:
         known = ", ".join(filter(None, _LANGUAGES))

@@ -19,7 +19,9 @@ def serve(
     ] = None,
     toolsets: Annotated[
         str,
-        typer.Option("--toolsets", metavar="NAMES", help="Which tools: code, workspace, skills.", show_default="all"),
+        typer.Option(
+            "--toolsets", metavar="NAMES", help="Which tools: code,workspace,skills or some.", show_default="all"
+        ),
     ] = "",
     config: ConfigOption = None,
 ) -> None:

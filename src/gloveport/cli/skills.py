@@ -16,6 +16,7 @@ import typer
 from gloveport.cli.config_loading import load_with_origins
 from gloveport.cli.folded_lines import echo_lines
 from gloveport.cli.options import AsJson, ConfigOption, Yes, confirm, escape_unencodable, recording
+from gloveport.cli.run_options import language_of
 from gloveport.cli.skill_editor import edit_text, read_text
 from gloveport.cli.skill_exchange import export_skill, find_elsewhere, import_skill
 from gloveport.cli.skill_review import list_row, review_lines
@@ -50,7 +51,9 @@ def skills() -> None:
 def new(
     name: Name,
     description: Annotated[str, typer.Option("-d", "--description", help="What it does, and when to use it.")],
-    language: Annotated[str, typer.Option("-l", "--language", help="Of its program.")] = "python",
+    language: Annotated[
+        str | None, typer.Option("-l", "--language", help="Default: by the file's name, else python.")
+    ] = None,
     file: Annotated[Path | None, typer.Option("--file", help="Its program. Default: an example.")] = None,
     config: ConfigOption = None,
 ) -> None:
@@ -59,7 +62,7 @@ def new(
     from gloveport.model.skill import SkillGrant
     from gloveport.skills.skill_files import make_files
 
-    known_language = next((one for one in LANGUAGES if one == language), None)
+    known_language = next((one for one in LANGUAGES if one == (language or language_of(file))), None)
     if known_language is None:
         raise typer.BadParameter(f"there are: {', '.join(LANGUAGES)}", param_hint="--language")
     code = _TEMPLATES[known_language] if file is None else read_text(file)

