@@ -52,13 +52,18 @@ class Permit(Struct, frozen=True, kw_only=True):
 
     Attributes:
         scope: For how long it was given; maybe less than was asked for.
-        expires: By the monotonic clock.
+        expires: By the clock since boot, which goes on while a laptop is suspended.
     """
 
     id: str
     request: PermissionRequest
     scope: GrantScope
     expires: float
+
+    @property
+    def seconds_left(self) -> float:
+        """How long it still holds."""
+        return self.expires - time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Permissions(Struct, eq=False, kw_only=True):
@@ -70,8 +75,7 @@ class Permissions(Struct, eq=False, kw_only=True):
 
     def permits_of(self, owner: str) -> list[Permit]:
         """The valid permissions of one owner."""
-        now = time.monotonic()
-        self._permits = {permit.id: permit for permit in self._permits.values() if permit.expires > now}
+        self._permits = {permit.id: permit for permit in self._permits.values() if permit.seconds_left > 0}
         return [permit for permit in self._permits.values() if permit.request.owner == owner]
 
     async def apply(
@@ -141,7 +145,7 @@ class Permissions(Struct, eq=False, kw_only=True):
             id=f"grant-{os.urandom(8).hex()}",
             request=request,
             scope="session" if lasting else "once",
-            expires=time.monotonic() + request.seconds,
+            expires=time.clock_gettime(time.CLOCK_BOOTTIME) + request.seconds,
         )
         facts = {**request.facts(), "run": run, "id": permit.id, "scope": permit.scope, "seconds": request.seconds}
         self.audit.append("permission.granted", {**facts, "by": verdict.by})

@@ -254,7 +254,7 @@ class PermissionTool(Struct, frozen=True, kw_only=True):
 
 def _outcome(request: PermissionRequest, status: _Status, message: str, permit: Permit | None = None) -> RunReply:
     """Make the answer to a request; a refusal also has the fields of every refusal."""
-    expires = datetime.now(UTC) + timedelta(seconds=permit.expires - time.monotonic() if permit else 0)
+    expires = datetime.now(UTC) + timedelta(seconds=permit.seconds_left if permit else 0)
     scope = permit.scope if permit else request.scope
     fields: dict[str, JsonValue] = {
         "status": status,
