@@ -1,5 +1,6 @@
 """N2: hot reload, with real files and a real engine."""
 
+import contextlib
 import json
 import logging
 
@@ -30,12 +31,18 @@ def kinds(directory):
     return [json.loads(line)["kind"] for line in lines]
 
 
-async def test_a_sound_change_counts_at_once_and_a_faulty_one_changes_nothing(tmp_path, caplog):
-    file = tmp_path / "gloveport.toml"
-    file.write_text("[policy]\nlanguages = ['python']\n")
+@contextlib.asynccontextmanager
+async def configured(tmp_path, text):
+    """An engine that follows changes of its configuration; yields it and the file."""
+    (file := tmp_path / "gloveport.toml").write_text(text)
     environ = {"GLOVEPORT_STATE": str(tmp_path / "state")}
     loaded = load(file, cwd=tmp_path, environ=environ)
     config = loaded.config.model_copy(update={"pool": PoolSettings(forked=0, booted=0)})
+    async with shared_host.assemble(config, environ) as engine, following(engine, loaded, file, environ):
+        yield engine, file
+
+
+async def test_a_sound_change_counts_at_once_and_a_faulty_one_changes_nothing(tmp_path, caplog):
     code = (
         "import socket\ntry:\n    found = socket.gethostbyname('alpha.test')\nexcept OSError:\n    found = None\nfound"
     )
@@ -43,7 +50,7 @@ async def test_a_sound_change_counts_at_once_and_a_faulty_one_changes_nothing(tm
     async def address():
         return (await engine.execute(Request(language="python", code=code), caller="test")).value
 
-    async with shared_host.assemble(config, environ) as engine, following(engine, loaded, file, environ):
+    async with configured(tmp_path, "[policy]\nlanguages = ['python']\n") as (engine, file):
         assert await address() is None
         file.write_text(f"[policy]\nlanguages = ['python']\n{SOUND}")
         await until(lambda: engine.reach.egress.apis)
@@ -90,12 +97,7 @@ except OSError:
 
 
 async def test_a_session_evades_no_rules_that_have_changed_since_it_began(tmp_path):
-    file = tmp_path / "gloveport.toml"
-    file.write_text(RULES.format(redact="", methods="'GET'"))
-    environ = {"GLOVEPORT_STATE": str(tmp_path / "state")}
-    loaded = load(file, cwd=tmp_path, environ=environ)
-    config = loaded.config.model_copy(update={"pool": PoolSettings(forked=0, booted=0)})
-    async with shared_host.assemble(config, environ) as engine, following(engine, loaded, file, environ):
+    async with configured(tmp_path, RULES.format(redact="", methods="'GET'")) as (engine, file):
 
         async def codes(session):
             result = await engine.execute(Request(language="python", code=POST, session=session), caller="test")
@@ -111,12 +113,7 @@ async def test_a_session_evades_no_rules_that_have_changed_since_it_began(tmp_pa
 
 
 async def test_a_run_that_waited_for_its_turn_begins_with_what_the_configuration_still_grants(tmp_path):
-    file = tmp_path / "gloveport.toml"
-    file.write_text(RULES.format(redact="", methods="'POST'"))
-    environ = {"GLOVEPORT_STATE": str(tmp_path / "state")}
-    loaded = load(file, cwd=tmp_path, environ=environ)
-    config = loaded.config.model_copy(update={"pool": PoolSettings(forked=0, booted=0)})
-    async with shared_host.assemble(config, environ) as engine, following(engine, loaded, file, environ):
+    async with configured(tmp_path, RULES.format(redact="", methods="'POST'")) as (engine, file):
 
         async def run(code, session):
             return await engine.execute(Request(language="python", code=code, session=session), caller="test")
@@ -139,13 +136,8 @@ async def test_a_run_that_waited_for_its_turn_begins_with_what_the_configuration
 
 
 async def test_a_change_that_can_not_be_written_down_yet_counts_later_and_ends_no_server(tmp_path, caplog):
-    file = tmp_path / "gloveport.toml"
-    file.write_text("[policy]\nlanguages = ['python']\n")
     audit = tmp_path / "state" / "audit"
-    environ = {"GLOVEPORT_STATE": str(tmp_path / "state")}
-    loaded = load(file, cwd=tmp_path, environ=environ)
-    config = loaded.config.model_copy(update={"pool": PoolSettings(forked=0, booted=0)})
-    async with shared_host.assemble(config, environ) as engine, following(engine, loaded, file, environ):
+    async with configured(tmp_path, "[policy]\nlanguages = ['python']\n") as (engine, file):
         audit.chmod(0o777)  # refused, as a full disk is
         file.write_text("colour = 'red'\n")
         await until(lambda: "nothing runs" in caplog.text)
@@ -156,12 +148,7 @@ async def test_a_change_that_can_not_be_written_down_yet_counts_later_and_ends_n
 
 
 async def test_environments_that_can_not_be_opened_end_no_server(tmp_path, caplog):
-    file = tmp_path / "gloveport.toml"
-    file.write_text("[policy]\nlanguages = ['python']\n")
-    environ = {"GLOVEPORT_STATE": str(tmp_path / "state")}
-    loaded = load(file, cwd=tmp_path, environ=environ)
-    config = loaded.config.model_copy(update={"pool": PoolSettings(forked=0, booted=0)})
-    async with shared_host.assemble(config, environ) as engine, following(engine, loaded, file, environ):
+    async with configured(tmp_path, "[policy]\nlanguages = ['python']\n") as (engine, file):
         (store := tmp_path / "state" / "environments").mkdir(exist_ok=True)
         store.chmod(0o777)
         file.write_text(f"[policy]\nlanguages = ['python']\n{SOUND}")

@@ -517,14 +517,21 @@ async def test_a_poll_that_is_given_up_ends_nothing(served):
 # -- Who may see which -----------------------------------------------------------------------------------------------
 
 
-async def test_the_commands_of_one_client_are_nothing_to_another(tmp_path):
-    """W4"""
+@contextlib.asynccontextmanager
+async def two_clients(tmp_path):
+    """A served workspace and two clients of it over HTTP."""
     async with (
         opened(tmp_path) as served,
         served.over_http() as url,
         Client(url, mode="legacy") as one,
         Client(url, mode="legacy") as other,
     ):
+        yield served, one, other
+
+
+async def test_the_commands_of_one_client_are_nothing_to_another(tmp_path):
+    """W4"""
+    async with two_clients(tmp_path) as (_, one, other):
         told = (await one.call_tool("exec_command", {"cmd": "echo mine"})).structured_content
         command_id = told["command_id"]
         for tool, arguments in (
@@ -546,12 +553,7 @@ async def test_git_and_search_take_turns_by_sessions(tmp_path, monkeypatch):
         callers.append(caller)
         return await run(workers, argv, caller=caller, **more)
 
-    async with (
-        opened(tmp_path) as served,
-        served.over_http() as url,
-        Client(url, mode="legacy") as one,
-        Client(url, mode="legacy") as other,
-    ):
+    async with two_clients(tmp_path) as (_, one, other):
         monkeypatch.setattr(ReadonlyWorkers, "run", note)
         for client in (one, other):
             for tool, arguments in (("git_status", {}), ("search_text", {"query": "x"})):
@@ -563,10 +565,7 @@ async def test_git_and_search_take_turns_by_sessions(tmp_path, monkeypatch):
 async def test_lists_take_turns_by_sessions_and_reads_do_not_wait_for_them(tmp_path):
     """P8, P38: each list may take ten seconds, by hostile rules of a .gitignore."""
     async with (
-        opened(tmp_path) as served,
-        served.over_http() as url,
-        Client(url, mode="legacy") as one,
-        Client(url, mode="legacy") as other,
+        two_clients(tmp_path) as (served, one, other),
         contextlib.AsyncExitStack() as held,
         anyio.create_task_group() as tasks,
     ):
