@@ -80,6 +80,7 @@ def test_a_skill_is_made_approved_changed_revoked_exported_imported_and_removed(
     assert "revoked" in skills("revoke", "hello")
     assert "exported" in skills("export", "hello", ".agents/skills")
     assert validate(tmp_path / ".agents/skills/hello") == []
+    assert "Remove it, or name another directory." in skills("export", "hello", ".agents/skills")
     assert "removed" in skills("remove", "hello", "--yes")
     assert ".agents/skills/hello" in skills("import")
     assert "a candidate" in skills("import", ".agents/skills/hello")

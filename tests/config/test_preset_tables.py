@@ -84,6 +84,18 @@ def test_a_name_that_stands_for_nothing_is_a_fault_at_its_line(configured):
     assert "@pypi" in str(caught.value)
 
 
+def test_a_name_without_its_sign_is_a_fault_unless_an_api_has_such_a_host(configured):
+    for name, apis in (
+        ("pypi", ""),
+        ("pypi", '[api.pypi]\nhosts = ["pypi.org"]\n'),
+        ("mine", '[api.mine]\nhosts = ["b.test"]\n'),
+    ):
+        with pytest.raises(ConfigError, match=rf'no API grants a host .{name}.; hint: did you mean "@{name}"'):
+            configured(f'[workspace]\nhosts = ["{name}"]\n{apis}')
+    loaded = configured('[workspace]\nhosts = ["pypi", "nexus"]\n[api.nexus]\nhosts = ["http://pypi:8080", "nexus"]\n')
+    assert loaded.config.workspace.hosts == ("pypi", "nexus")
+
+
 def test_its_values_are_told_as_a_presets(configured):
     loaded = configured('[workspace]\nhosts = ["@npm"]\n')
     assert loaded.origins["api.npm.hosts"] == "presets"

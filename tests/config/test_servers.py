@@ -461,7 +461,7 @@ def test_a_provider_is_described_whole_or_not_at_all():
     """H7, T3"""
     assert sampled() == sampled(enabled=True) == sampled(**PROVIDER) == []
     assert sampled(enabled=True, channel="provider", **PROVIDER) == []
-    needed = [("sampling.provider", "missing"), ("sampling.url", "missing"), ("sampling.model", "missing")]
+    needed = [(f"sampling.{name}", f"{name} is missing") for name in ("provider", "url", "model")]
     assert [(key, text.split(";")[0]) for key, text in sampled(enabled=True, channel="provider")] == needed
     assert [key for key, _ in sampled(secret="env:X")] == [key for key, _ in needed]
     assert [key for key, _ in sampled(model="m", url=PROVIDER["url"])] == ["sampling.provider"]

@@ -49,4 +49,7 @@ def export_skill(kept_skill: "KeptSkill", directory: Path) -> None:
     from gloveport.skills.skill_store import SkillStore
 
     skill = kept_skill.skill
+    if (place := directory / skill.name).exists():
+        text = f"There is {one_line(str(place), _PATH_CHARACTERS)} already."
+        raise Denied("skill_exists", text, hint="Remove it, or name another directory.")
     SkillStore(directory=directory, origin="", writable=True).save(skill.name, skill.snapshot.files)

@@ -58,6 +58,10 @@ def resolve_hosts(data: Table) -> NamedHosts:
     hosts: list[object] = []
     for index, host in enumerate(entries if isinstance(entries, list) else []):
         if not isinstance(host, str) or not host.startswith(_SIGN):
+            if isinstance(host, str) and _lacks_sign(host, owners):
+                hint = f'did you mean "{_SIGN}{host}"?'
+                problem = f"no API grants a host {host[:64]!r}"
+                faults.append(Fault(keys=(("workspace", "hosts", index),), problem=problem, hint=hint))
             hosts.append(host)
             continue
         name = host.removeprefix(_SIGN)
@@ -72,6 +76,13 @@ def resolve_hosts(data: Table) -> NamedHosts:
     tables: Table = {"api": named} if named else {}
     layer = Layer(path=Path("presets"), data=tables, lines=dict.fromkeys((key for key, _ in walk(tables)), None))
     return NamedHosts(layer, tuple(hosts) if isinstance(entries, list) else None, tuple(faults))
+
+
+def _lacks_sign(host: str, owners: Table) -> bool:
+    """Whether a preset or an API has this name, and no API such a host, which would be one of the local network."""
+    if "." in host or host not in {*_open_apis(), *owners}:
+        return False
+    return all(host not in _hosts_of(_table(owners, api)) for api in owners)
 
 
 @cache

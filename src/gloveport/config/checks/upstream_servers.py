@@ -60,7 +60,7 @@ def sampling_faults(data: Table) -> Iterator[Fault]:
             if not value and not table.get(name):
                 yield Fault(
                     keys=((*base, name), base),
-                    problem="missing; a provider needs it",
+                    problem=f"{name} is missing; a provider needs it",
                     hint='set provider, url and model, or channel = "client" and none of them',
                 )
     yield from _url_faults((*base, "url"), settings["url"], bool(table.get("secret")))
