@@ -110,6 +110,7 @@ def test_what_is_no_toml_or_no_project_file_gets_no_trust(home):
     home.project_file.write_text("= broken\n")
     with pytest.raises(ConfigError, match="not TOML"):
         trust(home.project, environ=home.environ)
+    (home.project / "x.toml").touch()
     with pytest.raises(ConfigError, match=r"is not named gloveport\.toml"):
         trust(home.project / "x.toml", environ=home.environ)
     home.project_file.unlink()
