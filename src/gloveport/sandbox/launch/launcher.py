@@ -1,6 +1,7 @@
 """The server's side of the reaper, which starts bubblewrap and kills leftover processes: see ``reaper.py``."""
 
 import contextlib
+import errno
 import os
 import select
 import socket
@@ -94,6 +95,8 @@ class Launcher(Struct, kw_only=True):
         try:
             os.close(os.pidfd_open(os.getpid()))
         except OSError as error:
+            if error.errno not in {errno.EPERM, errno.EACCES, errno.ENOSYS}:  # no descriptor is left, or no memory
+                raise
             raise SandboxError(
                 f"no process can be watched here: pidfd_open: {error.strerror}",
                 hint="a container's system call filter may refuse it: update the container engine, or permit it there",
