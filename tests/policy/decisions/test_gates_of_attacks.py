@@ -123,6 +123,7 @@ def test_standard_input_for_a_program_is_an_inline_script():
         "cd build; rm -rf *",  # of the workspace, where there is no build
         "cd build\nrm -rf *",
         "cd build || true; rm -rf *",
+        "cd build || exit_code=1; rm -rf *",
         "cd build >/dev/null 2>&1; rm -rf *",
         "(cd build; rm -rf *)",
         "cd /tmp/x; rm -rf src",

@@ -35,7 +35,7 @@ def reference() -> str:
         **{f"keys of {model.__name__}": _rows(model) for model in _DESCRIBED},
     }
     parts = {f"<!-- {name} -->": "\n".join(lines).removesuffix("\n") for name, lines in generated.items()}
-    return "\n".join(parts.get(line, line) for line in _PROSE.read_text().split("\n"))
+    return "\n".join(parts.get(line, line) for line in _PROSE.read_text("utf-8").split("\n"))
 
 
 def _tables(model: type[Value], base: str) -> Iterator[str]:

@@ -41,6 +41,7 @@ _PIPE = re.compile(rb"(?<!\|)\|&?\s*\Z")
 _BRACES = re.compile(r"([^{}]*)\{([^{}]*,[^{}]*)\}([^{}]*)")
 _WORD_ON_TWO_LINES = re.compile(r"(?<=\S)\\\n(?=\S)")
 _CHANGES_DIRECTORY = re.compile(r"env (?:-[iv0]*C|--ch).*|find -(?:exec|ok)dir", re.DOTALL)
+_ENDS = re.compile(r"(?:exit|return)(?:\s|\Z)")
 _VARIABLE = re.compile(r"\$\{?(\w+)(?:\[[@*]\])?\}?|(?:\$\(|`)\s*pwd\s*[)`]")
 _SUBSTITUTIONS: Final = {"command_substitution", "process_substitution"}
 _EXPANSIONS: Final = _SUBSTITUTIONS | {"simple_expansion", "expansion", "brace_expression", "arithmetic_expansion"}
@@ -179,7 +180,7 @@ class _Reader:
         return (
             after is None
             or after.type in {"&&", ")"}
-            or (after.type == "||" and self._text(after.next_sibling).startswith(("exit", "return")))
+            or (after.type == "||" and _ENDS.match(self._text(after.next_sibling)) is not None)
             or any(run.program == "set" and "-e" in options(run.arguments) for run in self.facts.runs)
         )
 

@@ -63,9 +63,8 @@ async def read_document(
     pages: str | None,
     caller: str,
 ) -> DocumentRead | None:
-    """Read lines of a document's text; None if the file is no such document. ``pages`` are the first and the last, as
-    in ``3-5``, or one; None for all. Cells of a notebook likewise.
-        caller: Whose turn it has to be.
+    """Read lines of a document's text, when it is the turn of ``caller``; None if the file is no such document.
+    ``pages`` are the first and the last, as in ``3-5``, or one; None for all. Cells of a notebook likewise.
 
     Raises:
         WorkspaceError: OUTPUT_TOO_LARGE, BINARY_FILE where it can't be read; INVALID_ARGUMENT where it has no such
