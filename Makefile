@@ -1,5 +1,6 @@
 # Everything a person or CI does here. `make` alone lists it.
-PYTHON ?= python3
+# Empty: scripts/setup chooses.
+PYTHON ?=
 BIN := .venv/bin
 
 .PHONY: help setup run check test escape agents projects conformance bench surface soak kills siege vm docs clean
@@ -8,7 +9,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
 
 setup: ## install what is missing: bubblewrap, git, ripgrep, a virtual environment, the locked dependencies
-	@scripts/setup "$(PYTHON)"
+	@scripts/setup $(PYTHON)
 
 run: setup ## programs in the sandbox and a test repaired in a workspace, by a real MCP client
 	@$(BIN)/python examples/demo.py
