@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from gloveport.approvals.question import Verdict
 from gloveport.audit.log import AuditLog
 from gloveport.audit.retention import RetentionBounds
-from gloveport.errors import AuditError, Denied, UpstreamError
+from gloveport.errors import AuditError, Denied, UnrecordedEndError, UpstreamError
 from gloveport.guard import Guard
 from gloveport.model import Action, Execute, Grant
 from gloveport.model.egress import Api, Connect, Egress, Fetch, Rule
@@ -323,7 +323,7 @@ async def test_what_can_not_be_written_down_is_not_done(guard):
 
 
 async def test_an_ending_that_can_not_be_written_down_is_an_error_to_whoever_waits(guard):
-    with pytest.raises(AuditError):
+    with pytest.raises(UnrecordedEndError, match="what it has done stands"):
         async with guard.admit(ACTION):
             guard.audit.close()
 
@@ -333,10 +333,10 @@ async def test_an_ending_that_can_not_be_written_down_does_not_hide_how_it_ended
         guard.audit.close()
         raise OSError("disk")
 
-    with pytest.raises(AuditError) as caught:
+    with pytest.raises(UnrecordedEndError) as caught:
         async with guard.admit(ACTION):
             act()
-    assert str(caught.value.__context__) == "disk"
+    assert str(caught.value.__cause__.__context__) == "disk"
 
 
 async def test_refusals_of_one_kind_are_counted_after_the_first_and_the_end_of_the_run_says_how_many(tmp_path):

@@ -8,6 +8,7 @@
     ├── UpstreamError  the far side: it can't be reached, or does not speak the protocol
     ├── WorkspaceError the caller: a tool of the workspace can't do what was asked (``workspace/errors.py``)
     └── AuditError     the operator: the log can't be written or does not verify
+        └── UnrecordedEndError  what was recorded has taken place, its end can't be recorded
 
 The text says what was wrong; ``hint`` says what to do about it.
 """
@@ -76,6 +77,10 @@ class UpstreamError(GloveportError):
 
 class AuditError(GloveportError):
     """The audit log can't be written, or what is written does not verify."""
+
+
+class UnrecordedEndError(AuditError):
+    """An action was recorded and has taken place, and its end can't be recorded: to repeat it does it twice."""
 
 
 _EXHAUSTED: Final = {

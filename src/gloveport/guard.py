@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from gloveport.approvals.question import Verdict
 from gloveport.audit.log import AuditLog
-from gloveport.errors import Denied, UpstreamError
+from gloveport.errors import AuditError, Denied, UnrecordedEndError, UpstreamError
 from gloveport.fairness import compute
 from gloveport.model import Action, Allow, Ask, Decision, Deny, Execute, Grant
 from gloveport.model.egress import Connect, Fetch
@@ -91,7 +91,7 @@ class Guard(Struct, frozen=True, kw_only=True):
 
         Raises:
             Denied: It is not allowed, or the body was refused something on the way; both are recorded.
-            AuditError: It can't be written down; nothing was done, or its ending is lost.
+            AuditError: It can't be written down, so nothing was done; UnrecordedEndError: only its ending is lost.
         """
         return _Admission(self, action)
 
@@ -127,6 +127,15 @@ class _Admission:
     def __exit__(
         self, _type: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
+        try:
+            self._end(error)
+        except AuditError as unrecorded:
+            raise UnrecordedEndError(
+                f"what it has done stands, but how it ended can't be recorded: {unrecorded.args[0]}",
+                hint=f"see what it has done before you repeat it; {unrecorded.hint}",
+            ) from unrecorded
+
+    def _end(self, error: BaseException | None) -> None:
         fields = {"of": self._admitted, **self._ending.fields}
         match error:
             case None:

@@ -100,7 +100,8 @@ class WorkspaceSandboxes(ProtectedSandboxes, eq=False, kw_only=True):
         return outcome
 
     def explain(self, command: Command, outcome: Outcome, grant: Grant) -> None:
-        """Note what would have shown a command, which has ended, the program or host that it did not find."""
+        """Note how a command has ended, and what would have shown it the program or host that it did not find."""
+        command.outcome = outcome  # at once: it stands even if its end can't be recorded
         if not outcome.exit_code:
             return
         command.can_ask_for_network = grant.workspace is not None and stance(grant.workspace, "network") == "ask"

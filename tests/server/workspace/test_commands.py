@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
+import resource
 import signal
 import time
 from pathlib import Path
@@ -16,6 +17,11 @@ from tests.server.workspace.served import opened, owned
 from gloveport.workspace_service.readonly_workers import ReadonlyWorkers
 
 SLOW = "echo begun; sleep 60"
+
+
+def added(path):
+    """A patch that adds a file."""
+    return f"*** Begin Patch\n*** Add File: {path}\n+text\n*** End Patch\n"
 
 
 async def begun(served, cmd, **more):
@@ -649,3 +655,36 @@ async def test_an_audit_log_that_can_not_be_written_is_told_with_its_remedy(tmp_
         assert error["details"]["retry_hint"] == "make it yours alone: chmod go-w"
         audit.chmod(0o700)
         assert await served.out("echo on") == "on\n"
+
+
+async def test_a_command_whose_end_can_not_be_recorded_is_told_as_it_ended_and_why_that_counts(tmp_path):
+    """A1: it ran to its end, and nothing killed it."""
+    async with opened(tmp_path) as served:
+        audit = Path(served.environ["GLOVEPORT_STATE"]) / "audit"
+        command_id, _ = await begun(served, "echo ready; until [ -e go ]; do sleep 0.02; done; echo done")
+        audit.chmod(0o777)
+        served.write("go", "")
+        told = await ended(served, command_id, yield_time_ms=30_000)
+        assert (told["status"], told["exit_code"], told["stdout"]) == ("exited", 0, "done\n")
+        (fault,) = told["diagnostics"]
+        assert fault["code"] == "SERVER_FAULT"
+        assert fault["evidence"].startswith("what it has done stands, but how it ended can't be recorded")
+        assert "chmod go-w" in fault["suggested_fix"]
+
+
+async def test_a_change_whose_end_can_not_be_recorded_is_not_told_as_if_nothing_had_been_done(tmp_path):
+    """A1: whoever took it for refused would do it twice."""
+    async with opened(tmp_path) as served:
+        await served.told("apply_patch", patch=added("a"))
+        log = Path(served.environ["GLOVEPORT_STATE"]) / "audit/audit-000001.jsonl"
+        admitted, ended = log.read_bytes().splitlines(keepends=True)[-2:]
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (log.stat().st_size + len(admitted) + len(ended) // 2, hard))
+        try:  # the kernel refuses what goes beyond, as a full disk does
+            error = await served.refused("apply_patch", patch=added("b"))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert (served.root / "b").read_text() == "text\n"
+        assert (error["code"], error["retryable"]) == ("RUNTIME_DIR_UNWRITABLE", False)
+        assert "what it has done stands" in error["message"]
+        assert error["details"]["retry_hint"].startswith("see what it has done before you repeat it")

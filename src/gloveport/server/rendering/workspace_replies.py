@@ -3,13 +3,14 @@
 All but ``wrong_arguments`` make them without the SDK's types, which would take a tenth of a short call's time.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import mcp_types as wire
 from msgspec.structs import replace
 
-from gloveport.errors import AuditError, ConfigError, Denied, find_exhaustion
+from gloveport.errors import AuditError, ConfigError, Denied, UnrecordedEndError, find_exhaustion
 from gloveport.model.json_value import JsonValue
 from gloveport.server.rendering.replies import to_wire
 from gloveport.server.rendering.run_reply import RunReply
@@ -18,6 +19,8 @@ from gloveport.workspace_service.service import Fields, WorkspaceService
 
 Words: TypeAlias = Callable[[Fields], str]
 """Renders an answer's fields as text."""
+
+_log = logging.getLogger(__name__)
 
 _FACTS: Final = {
     "current_revision": "Revision now",
@@ -66,10 +69,13 @@ def wrong_arguments(what: str, faults: Sequence[str], hint: str) -> wire.CallToo
 
 def unforeseen(tool: str, fault: Exception) -> RunReply:
     """Make the answer to a call that met our own fault. Only the log has details: they may name other callers' data."""
-    hint = "its log says which: tell the owner"
-    error = WorkspaceError("INTERNAL_ERROR", f"{tool} has met a fault of the server", hint=hint)
     if isinstance(fault, AuditError | ConfigError):  # as for programs: its text is for the owner, and no caller's
-        error = WorkspaceError("RUNTIME_DIR_UNWRITABLE", str(fault.args[0]), hint=fault.hint, retryable=True)
+        again = not isinstance(fault, UnrecordedEndError)
+        error = WorkspaceError("RUNTIME_DIR_UNWRITABLE", str(fault.args[0]), hint=fault.hint, retryable=again)
+    else:
+        _log.error("%s has failed", tool, exc_info=fault)
+        hint = "its log says which: tell the owner"
+        error = WorkspaceError("INTERNAL_ERROR", f"{tool} has met a fault of the server", hint=hint)
     error.__cause__ = fault
     return refusal(error)
 

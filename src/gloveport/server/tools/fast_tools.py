@@ -1,6 +1,5 @@
 """Tools of a workspace for the fast path: small reads and writes, and commands."""
 
-import logging
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -35,8 +34,6 @@ _ASK_AGAIN: Final = frozenset({"OUTPUT_TOO_LARGE", "PATH_OUTSIDE_WORKSPACE", "SY
 
 Parse: TypeAlias = Callable[[Mapping[str, Any]], dict[str, Any] | None]
 
-_log = logging.getLogger(__name__)
-
 
 def fast_tools(service: WorkspaceService) -> Mapping[str, FastTool]:
     """Make the tools that answer at once or need nothing of the SDK, by their names."""
@@ -56,7 +53,6 @@ def _foreseen(name: str, tool: FastTool) -> FastTool:
         try:
             return tool(call)
         except Exception as error:  # noqa: BLE001 - as in ``offer``
-            _log.exception("%s has failed", name)
             return FastAnswer(unforeseen(name, error))
 
     return answer

@@ -2,7 +2,6 @@
 
 import functools
 import inspect
-import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 
@@ -26,7 +25,6 @@ Function: TypeAlias = Callable[..., Awaitable[RunReply | wire.CallToolResult | w
 Arguments = ParamSpec("Arguments")
 Reply = TypeVar("Reply")
 
-_log = logging.getLogger(__name__)
 
 _READS: Final = wire.ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
@@ -109,7 +107,6 @@ def with_error_shape(
         except MCPError:
             raise
         except Exception as error:  # noqa: BLE001 - the client gets an answer of the shape that it knows, the log a fault
-            _log.exception("%s has failed", function.__name__)
             return unforeseen(function.__name__, error)
 
     answer.__dict__["__signature__"] = inspect.signature(function)  # of the bound method, without ``self``

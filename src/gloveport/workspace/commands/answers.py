@@ -5,6 +5,7 @@ from typing import Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+from gloveport.errors import GloveportError
 from gloveport.model import Stream
 from gloveport.sandbox.run.capture import plain
 from gloveport.workspace.commands.command import STREAMS, Command, CommandOutput
@@ -282,6 +283,8 @@ def _diagnostics(command: Command, texts: Mapping[Stream, str], truncated: Mappi
     def point(code: str, severity: str, evidence: str, fix: str) -> None:
         found.append({"code": code, "severity": severity, "evidence": evidence[:240], "suggested_fix": fix})
 
+    if command.failure is not None:
+        point("SERVER_FAULT", "error", *_describe_fault(command.failure))
     limit = command.outcome.killed_by if command.outcome else None
     if command.status == "timeout":
         evidence, fix = _OUT_OF_ALL_TIME if command.has_all_time else _OUT_OF_TIME
@@ -301,6 +304,13 @@ def _diagnostics(command: Command, texts: Mapping[Stream, str], truncated: Mappi
     for code, evidence, fix in _find_refusals(command, texts):
         point(code, "warning" if command.exit_code == 0 else "error", evidence, fix)
     return found
+
+
+def _describe_fault(failure: Exception) -> tuple[str, str]:
+    """What became of a command that the server could not see to its end, and what to do."""
+    if isinstance(failure, GloveportError):
+        return str(failure.args[0]), failure.hint
+    return "the server has met a fault of its own", "see what it has done before you repeat it, and tell the owner"
 
 
 def _find_refusals(command: Command, texts: Mapping[Stream, str]) -> Iterator[tuple[str, str, str]]:
