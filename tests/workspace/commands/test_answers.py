@@ -136,6 +136,14 @@ async def test_what_is_left_out_is_counted_from_what_was_told_last(command):
     assert second["diagnostics"][0]["evidence"] == "stdout: 4000 bytes are left out"
 
 
+async def test_a_disk_that_was_full_is_pointed_out_where_output_is_left_out(command):
+    command.outputs["stdout"].write(b"x" * 1000)
+    command.outputs["stdout"].retained.failure = "output can't be stored in /var/tmp"
+    (one,) = told(command, max_output_bytes=10)["diagnostics"]
+    assert one["code"] == "OUTPUT_TRUNCATED"
+    assert one["suggested_fix"].endswith("; output can't be stored in /var/tmp")
+
+
 async def test_a_page_in_the_gap_moves_to_its_end(command):
     """W4"""
     command.outputs["stderr"].write(b"x" * 1_000_000)

@@ -1,6 +1,7 @@
 """What is kept of one stream: its head and its tail, under their offsets."""
 
 import random
+import resource
 import tempfile
 from pathlib import Path
 
@@ -72,6 +73,22 @@ def test_a_flood_takes_no_more_memory_than_its_head_and_its_tail():
         retained.write(bytes(1 << 20))
     assert retained.total == 200 << 20
     assert retained.kept_bytes == ALL
+
+
+def test_a_disk_that_takes_nothing_is_told_of_and_what_it_takes_later_is_kept(caplog):
+    data, retained = random.Random(1).randbytes(ALL), Retained(directory=SPOOL)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))  # the kernel refuses what is beyond, like a full disk
+    try:
+        for _ in range(2):
+            retained.write(data)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert retained.read(0, ALL) == (0, data[:HEAD_BYTES])
+    assert retained.failure == f"output can't be stored in {SPOOL}: File too large, tell the owner"
+    assert len(caplog.records) == 1
+    retained.write(data[:1000])
+    assert retained.read(retained.tail_start, ALL) == (2 * ALL, data[:1000])
 
 
 def test_the_last_bytes_since_an_offset_are_the_newest_ones():

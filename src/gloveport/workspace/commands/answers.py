@@ -295,7 +295,9 @@ def _diagnostics(command: Command, texts: Mapping[Stream, str], truncated: Mappi
         point("PROCESSES_ENDED", "warning", _LEFT_BEHIND.format(command.outcome.left_behind), _KEEP_THEM)
     if truncated:
         what = "; ".join(f"{stream}: {left_out}" for stream, left_out in truncated.items())
-        point("OUTPUT_TRUNCATED", "warning", what, "read_output tells what is kept")
+        failures = dict.fromkeys(output.retained.failure for output in command.outputs.values())
+        fix = "; ".join(filter(None, ("read_output tells what is kept", *failures)))
+        point("OUTPUT_TRUNCATED", "warning", what, fix)
     if command.exit_code == 127:
         fix = command.missing or "see what is installed, or ask the operator for it"
         point("EXECUTABLE_NOT_FOUND", "error", "exit code 127", fix)

@@ -1,6 +1,7 @@
 """Keeps the first and the last bytes of one stream, by their offset in the whole stream."""
 
 import errno
+import logging
 import os
 import tempfile
 import weakref
@@ -8,6 +9,8 @@ from pathlib import Path
 from typing import IO, Final
 
 from msgspec import Struct, field
+
+_log = logging.getLogger(__name__)
 
 HEAD_BYTES: Final = 64 << 10
 TAIL_BYTES: Final = 448 << 10
@@ -19,10 +22,12 @@ class Retained(Struct, kw_only=True, eq=False, weakref=True):
     Attributes:
         directory: Directory of that file, which is made when needed, and gone with this object.
         total: Bytes of the whole stream so far.
+        failure: Why the disk did not take some of them; empty where it has taken all.
     """
 
     directory: Path
     total: int = 0
+    failure: str = ""
     _head: bytearray = field(default_factory=bytearray)
     _tail: int = 0
     """How many bytes of the (ring buffer) file are valid: an offset's byte lies at the offset modulo ``TAIL_BYTES``."""
@@ -59,7 +64,10 @@ class Retained(Struct, kw_only=True, eq=False, weakref=True):
             return
         try:
             self._spool(data)
-        except OSError:
+        except OSError as error:
+            if not self.failure:
+                self.failure = f"output can't be stored in {self.directory}: {error.strerror}, tell the owner"
+                _log.warning("a command's %s", self.failure)
             self.total, self._tail = self.total + len(data), 0
 
     def read(self, offset: int, limit: int) -> tuple[int, bytes]:
