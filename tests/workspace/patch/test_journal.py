@@ -70,6 +70,16 @@ def test_the_directory_is_made_for_its_owner_alone(state):
         assert (state / "deep/journal").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: (path.touch(), os.truncate(path, 1 << 40))])
+def test_a_journal_that_is_a_pipe_or_endless_is_refused(state, tree, make):
+    state.mkdir(mode=0o700)
+    make(state / "journal")
+    with pytest.raises(WorkspaceError, match="what is called journal there is none") as refusal:
+        Writer(tree, state).recover()
+    assert refusal.value.code == "RUNTIME_DIR_UNWRITABLE"
+    assert "move it away" in refusal.value.hint
+
+
 def test_a_directory_that_others_may_enter_is_refused(state, tree):
     state.mkdir()
     state.chmod(0o755)

@@ -1,5 +1,6 @@
 """W3: the last change can be taken back, if nobody changed its files since."""
 
+import os
 import resource
 
 import pytest
@@ -125,6 +126,28 @@ def test_a_change_for_which_there_is_no_space_costs_none_before_it(root, writer)
     assert {path.name for path in root.iterdir()} == {"a", "b"}
     add(writer, "c", "3")
     assert [writer.undo().answer["summary"] for _ in range(3)] == ["D c", "D b", "D a"]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        os.mkfifo,
+        os.mkdir,
+        lambda path: path.symlink_to("/dev/zero"),
+        lambda path: (path.touch(), os.truncate(path, 1 << 40)),
+    ],
+    ids=["pipe", "directory", "link", "endless"],
+)
+def test_what_lies_in_the_place_of_an_entry_and_is_none_holds_nobody_up(root, writer, make):
+    """Neither the start of a server, nor a change, which can't be taken back then."""
+    for number in range(undo.ENTRIES):
+        add(writer, f"{number}", "1")
+    entry = writer.journal / f"undo-{1 % undo.ENTRIES}"
+    entry.unlink()
+    make(entry)
+    writer.recover()
+    add(writer, "last", "1")
+    assert (root / "last").read_text() == "1"
 
 
 def test_an_entry_that_is_torn_is_none(root, writer):

@@ -6,6 +6,7 @@ rolled back, after it cleared up. A torn record was never acted upon. The file i
 excludes other processes and threads; it is overwritten, which is faster on the disk than a new file.
 """
 
+import errno
 import fcntl
 import os
 import stat
@@ -22,6 +23,9 @@ from gloveport.file_descriptors import LIST, closing
 from gloveport.user_directories import make_private_directory
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.patch.file_swap import FileStep
+
+_MOST_BYTES: Final = 1 << 26
+"""Many times what the steps of one change take."""
 
 _FILE: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -92,7 +96,9 @@ class Journal(Struct, frozen=True):
             directory, file = _open(path)
         except OSError as error:
             raise WorkspaceError(
-                "RUNTIME_DIR_UNWRITABLE", f"{path} can't be used: {error.strerror}", hint="name another directory"
+                "RUNTIME_DIR_UNWRITABLE",
+                f"{path} can't be used: {error.strerror}",
+                hint="make room, or move it away, or set GLOVEPORT_STATE to a directory that this user can write",
             ) from error
         with closing(directory), closing(file):
             fcntl.flock(file, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -162,13 +168,21 @@ def _open(path: Path) -> tuple[int, int]:
         directory = os.open(path, LIST)
     try:
         _demand_ours(directory, path)
-        file = os.open("journal", _FILE, 0o600, dir_fd=directory)
-        if not os.fstat(file).st_size:
-            os.fsync(directory)  # its name must be on the disk before we rely on it
+        return directory, _open_file(directory)
     except BaseException:
         os.close(directory)
         raise
-    return directory, file
+
+
+def _open_file(directory: int) -> int:
+    file = os.open("journal", _FILE, 0o600, dir_fd=directory)
+    status = os.fstat(file)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
+        os.close(file)
+        raise OSError(errno.EINVAL, "what is called journal there is none")
+    if not status.st_size:
+        os.fsync(directory)  # its name must be on the disk before we rely on it
+    return file
 
 
 def _demand_ours(directory: int, path: Path) -> None:

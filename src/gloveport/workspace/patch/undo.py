@@ -7,7 +7,9 @@ may be torn; then its checksums do not match, and it is invalid. Or the journal 
 not synced either for a change of one name; so an entry is removed as soon as its change is undone (``find_latest``).
 """
 
+import errno
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from typing import BinaryIO, Final, Literal, TypeAlias
@@ -30,8 +32,11 @@ ENTRIES: Final = 16
 LARGE: Final = 1 << 20
 """A larger entry replaces all others. It is at most as large as one change may be."""
 
-_EMPTY: Final = os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-_WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_MOST_BYTES: Final = 1 << 27
+"""No entry is larger: the contents of one change, and its files' extended attributes."""
+
+_EMPTY: Final = os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class SavedFile(BaseModel):
@@ -111,14 +116,14 @@ def _write(directory: int, head: _EntryHead, contents: Sequence[bytes]) -> None:
 
 def forget_entry(directory: int, number: int) -> None:
     """Remove an entry: its change was undone, or has not happened."""
-    with suppress(FileNotFoundError):
+    with suppress(OSError):  # none that is left counts: its files are not as it left them
         os.close(os.open(_file_name(number), _EMPTY, dir_fd=directory))
 
 
 def forget_entries_beyond(directory: int, number: int) -> None:
     """Remove all entries with larger numbers."""
     for slot in range(ENTRIES):
-        with suppress(FileNotFoundError), _open_entry(directory, slot) as file:
+        with suppress(OSError), _open_entry(directory, slot) as file:
             head = _read_head(file)
             if head is not None and head.number > number:
                 forget_entry(directory, slot)
@@ -128,7 +133,7 @@ def load_entry(directory: int, number: int) -> UndoEntry | None:
     """The entry of a number, if it still exists and is whole."""
     try:
         opened = _open_entry(directory, number)
-    except FileNotFoundError:
+    except OSError:
         return None
     with opened as file:
         head = _read_head(file)
@@ -141,7 +146,13 @@ def load_entry(directory: int, number: int) -> UndoEntry | None:
 
 
 def _open_entry(directory: int, number: int) -> BinaryIO:
-    return os.fdopen(os.open(_file_name(number), READ, dir_fd=directory), "rb")
+    """Raises OSError where there is none, or what is there is none."""
+    descriptor = os.open(_file_name(number), READ, dir_fd=directory)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no entry")
+    return os.fdopen(descriptor, "rb")
 
 
 def _read_head(file: BinaryIO) -> _EntryHead | None:
