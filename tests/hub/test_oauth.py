@@ -2,6 +2,7 @@
 
 import functools
 import gzip
+import resource
 import ssl
 import time
 from urllib.parse import parse_qs, urlsplit
@@ -232,6 +233,26 @@ async def test_a_token_that_holds_still_is_used_while_no_other_can_be_had(
         for _ in range(20):
             assert (await client.post(far.url, json={})).status_code != 401
     assert far.authority.asked.count("POST /token") == 2  # the login's own
+
+
+@pytest.mark.parametrize("seconds", [0, 30])
+async def test_a_login_outlives_a_full_disk(far, logged_in, server, storage, vault, logins, seconds):
+    """H1: a refresh token is exchanged only where there is room for the next; until then its access token is used."""
+    await storage.save(logged_in.model_copy(update={"expires": time.time() + seconds}))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(
+        resource.RLIMIT_FSIZE, (64, limits[1])
+    )  # the kernel refuses what goes beyond, as a full disk does
+    try:
+        if seconds:
+            assert await whoami(server, vault, logins) == "the owner"
+        else:
+            assert (await failure(whoami(server, vault, logins))).code == "secret_unavailable"
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert far.books.exchanged == 0
+    await storage.save(logged_in.model_copy(update={"expires": 0.0}))
+    assert await whoami(server, vault, logins) == "the owner"
 
 
 @pytest.mark.parametrize(

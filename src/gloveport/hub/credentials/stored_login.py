@@ -48,7 +48,7 @@ class StoredLogin(Struct, eq=False, kw_only=True):
         """Return the stored token, renewed where it was refused or is about to expire.
 
         Raises:
-            ConfigError: The stored login is damaged or not private.
+            ConfigError: The stored login is damaged or not private, or a renewed one could not be stored.
             UpstreamError: A person has to log in, or the authorization server issues no token.
         """
         async with self.storage.hold_lock():
@@ -69,13 +69,14 @@ class StoredLogin(Struct, eq=False, kw_only=True):
             raise login_required(self.name, "the login is over")
         try:
             return _token_of(await self._refresh(login))
-        except UpstreamError as error:
+        except (UpstreamError, ConfigError) as error:
             if token.access == refused or time.time() >= token.expires:
                 raise
             _log.warning("the token of %s is not renewed yet: %s", self.name, error)
             return token
 
     async def _refresh(self, login: Login) -> Login:
+        await self.storage.save(login)  # or there is no room for the next refresh token, and this one would be void
         fields = {"grant_type": "refresh_token", "refresh_token": login.refresh_token, "resource": login.resource}
         answer = await self.request(login, fields)
         if isinstance(answer, Refusal) and answer.code in _ENDED:
