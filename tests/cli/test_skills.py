@@ -49,6 +49,15 @@ def records(tmp_path):
     return [json.loads(line) for line in lines if '"skill' in line]
 
 
+def test_skills_that_can_not_be_read_are_not_told_as_none(skills, saved):
+    """As in the state directory of another user."""
+    assert "no skill is kept" in skills("list")
+    saved.parent.mkdir(exist_ok=True)
+    saved.write_text("")
+    for command in (("list",), ("show", "one")):
+        assert f"the skills in {saved} can't be read: Not a directory" in skills(*command)
+
+
 def test_a_new_skill_is_in_the_language_that_its_file_tells(skills, tmp_path):
     for name, option, language in (
         ("a.ts", (), "typescript"),

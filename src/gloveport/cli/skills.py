@@ -293,7 +293,9 @@ def _open(config_path: Path | None) -> "tuple[Loaded, SkillLibrary]":
     from gloveport.bootstrap.skill_places import open_library
 
     found = load_with_origins(config_path)
-    return found, open_library(found.config, os.environ)
+    library = open_library(found.config, os.environ)
+    library.own.require_readable()
+    return found, library
 
 
 def _usable(library: "SkillLibrary") -> "Iterator[KeptSkill]":

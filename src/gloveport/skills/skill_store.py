@@ -61,6 +61,19 @@ class SkillStore(Struct, frozen=True, kw_only=True):
     writable: bool = False
     root: Path | None = None
 
+    def require_readable(self) -> None:
+        """Raise ConfigError if there is a directory, and it can't be read: then not to find a skill says nothing."""
+        try:
+            with self._open():
+                return
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise ConfigError(
+                f"the skills in {self.directory} can't be read: {error.strerror}",
+                hint="run as the user whose skills they are, or name another directory as skills.directory",
+            ) from error
+
     def names(self) -> list[str]:
         """Names of possible skills, sorted; only some of very many."""
         with contextlib.suppress(OSError), self._open() as directory, os.scandir(directory) as found:
