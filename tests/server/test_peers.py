@@ -1,7 +1,10 @@
 """P16: whose connection it is, as the kernel's table tells."""
 
+import asyncio
+import contextlib
 import os
 import socket
+import struct
 
 import anyio
 import pytest
@@ -40,21 +43,63 @@ def test_the_user_of_a_connection_is_known_and_forgotten_once_it_is_closed():
     with socket.create_server(("127.0.0.1", 0)) as server:
         client = socket.create_connection(server.getsockname())
         with server.accept()[0] as connection:
-            ends = [(connection.getpeername(), connection.getsockname())]
-            assert peer_uids(ends) == [os.geteuid()]
+            assert peer_uids([connection]) == [os.geteuid()]
             client.close()
-            assert peer_uids(ends) == [None]
+            assert peer_uids([connection]) == [None]
 
 
 @pytest.mark.usefixtures("kernel")
 def test_a_connection_that_is_not_there_is_nobodys():
-    assert peer_uids([(("127.0.0.1", 1), ("127.0.0.1", 2))]) == [None]
+    assert peers._look_up([(("127.0.0.1", 1), ("127.0.0.1", 2))]) == [None]
 
 
 def test_a_listening_socket_is_taken_for_no_connection():
     """The kernel finds it where the peer has gone, and its port listens."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        assert peer_uids([(server.getsockname(), ("127.0.0.1", 2))]) == [None]
+        assert peers._look_up([(server.getsockname(), ("127.0.0.1", 2))]) == [None]
+
+
+def connect_and_reset(address):
+    """What is sent before can be read all the same. Returns the port, which is free again."""
+    with socket.create_connection(address) as client:
+        client.sendall(b"a request")
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        return client.getsockname()[1]
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_reset_connection_is_nobodys_though_another_comes_from_its_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = connect_and_reset(server.getsockname())
+        with socket.create_connection(server.getsockname(), source_address=("127.0.0.1", port)):
+            with server.accept()[0] as reset, server.accept()[0] as connection:
+                assert reset.recv(9) == b"a request"
+                assert peer_uids([reset, connection]) == [None, os.geteuid()]
+
+
+@pytest.mark.anyio
+async def test_a_reset_connection_takes_no_other_one_with_it(caplog):
+    """P16: any user of this host can make one, at any moment."""
+    accepted = []
+
+    class Accepted(asyncio.Protocol):
+        def connection_made(self, transport):
+            accepted.append(transport.get_extra_info("peername"))
+
+    with socket.create_server(("127.0.0.1", 0)) as server, contextlib.ExitStack() as stack:
+        server.settimeout(0)
+        clients = []
+        for _ in range(2):
+            clients.append(stack.enter_context(socket.create_connection(server.getsockname())))
+            connect_and_reset(server.getsockname())
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(accept_connections, server, Accepted)
+            with anyio.fail_after(20):
+                while len(accepted) < 2:
+                    await anyio.sleep(0.01)
+            tasks.cancel_scope.cancel()
+        assert accepted == [client.getsockname() for client in clients]
+    assert not caplog.records
 
 
 @pytest.mark.anyio

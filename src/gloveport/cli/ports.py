@@ -166,7 +166,7 @@ def _user_of(client: "SocketStream") -> int | None:
 
     connection = client.extra(SocketAttribute.raw_socket)  # noqa: S610 - not Django's
     try:
-        (uid,) = peer_uids([(connection.getpeername(), connection.getsockname())])
+        (uid,) = peer_uids([connection])
     except OSError:
         return None
     return uid

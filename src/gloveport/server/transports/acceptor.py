@@ -30,7 +30,7 @@ async def accept_connections(listener: socket.socket, make_protocol: Callable[[]
         await anyio.wait_readable(listener)
         try:
             connections = accept_some(listener)
-            uids = peer_uids([(one.getpeername(), one.getsockname()) for one in connections])
+            uids = peer_uids(connections)
         except OSError as error:
             _log.warning("no connection can be accepted just now: %s", error.strerror)
             await anyio.sleep(_PAUSE_SECONDS)

@@ -4,6 +4,7 @@ The kernel is asked for exactly these sockets (sock_diag(7)). The table ``/proc/
 a line for every connection of this host: to read it at each connection lets any other user keep this process busy.
 """
 
+import contextlib
 import errno
 import functools
 import socket
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 Address: TypeAlias = tuple[str, int]
+_Ends: TypeAlias = tuple[Address, Address]
+"""A connection's addresses: the peer's, and ours."""
 
 _TABLE = Path("/proc/net/tcp")
 _ESTABLISHED: Final = 1
@@ -25,18 +28,29 @@ _ANSWER_BYTES: Final = 4096
 _NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 
 
-def peer_uids(connections: Sequence[tuple[Address, Address]]) -> list[int | None]:
+def peer_uids(connections: Sequence[socket.socket]) -> list[int | None]:
     """Return the uids of the processes that made these connections over IPv4 loopback; None for an unknown one.
 
-    It is unknown when the peer has closed its end: the kernel then names root, whoever it was; such an entry has no
-    inode.
-
-    Args:
-        connections: For each, the peer's address and port, and ours.
+    It is unknown when the peer has closed or reset its end. What it has sent before can still be read then, while
+    somebody else may have connected from the same port.
 
     Raises:
         OSError: The kernel can't be asked just now.
     """
+    ends = {one: pair for one in connections if (pair := _ends_of(one)) is not None}
+    uids = dict(zip(ends, _look_up([*ends.values()]), strict=True))
+    return [uids.get(one) if _ends_of(one) is not None else None for one in connections]
+
+
+def _ends_of(connection: socket.socket) -> _Ends | None:
+    """The ends of a connection; None where the peer has reset it."""
+    with contextlib.suppress(OSError):
+        return connection.getpeername(), connection.getsockname()
+    return None
+
+
+def _look_up(connections: Sequence[_Ends]) -> list[int | None]:
+    """The users at the other ends. Of a closed end the kernel names root, whoever it was; it has no inode."""
     if not _can_ask():
         return _read_table(connections)
     uids: list[int | None] = []
@@ -77,7 +91,7 @@ def _ask(kernel: socket.socket, local: Address, remote: Address) -> tuple[int, i
     return (state, uid, inode) if _ID.unpack(found)[:2] == ends[:2] else None
 
 
-def _read_table(connections: Sequence[tuple[Address, Address]]) -> list[int | None]:
+def _read_table(connections: Sequence[_Ends]) -> list[int | None]:
     found: dict[tuple[str, str], int | None] = {(_entry(peer), _entry(own)): None for peer, own in connections}
     for line in _TABLE.read_text().splitlines()[1:]:
         _, local, remote, state, rest = line.split(maxsplit=4)
