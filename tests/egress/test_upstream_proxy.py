@@ -77,6 +77,24 @@ async def test_https_goes_through_the_proxy_and_the_rest_does_not(authority, out
         assert len(proxy.heads) == 1
 
 
+async def test_no_connection_through_a_former_proxy_is_used_again(authority, out):
+    """P20, P50: its address was not checked."""
+    async with (
+        web(authority.server("api.test", protocols=("http/1.1",))) as server,
+        connect_proxy(server.place.port) as former,
+        connect_proxy(server.place.port) as present,
+        pool(former) as upstreams,
+    ):
+        owner = upstreams._proxy.owner
+        await fetch(upstreams, route(authority), out)
+        owner.settings = Proxy(url=f"http://{HOST}:{present.place.port}")
+        await fetch(upstreams, route(authority), out)
+        assert (len(former.heads), len(present.heads)) == (1, 1)
+        owner.settings = Proxy()
+        with pytest.raises((UpstreamError, AssertionError), match="is looked up here"):
+            await fetch(upstreams, route(authority), out)
+
+
 async def test_who_can_not_prove_the_name_gets_nothing_wherever_the_proxy_leads(authority, out):
     """P50: a proxy, or a name, that leads to a server inside."""
     async with (

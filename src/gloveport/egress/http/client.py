@@ -28,6 +28,7 @@ from gloveport.egress.http.heads import (
 from gloveport.egress.transport.route import Route
 from gloveport.egress.transport.stream import CHUNK_BYTES, SocketStream
 from gloveport.errors import UpstreamError
+from gloveport.model.proxy import Proxy
 
 Body: TypeAlias = bytes | AsyncIterator[bytes] | None
 
@@ -49,12 +50,14 @@ class ClientConnection:
     """A connection to the server of a route.
 
     Attributes:
+        proxy: The settings of the proxy through which it goes; None for none.
         used: Whether it has carried an exchange.
         idle_since: When its last exchange ended, by the monotonic clock.
     """
 
-    def __init__(self, wire: SocketStream, route: Route) -> None:
+    def __init__(self, wire: SocketStream, route: Route, proxy: Proxy | None = None) -> None:
         self.route = route
+        self.proxy = proxy
         self.used = False
         self.idle_since = math.inf
         self._wire = wire

@@ -1,7 +1,7 @@
 """Pools connections to servers, which are kept between requests and shared by executions.
 
-A connection is kept for its exact route: one that was allowed, resolved or verified on other terms is not used. A
-connection that may be authenticated itself is not kept. A request that the server may have processed is not sent again,
+A connection is kept for its exact route and proxy: one that was allowed, resolved or verified on other terms is not
+used. A connection that may be authenticated itself is not kept. A request that the server may have processed is not sent again,
 unless it is idempotent.
 """
 
@@ -137,13 +137,14 @@ class ConnectionPool:
         return connection, await connection.exchange(self._tasks, out, body, length)
 
     async def _dial(self, route: Route) -> ClientConnection:
-        if self._proxy is not None and self._proxy.serves(route):
-            return ClientConnection(await self._proxy.open(self.dialer, route), route)
+        if self._proxy is not None and (proxy := self._proxy.settings_for(route)) is not None:
+            return ClientConnection(await self._proxy.open(self.dialer, route), route, proxy)
         return ClientConnection(await self.dialer.dial(route), route)
 
     def _take(self, route: Route) -> ClientConnection | None:
         """Take a ready connection of this route, the one used last: it is the least likely to be closed soon."""
-        for connection in reversed([idle for idle in self._idle if idle.route == route]):
+        proxy = None if self._proxy is None else self._proxy.settings_for(route)
+        for connection in reversed([idle for idle in self._idle if idle.route == route and idle.proxy == proxy]):
             self._idle.remove(connection)
             if connection.is_ready():
                 return connection

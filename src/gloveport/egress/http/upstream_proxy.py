@@ -18,6 +18,7 @@ from gloveport.egress.transport.route import Route
 from gloveport.egress.transport.stream import SocketStream
 from gloveport.errors import UpstreamError
 from gloveport.forward_proxy.forward_proxy import ForwardProxy
+from gloveport.model.proxy import Proxy
 
 _ANYWHERE: Final = (ip_network("0.0.0.0/0"), ip_network("::/0"))
 """Networks for the proxy itself: it may be anywhere, since the operator has named it."""
@@ -31,13 +32,15 @@ class UpstreamProxy(Struct, frozen=True, kw_only=True):
 
     owner: ForwardProxy
 
-    def serves(self, route: Route) -> bool:
-        """Whether a route goes through the proxy: not if it has addresses or networks of the operator's, or no API.
+    def settings_for(self, route: Route) -> Proxy | None:
+        """The present settings of the proxy, if a route goes through it: not if it has addresses or networks of the
+        operator's, or no API.
 
         A program that was granted ``yolo`` chooses the names itself, and may still run when a proxy is configured.
         """
         is_placed = bool(route.networks or route.addresses)
-        return bool(route.api) and not is_placed and self.owner.serves(route.scheme, route.host)
+        is_served = bool(route.api) and not is_placed and self.owner.serves(route.scheme, route.host)
+        return self.owner.settings if is_served else None
 
     async def open(self, dialer: Dialer, route: Route) -> SocketStream:
         """Open a connection to the server of a route, verified by TLS.
