@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 from anyio import to_thread
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gloveport import door
 from gloveport.egress.outbound_session import EgressSession, Gateway, RequestJournal
@@ -157,7 +158,10 @@ class ProtectedSandboxes(Struct, eq=False, kw_only=True):
     @property
     def egress(self) -> Egress:
         """What commands can reach: of what they could reach when their sandboxes were planned, the unchanged part."""
-        return retain_unchanged(self.reach.egress, self.reach.egress, self.reach_now().egress)
+        return self._left_of(self.reach.egress)
+
+    def _left_of(self, granted: Egress) -> Egress:
+        return retain_unchanged(granted, self.reach.egress, self.reach_now().egress)
 
     def inside(self, directory: str) -> str:
         """The path inside sandboxes of a directory of the workspace."""
@@ -196,7 +200,11 @@ class ProtectedSandboxes(Struct, eq=False, kw_only=True):
 
     @contextlib.asynccontextmanager
     async def open_doors(self, child: Child, guard: Guard, journal: RequestJournal) -> AsyncIterator[None]:
-        """Answer what the command asks on its doors: HTTP and TCP as granted, and no tools."""
+        """Answer what the command asks on its doors: HTTP and TCP as granted, and no tools.
+
+        What the configuration has taken back since it was granted, as while a package was built, is not reached.
+        """
+        guard = replace(guard, grant=guard.grant.model_copy(update={"egress": self._left_of(guard.grant.egress)}))
 
         @functools.cache
         def outlet() -> EgressSession:  # made at the first request: most commands make none

@@ -1,6 +1,7 @@
 """What commands reach: through the door, what the operator granted for them, and nothing else."""
 
 import contextlib
+import hashlib
 import io
 import os
 import re
@@ -81,14 +82,15 @@ def serve(tmp_path, apis):
     """Serve a workspace with these settings, and these APIs to be granted."""
 
     @contextlib.asynccontextmanager
-    async def make(**settings):
-        async with opened(tmp_path, tables={"api": apis, "servers": SERVERS}, **{"mode": "safe", **settings}) as one:
+    async def make(tables=None, **settings):
+        tables = {"api": apis, "servers": SERVERS, **(tables or {})}
+        async with opened(tmp_path, tables=tables, **{"mode": "safe", **settings}) as one:
             yield one
 
     return make
 
 
-async def reached(served, port):
+async def reached(served, port, **how):
     """Which of the names a command reaches. It says nothing of what it asks for, so no gate is in the way."""
     script = (
         "import os, ssl, sys, urllib.request, urllib.error\n"
@@ -97,7 +99,7 @@ async def reached(served, port):
         "    except (OSError, ssl.SSLError): pass\n"
     )
     served.write("ask.py", script.replace("PORT", str(port)))
-    said = await served.out(f"python3 ask.py {' '.join(NAMES)}")
+    said = await served.out(f"python3 ask.py {' '.join(NAMES)}", **how)
     return {line.split()[0] for line in said.splitlines()}
 
 
@@ -123,12 +125,35 @@ async def test_what_is_taken_away_while_the_server_runs_is_gone_for_the_next_com
     """W4, N2: and what is given, or named otherwise, waits for a restart: addresses inside are those of the start."""
     async with serve(mode="trusted") as served:
         assert await reached(served, far.place.port) == {"alpha.test", "beta.test"}
-        before = served.engine.reach
-        left = {name: api for name, api in before.egress.apis.items() if name != "alpha"}
-        certificate = served.engine.gateway.authority.certificate
-        egress = before.egress.model_copy(update={"apis": left})
-        served.engine.reach = Reach(egress, certificate, before.servers, before.sampling)
+        take_away(served.engine, "alpha")
         assert await reached(served, far.place.port) == {"beta.test"}
+
+
+def take_away(engine, name):
+    """As a reload of a configuration without this API."""
+    before = engine.reach
+    left = {api: value for api, value in before.egress.apis.items() if api != name}
+    egress = before.egress.model_copy(update={"apis": left})
+    engine.reach = Reach(egress, engine.gateway.authority.certificate, before.servers, before.sampling)
+
+
+async def test_what_is_taken_away_while_a_command_waits_for_its_packages_is_gone_when_it_begins(serve, far):
+    """W4, N2."""
+
+    content, file = wheel(), "demo-1.0-py3-none-any.whl"
+    page = f'<a href="{file}#sha256={hashlib.sha256(content).hexdigest()}">{file}</a>'
+
+    async def index(request):
+        take_away(served.engine, "beta")
+        return whole(content, b"application/zip") if file in request.target else whole(page.encode(), b"text/html")
+
+    far.app.routes["index"] = index
+    tables = {
+        "packages": {"indexes": [f"https://alpha.test:{far.place.port}/index"], "cooldown_days": 0},
+        "environments": {"one": {"python": ["demo"]}},
+    }
+    async with serve(tables, mode="trusted") as served:
+        assert await reached(served, far.place.port, environment="one") == {"alpha.test"}
 
 
 async def test_commands_have_no_door_to_the_tools_of_other_servers(serve):
