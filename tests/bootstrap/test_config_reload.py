@@ -3,6 +3,7 @@
 import contextlib
 import json
 import logging
+from pathlib import Path
 
 import anyio
 import pytest
@@ -12,6 +13,7 @@ from tests.environments.index import make_wheel, write_index
 from gloveport.bootstrap.config_reload import following
 from gloveport.config import load
 from gloveport.config.schema import PoolSettings
+from gloveport.config.sources import selection
 from gloveport.model import Request
 
 pytestmark = pytest.mark.anyio
@@ -32,13 +34,14 @@ def kinds(directory):
 
 
 @contextlib.asynccontextmanager
-async def configured(tmp_path, text):
-    """An engine that follows changes of its configuration; yields it and the file."""
+async def configured(tmp_path, text, *, named=True):
+    """An engine that follows changes of its configuration; yields it and the file, which is named or the operator's."""
     (file := tmp_path / "gloveport.toml").write_text(text)
     environ = {"GLOVEPORT_STATE": str(tmp_path / "state")}
-    loaded = load(file, cwd=tmp_path, environ=environ)
+    path = file if named else None
+    loaded = load(path, cwd=Path.cwd(), environ=environ)
     config = loaded.config.model_copy(update={"pool": PoolSettings(forked=0, booted=0)})
-    async with shared_host.assemble(config, environ) as engine, following(engine, loaded, file, environ):
+    async with shared_host.assemble(config, environ) as engine, following(engine, loaded, path, environ):
         yield engine, file
 
 
@@ -145,6 +148,24 @@ async def test_a_change_that_can_not_be_written_down_yet_counts_later_and_ends_n
         audit.chmod(0o700)
         await until(lambda: engine.reach.egress.apis)
     assert [kind for kind in kinds(audit) if kind.startswith("config.")] == ["config.refused", "config.changed"]
+
+
+async def test_a_project_file_of_an_agent_is_told_of_once_and_keeps_no_rules_from_counting(
+    tmp_path, monkeypatch, caplog
+):
+    """P17, N2."""
+    (project := tmp_path / "project").mkdir()
+    monkeypatch.chdir(project)
+    monkeypatch.setattr(selection, "config_directory", lambda: tmp_path)
+    async with configured(tmp_path, SOUND, named=False) as (engine, file):
+        (project / "gloveport.toml").write_text("[api.evil]\nhosts = ['evil.test']\n")
+        await until(lambda: "that file changes nothing" in caplog.text)
+        assert [*engine.reach.egress.apis] == ["alpha"]
+        file.write_text("")
+        await until(lambda: not engine.reach.egress.apis)
+    assert caplog.text.count("is not trusted") == 1
+    found = kinds(tmp_path / "state" / "audit")
+    assert [kind for kind in found if kind.startswith("config.")] == ["config.refused", "config.changed"]
 
 
 async def test_environments_that_can_not_be_opened_end_no_server(tmp_path, caplog):

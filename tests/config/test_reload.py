@@ -1,10 +1,13 @@
 """A new configuration while the old one is in use."""
 
+import os
+
 import pytest
 from msgspec.structs import replace
 
 from gloveport.config import load
 from gloveport.config.loading.reload import reload
+from gloveport.config.sources.trust import trust
 from gloveport.errors import ConfigError
 
 ONE = '[api.one]\nhosts = ["one.example.com"]\n'
@@ -57,6 +60,41 @@ def test_a_new_configuration_with_a_fault_is_refused_whole(home):
     home.user_file.write_text(f"policy.limits.cpus = 0\n{TWO}")
     with pytest.raises(ConfigError, match=r"policy\.limits\.cpus"):
         again(home, old)
+
+
+def test_a_project_file_that_an_agent_writes_keeps_no_other_file_from_counting(home):
+    """P17, N2."""
+    home.user_file.write_text(ONE)
+    old = loaded(home)
+    home.user_file.write_text(TWO)
+    for plant in (
+        lambda: home.project_file.write_text("[api.evil]\nhosts = ['evil.example.com']\n"),
+        lambda: os.mkfifo(home.project_file),
+        lambda: home.project_file.symlink_to(home.user_file),
+        lambda: home.project_file.write_bytes(b" " * (1 << 20)),
+    ):
+        plant()
+        new = again(home, old).loaded
+        assert (list(new.config.api), str(home.project_file) in new.refusal) == (["two"], True)
+        home.project_file.unlink()
+    assert again(home, new).loaded.refusal == ""
+
+
+def test_a_project_file_counts_on_as_it_was_trusted(home):
+    """P17, N2."""
+    home.user_file.write_text(ONE)
+    home.project_file.write_text("egress.user_agent = 'trusted/1'\n")
+    trust(home.project, environ=home.environ)
+    old = loaded(home)
+    home.project_file.write_text("egress.user_agent = 'evil/1'\n")
+    home.user_file.write_text(TWO)
+    for _ in range(2):
+        old = again(home, old).loaded
+        assert (list(old.config.api), old.config.egress.user_agent) == (["two"], "trusted/1")
+        assert "has changed since it was trusted" in old.refusal
+    trust(home.project, environ=home.environ)
+    new = again(home, old).loaded
+    assert (new.config.egress.user_agent, new.refusal) == ("evil/1", "")
 
 
 def test_a_new_secret_is_refused_where_a_toolchain_of_before_shows_it(home):

@@ -71,10 +71,13 @@ def connect_and_reset(address):
 def test_a_reset_connection_is_nobodys_though_another_comes_from_its_port():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = connect_and_reset(server.getsockname())
-        with socket.create_connection(server.getsockname(), source_address=("127.0.0.1", port)):
-            with server.accept()[0] as reset, server.accept()[0] as connection:
-                assert reset.recv(9) == b"a request"
-                assert peer_uids([reset, connection]) == [None, os.geteuid()]
+        with (
+            socket.create_connection(server.getsockname(), source_address=("127.0.0.1", port)),
+            server.accept()[0] as reset,
+            server.accept()[0] as connection,
+        ):
+            assert reset.recv(9) == b"a request"
+            assert peer_uids([reset, connection]) == [None, os.geteuid()]
 
 
 @pytest.mark.anyio

@@ -53,12 +53,15 @@ async def _follow(engine: Engine, loaded: Loaded, config_path: Path | None, envi
                     functools.partial(reload, loaded, config_path, cwd=cwd, environ=environ), abandon_on_cancel=True
                 )
             except ConfigError as error:
-                for line in str(error).splitlines():
-                    _log.warning("%s", line)
+                _warn(str(error))
                 _log.warning("the configuration has faults: what counted before goes on counting")
                 faulty = True
                 await _write_down(engine, "config.refused", {"reason": str(error)})
                 continue
+            if (refusal := found.loaded.refusal) != loaded.refusal and refusal:
+                _warn(refusal)
+                _log.warning("that file changes nothing; what changes in the others counts")
+                await _write_down(engine, "config.refused", {"reason": refusal})
             if found.postponed:
                 _log.warning("restart to apply: %s", ", ".join(found.postponed))
             if faulty or found.loaded.config != loaded.config:
@@ -70,6 +73,11 @@ async def _follow(engine: Engine, loaded: Loaded, config_path: Path | None, envi
                 app.adopt(engine, found.loaded.config)
                 await _adopt_environments(engine, found.loaded.config, environ)
             loaded = found.loaded
+
+
+def _warn(text: str) -> None:
+    for line in text.splitlines():
+        _log.warning("%s", line)
 
 
 async def _write_down(engine: Engine, kind: str, fields: Mapping[str, JsonValue]) -> None:

@@ -34,14 +34,23 @@ class Loaded(Struct, frozen=True, kw_only=True):
     """What counts whatever it says: the operator's file, and the directory of APIs with the files in it. A project file
     is not among them: it counts with the content alone that a person has trusted."""
 
+    project: bytes | None
+    """The content of the project file that counts; None for none."""
+
+    refusal: str
+    """Why the project file that is there now does not count, if that of before does in its place; else empty."""
+
     @property
     def origins(self) -> Mapping[str, str]:
         """The result of ``find_origin`` for each key, spelled with dots."""
         return {spell_key(key): self.find_origin(key) for key, _ in leaves(self.config)}
 
 
-def load(config_path: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> Loaded:
+def load(config_path: Path | None, *, cwd: Path, environ: Mapping[str, str], former: Loaded | None = None) -> Loaded:
     """Load the configuration from the files that ``sources`` finds.
+
+    ``former``: the configuration in use, if there is one. Its project file counts in place of one that nobody has
+    trusted: an agent could write that, and so keep the operator's own changes from counting.
 
     Raises:
         ConfigError: Others can write a file, or it is not trusted, or no TOML; or keys or values are wrong, which are
@@ -49,7 +58,10 @@ def load(config_path: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> 
     """
     found = sources(config_path, cwd=cwd, environ=environ)
     apis, faults = read_apis(found.apis)
-    layers = [*_operator_layers(found), *apis, *_project_layers(found, environ)]
+    project, refusal = _read_project(found, environ, former)
+    layers = [*_operator_layers(found), *apis]
+    if found.project is not None and project is not None:
+        layers.append(read_layer(found.project, project))
     named = resolve_hosts(merge(layers))
     layers = [named.layer, *layers]
     data = merge(layers)
@@ -65,6 +77,8 @@ def load(config_path: Path | None, *, cwd: Path, environ: Mapping[str, str]) -> 
         files=tuple(layer.path for layer in layers[1:]),
         find_origin=lambda key: where(layers, key) or "default",
         believed=(found.operator, found.apis, *(layer.path for layer in apis)),
+        project=project,
+        refusal=refusal,
     )
 
 
@@ -78,11 +92,19 @@ def _operator_layers(found: ConfigSources) -> list[Layer]:
     return [] if content is None else [read_layer(found.operator, content)]
 
 
-def _project_layers(found: ConfigSources, environ: Mapping[str, str]) -> list[Layer]:
-    if found.project is None or (content := read_own(found.project, flags=os.O_NOFOLLOW)) is None:
-        return []
-    require_trust(found.project, content, environ=environ)  # before a byte of it is interpreted
-    return [read_layer(found.project, content)]
+def _read_project(found: ConfigSources, environ: Mapping[str, str], former: Loaded | None) -> tuple[bytes | None, str]:
+    """Read the project file, before a byte of it is interpreted: ``Loaded.project`` and ``Loaded.refusal``."""
+    if found.project is None:
+        return None, ""
+    try:
+        content = read_own(found.project, flags=os.O_NOFOLLOW)
+        if content is not None:
+            require_trust(found.project, content, environ=environ)
+    except ConfigError as error:
+        if former is None:
+            raise
+        return former.project, str(error)
+    return content, ""
 
 
 def _report(faults: Sequence[Fault], layers: Sequence[Layer]) -> str:

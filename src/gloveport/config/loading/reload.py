@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gloveport.config.checks.mounts import find_exposed
 from gloveport.config.checks.secret_places import secret_files
@@ -33,12 +34,12 @@ def reload(old: Loaded, config_path: Path | None, *, cwd: Path, environ: Mapping
     Raises:
         ConfigError: As ``load``; or a new secret would be shown by an old mount. The old configuration stays in use.
     """
-    new = load(config_path, cwd=cwd, environ=environ)
+    new = load(config_path, cwd=cwd, environ=environ, former=old)
     config = old.config.model_copy(update={name: getattr(new.config, name) for name in _LIVE})
     _refuse_exposed(old.config, config, environ)
     origins = {key: (new if key[0] in _LIVE else old).find_origin(key) for key, _ in leaves(config)}
     return Reloaded(
-        loaded=Loaded(config=config, files=new.files, find_origin=origins.__getitem__, believed=new.believed),
+        loaded=replace(new, config=config, find_origin=origins.__getitem__),
         postponed=tuple(dict.fromkeys(spell_key(_name_owner(key)) for key in _find_changes(config, new.config))),
     )
 

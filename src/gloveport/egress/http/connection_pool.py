@@ -1,8 +1,8 @@
 """Pools connections to servers, which are kept between requests and shared by executions.
 
 A connection is kept for its exact route and proxy: one that was allowed, resolved or verified on other terms is not
-used. A connection that may be authenticated itself is not kept. A request that the server may have processed is not sent again,
-unless it is idempotent.
+used. A connection that may be authenticated itself is not kept. A request that the server may have processed is not
+sent again, unless it is idempotent.
 """
 
 import contextlib
