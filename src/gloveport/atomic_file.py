@@ -3,15 +3,21 @@
 import ctypes
 import errno
 import os
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from gloveport.late_libraries import tempfile
+from gloveport.late_pattern import late_pattern
 
 NOREPLACE, EXCHANGE = 1, 2
 """Ways to rename: never over another file, or exchange the two."""
+
+_TEMPORARY: Final = late_pattern(r"\.gloveport-[a-z0-9_]{8}(?:\.toml)?")
+_WRITING_SECONDS: Final = 60.0
+"""Nobody takes that long to write a file."""
 
 _UNKNOWN: Final = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}
 _renameat2: Callable[[int, bytes, int, bytes, int], int] = ctypes.CDLL(None, use_errno=True).renameat2
@@ -65,11 +71,27 @@ def take_place(new: Path, path: Path) -> None:
         os.close(descriptor)
 
 
+def remove_leftovers(directory: Path) -> None:
+    """Remove the temporary files of writers that were killed: tokens may be in them.
+
+    Raises:
+        OSError: The directory can't be read, or a file can't be removed.
+    """
+    latest = time.time() - _WRITING_SECONDS
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                if _TEMPORARY.fullmatch(entry.name) and entry.stat(follow_symlinks=False).st_mtime < latest:
+                    Path(entry.path).unlink()
+
+
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file of mode 0600, in the place of what is there.
+    """Write a file of mode 0600, in the place of what is there. Removes the leftovers beside it.
 
     Raises:
         OSError: It can't be written. What was there still is.
     """
     with temporary_file(path.parent, content) as new:
         take_place(new, path)
+    with suppress(OSError):
+        remove_leftovers(path.parent)

@@ -66,7 +66,7 @@ async def test_what_is_kept_is_the_owners_alone(logins, storage):
 async def test_a_logout_removes_what_a_killed_writer_has_left_and_nothing_that_is_being_written(logins, storage):
     """N5: tokens are in it."""
     await storage.save(login())
-    left, being_written = logins.directory / ".gloveport-left", logins.directory / ".gloveport-new"
+    left, being_written = logins.directory / ".gloveport-former__", logins.directory / ".gloveport-present_"
     left.write_text(TOKEN)
     os.utime(left, (0, 0))
     being_written.write_text(TOKEN)

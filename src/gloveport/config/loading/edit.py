@@ -137,11 +137,8 @@ def _back_up(target: Path, content: bytes) -> Path:
     """Copy the present content to an unused name."""
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     backup = target.with_name(f"{target.name}.bak-{moment}")
-    descriptor = os.open(backup, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
-        file.write(content)
-        file.flush()
-        os.fsync(descriptor)
+    with temporary_file(target.parent, content) as new:  # never half of one, as on a full disk
+        new.rename(backup)
     return backup
 
 

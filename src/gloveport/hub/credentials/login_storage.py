@@ -12,7 +12,6 @@ import os
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -22,7 +21,7 @@ import anyio
 from anyio import to_thread
 from msgspec import Struct
 
-from gloveport.atomic_file import replace_file
+from gloveport.atomic_file import remove_leftovers, replace_file
 from gloveport.errors import ConfigError
 from gloveport.file_descriptors import LIST, READ, closing
 from gloveport.model import Value
@@ -35,8 +34,6 @@ _MOST_BYTES = 1 << 16
 _LOCK_SECONDS = 20.0
 _POLL_SECONDS = 0.02
 _KEYRING_SECONDS = 30.0
-_LEFTOVER_SECONDS = 60.0
-"""Nobody takes that long to write a file."""
 _SERVICE = "gloveport"
 _PASSED = ("PATH", "HOME", "LANG", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
 _OWNER_ONLY = "make it this user's alone, or remove it and log in again"
@@ -138,10 +135,8 @@ class _LoginFile(Struct, frozen=True):
         path = self.directory / f"{self.key}.json"
         with _explain_errors(path):
             path.unlink(missing_ok=True)
-            for leftover in self.directory.glob(".gloveport-*"):  # of who was killed while writing: it has tokens, too
-                with contextlib.suppress(FileNotFoundError):
-                    if time.time() - leftover.stat().st_mtime > _LEFTOVER_SECONDS:
-                        leftover.unlink()
+            if self.directory.exists():
+                remove_leftovers(self.directory)
 
 
 class _Keyring(Struct, frozen=True):
