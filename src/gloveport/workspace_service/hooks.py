@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
+from gloveport.errors import ConfigError
 from gloveport.model import Program
 from gloveport.model.json_value import JsonValue
 from gloveport.policy.wildcards import matches
@@ -54,7 +55,7 @@ async def _run(service: WorkspaceService, command: str, paths: Sequence[str], se
         async with sandboxes.notice_changes([]) as found, sandboxes.open_sandbox(limits, found) as child:
             outcome = await child.run(program, value_bytes=VALUE_BYTES, stdout=stdout, stderr=stderr)
             ended = {"of": begin_seq, "exit_code": outcome.exit_code, "killed_by": outcome.killed_by}
-    except WorkspaceError as error:
+    except (ConfigError, WorkspaceError) as error:
         return [f"{command}: {error.args[0]}"]
     finally:
         audit.append("hook.ended", ended)

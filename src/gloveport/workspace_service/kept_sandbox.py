@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 import anyio
 from msgspec import Struct
 
-from gloveport.errors import AuditError, SandboxError
+from gloveport.errors import AuditError, ConfigError, SandboxError
 from gloveport.sandbox.base import Child
 from gloveport.sandbox.plan import Plan
 from gloveport.workspace.errors import WorkspaceError
@@ -47,7 +47,7 @@ class KeptSandbox(Struct, kw_only=True):
                 finally:
                     with anyio.CancelScope(shield=True):
                         changes += await self.save_configs(child)
-        except WorkspaceError as error:
+        except (ConfigError, WorkspaceError) as error:
             raise SandboxError(str(error.args[0]), hint=error.hint) from error
         finally:
             # Where nothing can be written down, the next call is refused, and says so.

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from gloveport import door
 from gloveport.egress.outbound_session import EgressSession, Gateway, RequestJournal
 from gloveport.engine.reach import Reach
-from gloveport.errors import SandboxError
+from gloveport.errors import ConfigError, SandboxError
 from gloveport.guard import Ending, Guard
 from gloveport.late_module import late_module
 from gloveport.model import Limits, Program
@@ -71,6 +71,8 @@ class ProtectedSandboxes(Struct, eq=False, kw_only=True):
     state: Path
     first_protected: protected_paths.ProtectedPaths | None = None
     _last_protected: protected_paths.ProtectedPaths = protected_paths.NOTHING
+    _saved: protected_paths.ProtectedPaths = protected_paths.NOTHING
+    """Those that the next server will find."""
     _running: int = 0
     """How many commands may write to it."""
     _own_writes: dict[Mark, Mark] = field(default_factory=dict)
@@ -79,7 +81,7 @@ class ProtectedSandboxes(Struct, eq=False, kw_only=True):
     _looking_seconds: float = math.inf
 
     def __post_init__(self) -> None:
-        self._last_protected = self.first_protected or protected_state.load(self.state)
+        self._saved = self._last_protected = self.first_protected or protected_state.load(self.state)
 
     def program_of(self, request: PreparedCommand, argv: Sequence[str]) -> Program:
         """The program of a command."""
@@ -134,8 +136,10 @@ class ProtectedSandboxes(Struct, eq=False, kw_only=True):
         finally:
             with anyio.CancelScope(shield=True):
                 try:
-                    after = await self.look()
+                    after, failure = await self._look()
                     warnings += protected_paths.differences(self.with_own_writes(before), self.with_own_writes(after))
+                    if failure is not None:
+                        warnings.append(f"{failure.args[0]}; no command runs until that is possible")
                 finally:
                     self._running -= 1
 
@@ -220,16 +224,29 @@ class ProtectedSandboxes(Struct, eq=False, kw_only=True):
             yield
 
     async def look(self) -> protected_paths.ProtectedPaths:
-        """Find the protected paths; in a thread only if the last search took long: a change of threads is slow too."""
+        """Find the protected paths. Raises ConfigError if they can't be saved for the next server."""
+        found, failure = await self._look()
+        if failure is not None:
+            raise failure
+        return found
+
+    async def _look(self) -> tuple[protected_paths.ProtectedPaths, ConfigError | None]:
+        """The protected paths, and why they can't be saved. In a thread only if the last search took long: a change of
+        threads is slow too.
+        """
         async with self._looking:  # the later search must be the one that counts
             if self._looking_seconds > _SHORT_SECONDS:
                 found = await to_thread.run_sync(self._find_protected)
             else:
                 found = self._find_protected()
-            previous, self._last_protected = self._last_protected, found
-            if not protected_state.is_same(previous, found):
-                await to_thread.run_sync(protected_state.save, self.state, found)
-        return found
+            self._last_protected = found
+            if not protected_state.is_same(self._saved, found):
+                try:
+                    await to_thread.run_sync(protected_state.save, self.state, found)
+                except ConfigError as error:
+                    return found, error
+                self._saved = found
+        return found, None
 
     def _find_protected(self) -> protected_paths.ProtectedPaths:
         started = time.monotonic()

@@ -672,6 +672,27 @@ async def test_a_command_whose_end_can_not_be_recorded_is_told_as_it_ended_and_w
         assert "chmod go-w" in fault["suggested_fix"]
 
 
+async def test_what_a_command_has_made_is_told_and_recorded_where_it_can_not_be_saved(tmp_path):
+    """W4: on a full disk of the state; until there is room, no other command makes more of it."""
+    async with opened(tmp_path) as served:
+        await served.run("true")
+        saved = served.service.sandboxes.state / "protected.json"
+        saved.unlink()
+        saved.mkdir()
+        told = await served.run("git init -q sub && echo done")
+        assert (told["exit_code"], told["stdout"]) == (0, "done\n")
+        assert told["warnings"][0].startswith("sub/.git/config is new")
+        assert "can't be saved" in told["warnings"][-1]
+        assert served.records()[-1].fields["appeared"] == told["warnings"]
+        error = await served.refused("exec_command", cmd="true")
+        assert (error["code"], error["retryable"]) == ("RUNTIME_DIR_UNWRITABLE", True)
+        answer = await served.call("exec_command", cmd="true", session="new")
+        assert "can't be saved" in answer.content[0].text
+        saved.rmdir()
+        assert await served.out("echo on") == "on\n"
+        assert '"sub/.git/config"' in saved.read_text()
+
+
 async def test_a_change_whose_end_can_not_be_recorded_is_not_told_as_if_nothing_had_been_done(tmp_path):
     """A1: whoever took it for refused would do it twice."""
     async with opened(tmp_path) as served:

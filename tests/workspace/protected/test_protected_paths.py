@@ -361,6 +361,15 @@ def test_a_place_where_nothing_can_be_saved_is_named(tmp_path):
         protected_state.save(tmp_path, protected_paths.NOTHING)
 
 
+def test_a_link_in_that_place_is_replaced_and_not_what_it_leads_to(tmp_path):
+    """A server of root's would replace any file of the host, even a device."""
+    (tmp_path / "other").write_text("text")
+    (tmp_path / "protected.json").symlink_to("other")
+    protected_state.save(tmp_path, protected_paths.NOTHING)
+    assert (tmp_path / "other").read_text() == "text"
+    assert not (tmp_path / "protected.json").is_symlink()
+
+
 def test_what_a_command_has_made_leads_to_nothing_of_the_owners(root, tree):
     """W4: it could keep any file from all commands after it."""
     (root / "src").mkdir()

@@ -8,10 +8,10 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Final
 
+from gloveport.atomic_file import replace_file
 from gloveport.errors import ConfigError
 from gloveport.model import Value
 from gloveport.model.reading import read_json
-from gloveport.secrets import secret_files
 from gloveport.untrusted_text import printable
 from gloveport.user_directories import read_private
 from gloveport.workspace.files.spelling import raw, spell_path
@@ -74,12 +74,10 @@ def save(state: Path, found: ProtectedPaths) -> None:
     )
     place = state / _NAME
     try:
-        place.touch(mode=0o600)
-        secret_files.replace(str(place), saved.model_dump_json())
-    except (ConfigError, OSError) as error:
-        why = error.strerror if isinstance(error, OSError) else error.args[0]
+        replace_file(place, saved.model_dump_json().encode())
+    except OSError as error:
         raise ConfigError(
-            f"what is protected can't be saved in {printable(str(place))}: {why}",
+            f"what is protected can't be saved in {printable(str(place))}: {error.strerror}",
             hint="make room there, and let this user write there",
         ) from error
 
