@@ -177,7 +177,11 @@ async def test_what_an_index_may_try_builds_nothing(tmp_path):
 async def test_who_lacks_a_module_hears_which_environment_has_it_or_what_to_write(index, tmp_path):
     named = {"one": {"python": ["helper"]}}
     async with opened(tmp_path / "state", index, environments=named, allow=["humanize"]) as world:
+        unbuilt = await world.run("python", "import helper")
+        assert 'the environment one has it: environment="one"' in unbuilt.hint, unbuilt
         await world.run("python", "1", environment="one")
+        in_session = await world.run("python", "import helper", session="new")
+        assert 'environment="one", session="new"' in in_session.hint, "a session stays in its environment"
         for module, said in {
             "helper": 'the environment one has it: environment="one"',
             "humanize.number": '# dependencies = ["humanize"]',

@@ -170,6 +170,7 @@ async def test_what_is_not_there_is_an_error_that_says_so(agent):
         answer = await agent.call_tool("read_artifact", {"uri": uri})
         assert answer.is_error, uri
         assert "is not kept, or no longer" in answer.content[0].text, uri
+        assert "artifact://ID/2" in answer.content[0].text, "the program need not run again for a wrong uri"
 
 
 async def test_files_come_as_text_or_as_base64(execute):

@@ -5,6 +5,7 @@ S1, S2.
 
 import functools
 import json
+import re
 from urllib.parse import quote
 
 import anyio
@@ -115,6 +116,8 @@ async def test_clients_read_skills_by_resources_the_extension_a_prompt_and_a_sea
         assert "[candidate, saved here]" in found
         await execute(client, "tools.shop.look(name='cup')")  # a search waits for no server that is slow to begin
         assert "shop.look" in text(await call(client, "search_tools", query="look"))
+        nothing = text(await call(client, "search_tools", query="zebra"))
+        assert re.fullmatch(r"None of \d+ matches.*lists all\.", nothing), "it is not that there are no tools"
         listed = (await client.list_resources()).resources
         assert [str(one.uri) for one in listed if one.uri.startswith("skill")] == ["skill://hostile-report/SKILL.md"]
         for uri in ("skill://hostile-report", "skill://hostile-report/SKILL.md"):

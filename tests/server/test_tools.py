@@ -308,6 +308,8 @@ async def test_a_tool_reads_the_same_pages_for_clients_without_resources(client,
     head = shown.partition("stdout:\n")[2].partition("\n[…")[0]
     assert len(pages) > 1
     assert head + "".join(pages) == "aé€😀" * 10_000 + "\n"
+    beyond = await client.call_tool("read_output", {**arguments, "offset": 10**6})
+    assert text_of(beyond) == "[nothing from byte 1000000 on]"
     lost = await client.call_tool("read_output", {"output_ref": "output://run-0/stdout"})
     assert lost.is_error
     assert "run the program again" in text_of(lost)

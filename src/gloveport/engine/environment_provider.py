@@ -141,15 +141,8 @@ class Environments(Struct, frozen=True, kw_only=True):
 
     def find_built(self, name: str) -> list[tuple[Lock, BuiltTree | None]]:
         """The locks of one of the operator's environments, and the tree of each if it was built."""
-        found = []
-        for ecosystem, lock_request in self._parts(name):
-            try:
-                lock = self._find_lock(ecosystem, name, lock_request)
-            except Denied:
-                continue
-            if lock is not None:
-                found.append((lock, self.store.find_tree(lock.sha256, ecosystem.platform)))
-        return found
+        parts = (self._find_part(name, *part) for part in self._parts(name))
+        return [part for part in parts if part is not None]
 
     def is_built(self, name: str) -> bool:
         """Whether all of one of the operator's environments is built."""
@@ -157,14 +150,27 @@ class Environments(Struct, frozen=True, kw_only=True):
         return len(found) == len(self._parts(name)) and all(tree is not None for _, tree in found)
 
     def who_has(self, modules: Sequence[str]) -> str:
-        """The name of an environment that a program could import these from; empty where there is none."""
-        trees = ((name, tree) for name in self.named for _, tree in self.find_built(name))
-        return next((name for name, tree in trees if tree and {*modules} <= {*tree.modules}), "")
+        """The name of an environment that a program could import these from; empty where there is none. Of one that is
+        not built yet only the requirements are known.
+        """
+        packages = {*map(package_of, modules)}
+        requesting = ""
+        for name in self.named:
+            for ecosystem, lock_request in self._parts(name):
+                _, tree = self._find_part(name, ecosystem, lock_request) or (None, None)
+                if tree is not None and {*modules} <= {*tree.modules}:
+                    return name
+                if tree is None and packages <= {*map(name_of, lock_request.specifiers)}:
+                    requesting = requesting or name
+        return requesting
 
-    async def suggest(self, modules: Sequence[str]) -> str:
-        """Suggests how to get missing modules: the environment that has them, or the lines to write."""
+    async def suggest(self, modules: Sequence[str], request: Request) -> str:
+        """Suggests how a program gets missing modules: the environment that has them, or the lines to write. A session
+        stays in the environment in which it has begun.
+        """
         if name := await compute(len(self.named) * MOST_LOCK_BYTES, self.who_has, modules):
-            return f'the environment {name} has it: environment="{name}"'
+            beginning = ', session="new"' if request.session is not None else ""
+            return f'the environment {name} has it: environment="{name}"{beginning}'
         packages = [package_of(module) for module in modules]
         may_ask = self.rules.enabled and refuse_names(self.rules, packages) is None
         if packages[0].startswith(NPM):
@@ -250,6 +256,16 @@ class Environments(Struct, frozen=True, kw_only=True):
                     f"{one.name} {one.version} is known to do harm on purpose: {one_line(malware.id, 80)}.",
                     hint="do without it, and look where it is installed already",
                 )
+
+    def _find_part(
+        self, name: str, ecosystem: Ecosystem, lock_request: LockRequest
+    ) -> tuple[Lock, BuiltTree | None] | None:
+        """The lock of one kind of packages, and its tree if it was built; None without a lock that can be read."""
+        try:
+            lock = self._find_lock(ecosystem, name, lock_request)
+        except Denied:
+            return None
+        return None if lock is None else (lock, self.store.find_tree(lock.sha256, ecosystem.platform))
 
     def _find_lock(self, ecosystem: Ecosystem, name: str | None, lock_request: LockRequest) -> Lock | None:
         """The operator's lock, or the one that was made for these requirements. Raises Denied if it can't be read."""

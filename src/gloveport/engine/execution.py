@@ -315,7 +315,8 @@ class Engine:
         modules = hints.find_missing_modules(result.error) if result.error is not None and result.hint else ()
         if not modules:
             return result
-        return result.model_copy(update={"hint": f"{await self.environments.suggest(modules)}; {result.hint}"})
+        suggestion = await self.environments.suggest(modules, request)
+        return result.model_copy(update={"hint": f"{suggestion}; {result.hint}"})
 
     def _narrow_to_present(self, run: Execution) -> Execution:
         """The same run, without what the configuration has taken back while it waited for its turn or its packages."""

@@ -123,7 +123,7 @@ def check_files(files: Mapping[str, bytes]) -> None:
 
 def unknown_skill(name: str) -> Denied:
     """The refusal of an unknown skill's name."""
-    return Denied("unknown_skill", f"There is no skill {name!a}.", hint="See `gloveport skills list`.")
+    return Denied("unknown_skill", f"There is no skill {name!a}.", hint="See `gloveport skills list`, or search_tools.")
 
 
 def _stat_directory(directory: int, path: str, found: list[tuple[str, int, int, int]], depth: int) -> None:

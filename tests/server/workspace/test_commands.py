@@ -291,10 +291,14 @@ async def test_a_pipe_can_be_fed_later(served):
 async def test_who_writes_to_a_command_that_reads_nothing_more_is_told(served):
     """W4: COMMAND_CLOSED, and a poll still tells how it ended."""
     told = await served.run("exit 5")
-    assert (await served.refused("write_stdin", command_id=told["command_id"], chars="x"))["code"] == "COMMAND_CLOSED"
+    ended = await served.refused("write_stdin", command_id=told["command_id"], chars="x")
+    assert ended["code"] == "COMMAND_CLOSED"
+    assert "read_output" in ended["details"]["retry_hint"]
     assert (await served.told("write_stdin", command_id=told["command_id"]))["exit_code"] == 5
     command_id, _ = await begun(served, SLOW)
-    assert (await served.refused("write_stdin", command_id=command_id, chars="x"))["code"] == "COMMAND_CLOSED"
+    running = await served.refused("write_stdin", command_id=command_id, chars="\x03")
+    assert running["code"] == "COMMAND_CLOSED"
+    assert "signal='INT'" in running["details"]["retry_hint"], "Ctrl-C reaches no command without a terminal"
     await served.told("kill_command", command_id=command_id)
 
 

@@ -175,6 +175,11 @@ class TestWhatIsThere:
         assert refusal(tree, "open_file", "file/x") == refusal(tree, "locate", "file/x") == "NOT_A_DIRECTORY"
         assert refusal(tree, "open_file", "none") == refusal(tree, "open_directory", "none") == "NOT_FOUND"
 
+    def test_whose_path_is_wrong_hears_how_a_file_is_found(self, tree):
+        with pytest.raises(WorkspaceError) as caught, tree.open_file("main.py"):
+            pass
+        assert "list_files" in caught.value.hint
+
     def test_what_is_neither_is_refused_at_once(self, tree, root):
         """CT-R5: nobody writes to the FIFO, and nobody waits for that."""
         os.mkfifo(root / "fifo")

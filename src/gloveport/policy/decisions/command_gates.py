@@ -118,8 +118,9 @@ def _moves(run: ProgramRun) -> bool:
 def _hit_needs(policy: WorkspacePolicy, hit: RuleHit, lost: tuple[str, ...]) -> Iterator[GateHit]:
     match hit.rule.gate:
         case "network":
-            granted = f"These can: {join_listed(policy.hosts)}." if policy.hosts else "None can."
-            instead = f"Commands can't reach it. {granted} Use what is installed, or ask the owner to grant the host."
+            granted = f"{join_listed(policy.hosts)} alone" if policy.hosts else "no host"
+            otherwise = "Use what is installed, or ask the owner to grant the host."
+            instead = f"Commands reach {granted} without permission. {otherwise}"
             for host in hit.hosts:
                 if not (policy.hosts if host == UNNAMED_HOST else any(matches(each, host) for each in policy.hosts)):
                     why = (

@@ -32,6 +32,8 @@ def read_page(archive: Archive, handle: str, owner: str, offset: int, most: int)
 def page_text(page: Mapping[str, Any]) -> str:
     """Render a page for a model: the text, and a last line that says how to read on."""
     following = page["next_offset"]
+    if following is None and not page["content"]:
+        return f"[nothing from byte {page['offset']} on]"
     more = (
         "" if following is None else f"\n[read_output(output_ref={page['output_ref']!r}, offset={following}) goes on]"
     )

@@ -21,7 +21,14 @@ def found_text(hub: Hub, found: SearchResult, detail: Detail, skills: FoundSkill
         lines.append(f"{len(tools)} of {found.total}; narrow the query or raise the limit")
     lines[:0] = _skill_lines(skills, detail)
     lines += [f"not searched: {server}: {reason}" for server, reason in sorted(found.missing.items())]
-    return plain("\n".join(lines)) or "None: there are no tools that programs may call."
+    return plain("\n".join(lines))
+
+
+def nothing_found_text(count: int) -> str:
+    """Say that a search has found nothing, of so many tools and skills in all."""
+    if not count:
+        return "None: there are no tools that programs may call."
+    return f"None of {count} matches. Try other words, or no query, which lists all."
 
 
 def _skill_lines(skills: FoundSkills, detail: Detail) -> Iterator[str]:

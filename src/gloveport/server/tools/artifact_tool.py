@@ -182,4 +182,5 @@ def _how_to_get(size: int) -> str:
 
 def not_kept(uri: str) -> tuple[str, str]:
     """Make message and hint for a file that does not exist, or is another caller's."""
-    return f"{uri[:80]!a} is not kept, or no longer", "hint: run the program again"
+    hint = "hint: a uri ends in the number that the answer gives a file: artifact://ID/2; else run the program again"
+    return f"{uri[:80]!a} is not kept, or no longer", hint

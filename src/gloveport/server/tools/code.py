@@ -24,7 +24,7 @@ from gloveport.engine.caller import Transport
 from gloveport.engine.execution import Engine
 from gloveport.engine.runs import Run
 from gloveport.engine.skill_search import FoundSkills, SkillSearch
-from gloveport.hub.discovery import Detail, search
+from gloveport.hub.discovery import Detail, SearchResult, search
 from gloveport.model import Result
 from gloveport.model.egress import ApiName
 from gloveport.model.pydantic_models import pydantic_model
@@ -33,7 +33,7 @@ from gloveport.server.rendering.api_text import apis_text
 from gloveport.server.rendering.pages import PREFIX, not_kept, page_text, read_page
 from gloveport.server.rendering.replies import error_reply, text_reply, to_wire
 from gloveport.server.rendering.run_reply import RunReply
-from gloveport.server.rendering.tool_search import found_text
+from gloveport.server.rendering.tool_search import found_text, nothing_found_text
 from gloveport.server.request_caller import caller_of
 from gloveport.server.tools.argument_check import takes
 from gloveport.server.tools.artifact_tool import ArtifactTool
@@ -147,13 +147,19 @@ class Tools(Struct, frozen=True, kw_only=True):
         `await tools.SERVER.TOOL({name: value})`, in shell `tools SERVER TOOL --name value`. Best first; results are
         plain data, failures raise `ToolError`.
         """
-        hub, toolbox = self.engine.hub, self.engine.reach.toolbox
-        found = await search(hub, toolbox, query, limit)
-        skills, share = FoundSkills((), 0), caller_of(ctx, self.transport).share
-        if self.skills is not None:
-            skills = await SKILL_SEARCHES.run(self.skills.search, query, limit, share)
-        text = await to_thread.run_sync(lambda: self.engine.clean(found_text(hub, found, detail, skills)))
+        share = caller_of(ctx, self.transport).share
+        found, skills = await self._search(query, limit, share)
+        text = await to_thread.run_sync(lambda: self.engine.clean(found_text(self.engine.hub, found, detail, skills)))
+        if not text:
+            found, skills = await self._search("", 1, share)
+            text = nothing_found_text(found.total + skills.total)
         return text_reply(text)
+
+    async def _search(self, query: str, limit: int, share: str) -> tuple[SearchResult, FoundSkills]:
+        found = await search(self.engine.hub, self.engine.reach.toolbox, query, limit)
+        if self.skills is None:
+            return found, FoundSkills((), 0)
+        return found, await SKILL_SEARCHES.run(self.skills.search, query, limit, share)
 
     async def list_apis(self, name: ApiName | None = None) -> wire.CallToolResult:
         """What programs may reach: hosts, what may be asked of them, and how credentials get there.

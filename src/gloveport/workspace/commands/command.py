@@ -149,9 +149,9 @@ class Command(Job, eq=False, kw_only=True, weakref=True):
         Raises:
             WorkspaceError: COMMAND_CLOSED; COMMAND_LIMIT_REACHED: too much unread input waits already.
         """
-        closed = WorkspaceError(
-            "COMMAND_CLOSED", f"the command {self.id} reads nothing more", hint="read_output still tells what it said"
-        )
+        instead = "kill_command ends it, and takes signal='INT'; a command reads if it begins with tty or keep_stdin"
+        hint = "read_output still tells what it said" if self.is_over else instead
+        closed = WorkspaceError("COMMAND_CLOSED", f"the command {self.id} reads nothing more", hint=hint)
         if self.is_over or self.console is None:
             raise closed
         if self._unread and self._unread + len(text) > _MOST_UNREAD:

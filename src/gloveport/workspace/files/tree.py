@@ -282,7 +282,8 @@ class Tree(Struct, frozen=True):
                 retryable=True,
             )
         code, text = _REFUSALS.get(error.errno or 0, ("INTERNAL_ERROR", f"can't be opened: {error.strerror}"))
-        return WorkspaceError(code, f"{shorten(path)} {text}", details={"path": path})
+        hint = "list_files finds a file elsewhere: glob='**/NAME'" if error.errno == errno.ENOENT else ""
+        return WorkspaceError(code, f"{shorten(path)} {text}", hint=hint, details={"path": path})
 
     def _is_link(self, path: str) -> bool:
         """Whether the last component is a link. Only an error's text depends on this."""
