@@ -3,6 +3,8 @@
 import errno
 import fcntl
 import os
+import subprocess
+import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -74,6 +76,33 @@ def test_what_lies_on_another_file_system_is_copied(store):
         tree = assemble_installed(store, "address", {"six.py": f"{site}/six.py"})
         assert (tree / "six.py").stat().st_dev != Path(site).stat().st_dev
     assert (tree / "six.py").read_text() == "one = 1"
+
+
+_SMALL_DISK = """
+import errno, os, subprocess, sys
+from pathlib import Path
+from gloveport.environments.environment_store import EnvironmentStore
+from gloveport.environments.installed_tree import assemble_installed
+place = Path(sys.argv[1])
+(place / "disk").mkdir()
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=80m", "tmpfs", place / "disk"], check=True)
+store = EnvironmentStore(place / "disk/environments")
+for mib in (17, 15):
+    (place / "large").touch()
+    os.truncate(place / "large", mib << 20)
+    try:
+        print(mib, assemble_installed(store, "address", {"large": place / "large"}).name)
+    except OSError as error:
+        print(mib, errno.errorcode[error.errno])
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a small disk")
+def test_copies_leave_the_audit_log_its_room(tmp_path):
+    """Each start of a server would fill the disk for a moment, and whoever writes there then would fail."""
+    command = ["unshare", "--mount", sys.executable, "-c", _SMALL_DISK, tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "17 ENOSPC\n15 address\n", done.stderr
 
 
 def test_what_is_there_is_used_and_many_at_once_make_one(store, site):

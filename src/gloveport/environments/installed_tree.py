@@ -6,14 +6,19 @@ system, another owner, a file that not everybody may read), the file is copied.
 
 import contextlib
 import ctypes
+import errno
 import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from gloveport.environments.environment_store import EnvironmentStore
 from gloveport.late_libraries import shutil
 from gloveport.user_directories import is_ours
+
+_SPARED_BYTES: Final = 64 << 20
+"""Room that copies leave on the disk, as builds do: the audit log is there, and without room nothing runs."""
 
 
 def assemble_installed(store: EnvironmentStore, address: str, sources: Mapping[str, str]) -> Path:
@@ -66,6 +71,9 @@ def _link_or_copy(source: Path, target: Path) -> int:
         with contextlib.suppress(OSError):
             target.hardlink_to(source.resolve() if source.is_symlink() else source)
             return 0
+    disk = os.statvfs(target.parent)
+    if disk.f_bavail * disk.f_frsize < _SPARED_BYTES + status.st_size:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
     shutil.copy2(source, target)  # with its time, by which Python checks compiled files
     target.chmod(0o755 if status.st_mode & stat.S_IXUSR else 0o644)
     return 1

@@ -5,6 +5,7 @@ only the files of these distributions and of those that they require.
 """
 
 import contextlib
+import errno
 import functools
 import hashlib
 import importlib.util
@@ -99,7 +100,10 @@ def find(interpreter: str, extension: str, own: Sequence[str]) -> Data:
 def without_tree(why: OSError) -> Data:
     """The outcome if the tree can't be built."""
     message = f"{join_names(NAMES)} can't be shown to programs: {why}"
-    return Data(detail=message, repair="make the state directory writable for this user alone", unusable=message)
+    repair = "make the state directory writable for this user alone"
+    if why.errno in {errno.ENOSPC, errno.EDQUOT}:
+        repair = "make room on the disk of the state directory: they may take 260 MB"
+    return Data(detail=message, repair=repair, unusable=message)
 
 
 @functools.lru_cache(maxsize=1)  # forty files are read and parsed for it
