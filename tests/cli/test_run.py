@@ -305,10 +305,14 @@ def test_nothing_that_a_program_leaves_runs_when_its_owner_calls_git(run, tmp_pa
 
 
 def test_what_can_not_be_written_to_out_leaves_nothing_there(run, tmp_path):
-    (tmp_path / "out/name").mkdir(parents=True)
-    ended = run("-c", "open('/out/name', 'w').write('x'); None", "--out", str(tmp_path / "out"))
-    assert "Is a directory" in ended.stderr
-    assert [*(tmp_path / "out").iterdir()] == [tmp_path / "out/name"]
+    """And what can be is there; whoever goes on only after a success does not go on without the rest."""
+    out = tmp_path / "out"
+    (out / "b").mkdir(parents=True)
+    ended = run("-c", "for name in 'abc': open(f'/out/{name}', 'w').write('x')\nNone", "--out", str(out))
+    assert f"{out}/b is not written: Is a directory" in ended.stderr
+    assert ended.returncode == 1
+    assert [path.name for path in sorted(out.iterdir()) if path.is_file()] == ["a", "c"]
+    assert not [*(out / "b").iterdir()]
 
 
 def test_no_setting_of_a_home_is_a_file_that_a_program_leaves(gloveport, environ, tmp_path):

@@ -11,7 +11,7 @@ from gloveport.cli.usage import UsageError
 from gloveport.file_descriptors import CREATE, LIST, closing
 
 if TYPE_CHECKING:
-    from gloveport.artifacts.artifact_store import ArtifactStore
+    from gloveport.artifacts.artifact_store import ArtifactStore, Found
     from gloveport.model.artifact import Artifact
 
 _PIECE_BYTES: Final = 1 << 18
@@ -53,48 +53,60 @@ def make_out(directory: Path) -> None:
 
 def write_artifacts(
     store: "ArtifactStore", owner: str, files: "Sequence[Artifact]", directory: Path
-) -> "Sequence[Artifact]":
-    """Write a program's artifacts below a directory of the caller's, and replace files of the same names; return the
-    written ones.
+) -> Mapping[str, str | OSError]:
+    """Write a program's artifacts below a directory of the caller's, and replace files of the same names; return for
+    each path why it is not written, an empty text where it is. One that can't be written keeps no other from it.
 
     The program has chosen the paths: ``..`` was refused before, no link below the directory is followed, and nothing is
     written that would run later, such as git's configuration, or settings in a home directory.
 
     Raises:
-        OSError: A file can't be written.
+        OSError: The directory can't be opened.
     """
-    from gloveport.workspace.protected.git_directory import is_git
-
-    written: list[Artifact] = []
+    faults: dict[str, str | OSError] = {}
     place = os.path.realpath(directory)
     with closing(os.open(directory, LIST & ~os.O_NOFOLLOW)) as root:
         for one in files:
-            found = store.find(one.uri, owner)
-            names = one.path.split("/")[2:]
-            if found is None or not names or _would_run(names, place):
-                continue
-            with contextlib.ExitStack() as stack:
-                below = root
-                for name in names[:-1]:
-                    if is_git(below):
-                        break
-                    with contextlib.suppress(FileExistsError):
-                        os.mkdir(name, 0o755, dir_fd=below)
-                    below = stack.enter_context(closing(os.open(name, LIST, dir_fd=below)))
-                if is_git(below):
-                    continue
-                temporary = f".gloveport-{os.urandom(8).hex()}"
+            content, names = store.find(one.uri, owner), one.path.split("/")[2:]
+            faults[one.path] = "it would run something later"
+            if content is not None and names and not _would_run(names, place):
                 try:
-                    with os.fdopen(os.open(temporary, CREATE, 0o644, dir_fd=below), "wb") as file:
-                        for offset in range(0, one.bytes, _PIECE_BYTES):
-                            file.write(found.read(offset, _PIECE_BYTES))
-                    os.replace(temporary, names[-1], src_dir_fd=below, dst_dir_fd=below)
-                except OSError:
-                    with contextlib.suppress(OSError):
-                        os.unlink(temporary, dir_fd=below)
-                    raise
-                written.append(one)
-    return written
+                    if _write_file(root, names, content, one.bytes):
+                        faults[one.path] = ""
+                except OSError as error:
+                    faults[one.path] = error
+    return faults
+
+
+def _write_file(root: int, names: Sequence[str], content: "Found", size: int) -> bool:
+    """Write a file whole or not at all; not into what git would take for a repository: tells whether it is written.
+
+    Raises:
+        OSError: It can't be written.
+    """
+    from gloveport.workspace.protected.git_directory import is_git
+
+    with contextlib.ExitStack() as stack:
+        below = root
+        for name in names[:-1]:
+            if is_git(below):
+                return False
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, 0o755, dir_fd=below)
+            below = stack.enter_context(closing(os.open(name, LIST, dir_fd=below)))
+        if is_git(below):
+            return False
+        temporary = f".gloveport-{os.urandom(8).hex()}"
+        try:
+            with os.fdopen(os.open(temporary, CREATE, 0o644, dir_fd=below), "wb") as file:
+                for offset in range(0, size, _PIECE_BYTES):
+                    file.write(content.read(offset, _PIECE_BYTES))
+            os.replace(temporary, names[-1], src_dir_fd=below, dst_dir_fd=below)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=below)
+            raise
+        return True
 
 
 def _would_run(names: Sequence[str], place: str) -> bool:

@@ -20,7 +20,7 @@ class Printer(Struct, kw_only=True):
 
     Attributes:
         write: Queues bytes for a descriptor, without waiting.
-        failure: Why nothing can be written any more, such as a closed pipe or a full disk.
+        failure: Why output, or a file of ``--out``, can't be written, such as a closed pipe or a full disk.
     """
 
     write: Callable[[int, bytes], None]

@@ -151,13 +151,14 @@ def _put_out(printer: "Printer", engine: "Engine", caller: str, result: "Result"
         printer.put_line(STDERR, "hint: --out DIR puts them there")
     if out is not None:
         try:
-            written = write_artifacts(engine.artifacts, caller, artifacts.files, out)
+            faults = write_artifacts(engine.artifacts, caller, artifacts.files, out)
         except OSError as error:
-            printer.put_line(STDERR, f"gloveport: --out {out}: {error.strerror}")
-        else:
-            for one in artifacts.files:
-                place = out / one.path.removeprefix("/out/")
-                end = f"({one.bytes} bytes)" if one in written else "is not written: it would run something later"
-                printer.put_line(STDERR, f"gloveport: {place} {end}")
+            faults = dict.fromkeys((one.path for one in artifacts.files), error)
+        for one in artifacts.files:
+            fault = faults[one.path]
+            end = f"is not written: {fault}" if fault else f"({one.bytes} bytes)"
+            if isinstance(fault, OSError):
+                end, printer.failure = f"is not written: {fault.strerror}", fault
+            printer.put_line(STDERR, f"gloveport: {out / one.path.removeprefix('/out/')} {end}")
     for line in artifacts.left_out:
         printer.put_line(STDERR, f"gloveport: not kept: {line}")
