@@ -5,13 +5,15 @@ import contextlib
 import os
 import socket
 import struct
+import subprocess
+import sys
 
 import anyio
 import pytest
 
 from gloveport.server.transports import peers
 from gloveport.server.transports.acceptor import accept_connections
-from gloveport.server.transports.peers import peer_uids
+from gloveport.server.transports.peers import peer_uids, require_own_uid
 
 FOREIGN = """
 import os, socket, sys
@@ -78,6 +80,16 @@ def test_a_reset_connection_is_nobodys_though_another_comes_from_its_port():
         ):
             assert reset.recv(9) == b"a request"
             assert peer_uids([reset, connection]) == [None, os.geteuid()]
+
+
+def test_nobody_of_a_container_is_refused_as_the_kernel_names_all_of_the_hosts_users_so():
+    """P16."""
+    code = "from gloveport.server.transports.peers import require_own_uid; require_own_uid()"
+    for uid, is_refused in (("1000", False), ("65534", True)):
+        command = ["unshare", "--user", "--map-user", uid, sys.executable, "-c", code]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode, "uid 65534 stands for" in done.stderr) == (int(is_refused), is_refused), done.stderr
+    require_own_uid()
 
 
 @pytest.mark.anyio

@@ -133,6 +133,9 @@ def _read(connection: socket.socket) -> tuple[dict[str, Any], int | None]:
 async def _serve(sandbox: _Sandbox, port: int) -> None:
     import anyio
 
+    from gloveport.server.transports.peers import require_own_uid
+
+    require_own_uid()
     address = ".".join(["127", *(str(1 + secrets.randbelow(254)) for _ in range(3))])
     listener = await anyio.create_tcp_listener(local_host=address, local_port=port)
     echo_lines([f"http://{address}:{port}/ leads to port {port} of: {_title(sandbox)}"])

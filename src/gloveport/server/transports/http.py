@@ -28,6 +28,7 @@ from gloveport.server.transports.acceptor import accept_connections
 from gloveport.server.transports.message_limit import MessageLimit
 from gloveport.server.transports.overload import RequestLimit
 from gloveport.server.transports.paced_parsing import PacedParsing, ParsingTurns
+from gloveport.server.transports.peers import require_own_uid
 from gloveport.server.transports.session_end import SESSION_SECONDS, end_sessions_of_gone_clients, free_places
 from gloveport.server.transports.sessionless import SessionlessRequests
 from gloveport.task_group import open_task_group
@@ -152,8 +153,9 @@ async def serve_http(
     connections are accepted. Sessions of programs end with their client's MCP session.
 
     Raises:
-        ConfigError: The port is not available.
+        ConfigError: The port is not available, or our user can't be told from others.
     """
+    require_own_uid()
     with _listen(port) as listener:
         most_bytes = _ESCAPED * limits.code_bytes + _ENCODED * limits.input_bytes + _REST_BYTES
         make = functools.partial(

@@ -7,11 +7,14 @@ a line for every connection of this host: to read it at each connection lets any
 import contextlib
 import errno
 import functools
+import os
 import socket
 import struct
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
+
+from gloveport.errors import ConfigError
 
 Address: TypeAlias = tuple[str, int]
 _Ends: TypeAlias = tuple[Address, Address]
@@ -26,6 +29,25 @@ _ID = struct.Struct("!HH4s12x4s12x4s8s")  # struct inet_diag_sockid: ports, addr
 _ANSWER = struct.Struct("=4B48sIIIII")  # struct inet_diag_msg: family, state, -, -, id, -, -, -, uid, inode
 _ANSWER_BYTES: Final = 4096
 _NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
+
+
+_ALL_UIDS: Final = (1 << 32) - 1
+
+
+def require_own_uid() -> None:
+    """Refuse to tell users apart where our uid is also that of all users whom our user namespace does not know, as
+    that of ``nobody`` in a container is on the host's network.
+
+    Raises:
+        ConfigError: It is.
+    """
+    mapped = sum(int(line.split()[2]) for line in Path("/proc/self/uid_map").read_text().splitlines())
+    unknown = int(Path("/proc/sys/kernel/overflowuid").read_text())
+    if mapped < _ALL_UIDS and os.geteuid() == unknown:
+        raise ConfigError(
+            f"uid {unknown} stands for all users whom this user namespace does not know: they could connect, too",
+            hint="start it as another user of the container",
+        )
 
 
 def peer_uids(connections: Sequence[socket.socket]) -> list[int | None]:
