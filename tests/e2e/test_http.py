@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -259,6 +260,22 @@ async def test_a_signal_ends_the_server_and_every_run(serve, records, is_running
     assert (served.process.returncode, stdout, stderr) == (code, "", "")
     assert not is_running(word)
     assert [record.kind for record in records()[-2:]] == ["execute.ended", "server.stop"]
+
+
+async def test_a_run_ends_with_the_session_that_alone_could_ask_for_it(shared, is_running, eventually):
+    """P9: it held a place, and could ask the owner to allow something, for as long as its time was."""
+    words = [f"77{time.time_ns() + number}" for number in range(2)]
+    async with httpx2.AsyncClient(timeout=60) as client:
+        sessions = [await handshake_headers(client, shared.url) for _ in words]
+        for word, headers in zip(words, sessions, strict=True):
+            call = execution(f"sleep {word}; true")
+            call["arguments"] |= {"wait_seconds": 0, "timeout_seconds": 300}
+            assert (await client.post(shared.url, headers=headers, json=message("tools/call", call))).status_code == 200
+            await asyncio.to_thread(eventually, functools.partial(is_running, word))
+        assert (await client.delete(shared.url, headers=sessions[0])).status_code == 200
+        await asyncio.to_thread(eventually, lambda: not is_running(words[0]))
+        assert is_running(words[1])
+        await client.delete(shared.url, headers=sessions[1])
 
 
 async def test_a_request_without_a_session_that_a_signal_ends_is_told_to_come_again(serve, is_running, eventually):

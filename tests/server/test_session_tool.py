@@ -8,7 +8,7 @@ from tests.server.eras import both_eras
 
 from gloveport.model import Request
 from gloveport.server.transports import session_end
-from gloveport.server.transports.session_end import end_sessions_of_gone_clients
+from gloveport.server.transports.session_end import end_work_of_gone_clients
 from gloveport.task_group import open_task_group
 
 pytestmark = pytest.mark.anyio
@@ -146,7 +146,7 @@ async def test_sessions_end_with_the_connection_of_their_client(engine, monkeypa
         result = await engine.execute(Request(language="python", code="1", session="new"), caller="test", share=owner)
         begun[owner] = engine.sessions.find(result.session.id, owner)
     async with open_task_group() as tasks:
-        tasks.start_soon(end_sessions_of_gone_clients, engine.sessions, lambda owner: owner not in connections)
+        tasks.start_soon(end_work_of_gone_clients, engine.sessions, engine.runs, lambda owner: owner not in connections)
         with anyio.fail_after(30):
             await begun["one"].wait_over()
     assert "client" in begun["one"].ended

@@ -135,8 +135,10 @@ async def _serve_http(
         from gloveport.server.transports.http import serve_http  # a thread has imported it already
 
         server = await to_thread.run_sync(backend.make_server)
-        limits, sessions = config.policy.limits, backend.engine.sessions
-        return await serve_http(server, port, limits=limits, ready=_announce, program_sessions=sessions)
+        limits, engine = config.policy.limits, backend.engine
+        return await serve_http(
+            server, port, limits=limits, ready=_announce, program_sessions=engine.sessions, runs=engine.runs
+        )
 
 
 async def _serve_stdio(

@@ -20,6 +20,7 @@ from mcp.server import MCPServer
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from gloveport.engine.caller import Transport
+from gloveport.engine.runs import Runs
 from gloveport.engine.sessions import Sessions
 from gloveport.errors import ConfigError
 from gloveport.model import Limits
@@ -29,7 +30,7 @@ from gloveport.server.transports.message_limit import MessageLimit
 from gloveport.server.transports.overload import RequestLimit
 from gloveport.server.transports.paced_parsing import PacedParsing, ParsingTurns
 from gloveport.server.transports.peers import require_own_uid
-from gloveport.server.transports.session_end import SESSION_SECONDS, end_sessions_of_gone_clients, free_places
+from gloveport.server.transports.session_end import SESSION_SECONDS, end_work_of_gone_clients, free_places
 from gloveport.server.transports.sessionless import SessionlessRequests
 from gloveport.task_group import open_task_group
 
@@ -147,10 +148,16 @@ def _most_connections() -> int:
 
 
 async def serve_http(
-    server: MCPServer[Any], port: int, *, limits: Limits, ready: Callable[[str], None], program_sessions: Sessions
+    server: MCPServer[Any],
+    port: int,
+    *,
+    limits: Limits,
+    ready: Callable[[str], None],
+    program_sessions: Sessions,
+    runs: Runs,
 ) -> list[Signals]:
     """Serve until a signal comes; return the signals. Port 0 is any free one; ``ready`` is called with the address once
-    connections are accepted. Sessions of programs end with their client's MCP session.
+    connections are accepted. Sessions of programs, and runs, end with their client's MCP session.
 
     Raises:
         ConfigError: The port is not available, or our user can't be told from others.
@@ -194,7 +201,7 @@ async def serve_http(
         with on_end_signal(stop) as signals:
             ready(f"http://{HOST}:{listener.getsockname()[1]}{_PATH}")
             async with single.router.lifespan_context(single), open_task_group() as tasks:
-                tasks.start_soon(end_sessions_of_gone_clients, program_sessions, is_gone)
+                tasks.start_soon(end_work_of_gone_clients, program_sessions, runs, is_gone)
                 tasks.start_soon(free_places, sessions, _MOST_SESSIONS)
                 await web.serve(sockets=[listener])
     return signals

@@ -1,4 +1,4 @@
-"""Ends MCP sessions over HTTP that are silent while all places are taken, and the programs' sessions of ended ones."""
+"""Ends MCP sessions over HTTP that are silent while all places are taken, and what programs of ended ones do."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
@@ -6,6 +6,7 @@ from typing import Final
 import anyio
 from mcp.server.streamable_http import StreamableHTTPServerTransport
 
+from gloveport.engine.runs import Runs
 from gloveport.engine.sessions import Sessions
 
 SESSION_SECONDS: Final = 1800.0
@@ -36,12 +37,15 @@ def end_quietest(clients: Collection[StreamableHTTPServerTransport], most: int, 
         quietest.cancel()
 
 
-async def end_sessions_of_gone_clients(sessions: Sessions, is_gone: Callable[[str], bool]) -> None:
-    """Look regularly for ended MCP sessions, until cancelled. ``is_gone`` tells whether an owner was an MCP session
-    that has ended.
+async def end_work_of_gone_clients(sessions: Sessions, runs: Runs, is_gone: Callable[[str], bool]) -> None:
+    """Look regularly for ended MCP sessions, until cancelled, and end their programs' sessions and their runs, which
+    nobody can reach any more. ``is_gone`` tells whether an owner was an MCP session that has ended.
     """
     while True:
         await anyio.sleep(_LOOK_SECONDS)
+        for run in runs.active():
+            if is_gone(run.owner):
+                run.cancel()
         for owner in {session.owner for session in sessions.alive()}:
             if is_gone(owner):
                 await sessions.end_of(owner, "its client has closed the connection")
