@@ -159,6 +159,15 @@ def test_an_empty_directory_that_no_backup_has_brought_back_is_made_again(store,
         pass
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.write_bytes(b"[" * 200_000)], ids=["pipe", "deep"])
+def test_what_is_no_record_counts_for_nothing_and_keeps_nobody_waiting(store, make):
+    store.create()
+    make(store.root / "trees/address.json")
+    make(store.root / "unpacked/wheel.json")
+    assert store.list_trees() == []
+    assert store.wheels.collect(3600) == set()
+
+
 def test_where_nothing_can_be_locked_that_is_said_with_a_remedy(store, monkeypatch):
     """As on some network file systems."""
 

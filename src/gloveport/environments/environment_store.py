@@ -40,13 +40,13 @@ from gloveport.environments.seal import (
     refuse_shadows,
     verify_tree,
 )
-from gloveport.environments.wheel_store import WheelStore
+from gloveport.environments.wheel_store import MOST_RECORD_BYTES, WheelStore
 from gloveport.file_descriptors import LIST, closing
 from gloveport.late_libraries import secrets, tempfile
 from gloveport.model.packages import LockedPackage
 from gloveport.model.reading import WrongShapeError, read_value
 from gloveport.model.value import Value
-from gloveport.user_directories import make_private_directory
+from gloveport.user_directories import make_private_directory, read_private
 
 _LOCK_NAME: Final = ".held"
 
@@ -91,7 +91,7 @@ class EnvironmentStore(Struct, frozen=True):
     def load_lock(self, request: LockRequest) -> bytes | None:
         """The stored lock of these requirements, if there is one."""
         with contextlib.suppress(FileNotFoundError):
-            return self._lock_path(request).read_bytes()[: MOST_LOCK_BYTES + 1]
+            return read_private(self._lock_path(request), MOST_LOCK_BYTES + 1)
         return None
 
     def save_lock(self, request: LockRequest, lock: Lock) -> None:
@@ -281,8 +281,8 @@ class EnvironmentStore(Struct, frozen=True):
 
 
 def _read_object(path: Path) -> dict[str, object]:
-    with contextlib.suppress(OSError, ValueError):
-        parsed = json.loads(path.read_bytes())
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        parsed = json.loads(read_private(path, MOST_RECORD_BYTES))
         return parsed if isinstance(parsed, dict) else {}
     return {}
 

@@ -21,6 +21,10 @@ from gloveport.environments.lock_files import hold_lock
 from gloveport.environments.locks import Wheel
 from gloveport.environments.seal import SealedTree, TreeBounds, is_whole, keep_contents
 from gloveport.late_libraries import secrets, shutil
+from gloveport.user_directories import read_private
+
+MOST_RECORD_BYTES: Final = 1 << 31
+"""More than the names and digests of all files that a configuration allows."""
 
 _FORMAT: Final = "1"
 """Part of each name: changes when a wheel would be installed differently."""
@@ -77,8 +81,8 @@ class WheelStore(Struct, frozen=True):
     def load_unpacked(self, wheel: Wheel, interpreter: str) -> SealedTree | None:
         """The files of a wheel as it was installed for this interpreter, if they are stored, complete and unchanged."""
         record = self._record_of(wheel, interpreter)
-        with suppress(OSError, msgspec.DecodeError):
-            found = msgspec.json.decode(record.read_bytes(), type=SealedTree)
+        with suppress(OSError, msgspec.DecodeError, RecursionError):
+            found = _read_record(record)
             if is_whole(found, self.root / "files"):
                 os.utime(record)
                 return found
@@ -103,8 +107,8 @@ class WheelStore(Struct, frozen=True):
             if time.time() - record.stat().st_mtime >= unused_seconds:
                 record.unlink()
                 continue
-            with suppress(OSError, msgspec.DecodeError):
-                names |= {*msgspec.json.decode(record.read_bytes(), type=SealedTree).files.values()}
+            with suppress(OSError, msgspec.DecodeError, RecursionError):
+                names |= {*_read_record(record).files.values()}
         return names
 
     def _path_of(self, wheel: Wheel) -> Path:
@@ -126,6 +130,11 @@ def open_left(path: Path) -> BufferedReader:
 
 def _open_as_it_is(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+
+
+def _read_record(path: Path) -> SealedTree:
+    """Raises OSError, DecodeError or RecursionError where what lies there is no record."""
+    return msgspec.json.decode(read_private(path, MOST_RECORD_BYTES), type=SealedTree)
 
 
 def _digest_of(path: Path) -> str:
