@@ -130,6 +130,14 @@ def test_a_hunk_that_is_lost_is_told_what_is_near():
     assert refused("-x").details["nearest_line"] == 1
 
 
+def test_of_a_line_that_is_nowhere_the_one_with_most_of_its_words_is_near():
+    lines = [f"    total_{number} = price * {number}" for number in range(100)]
+    assert refused("-total_70 = prize * 70", *lines).details["nearest_line"] == 71
+    assert refused("-total_70", *lines).details["nearest_line"] == 71, "a part of a line"
+    assert refused("-zebra", *lines).details["nearest_line"] == 1
+    assert refused("-total_70", *lines * 10_000).details["nearest_line"] == 71
+
+
 @for_each(
     "body, lines",
     [

@@ -50,7 +50,8 @@ def test_what_is_not_there_once_or_has_another_shape_changes_nothing():
         with pytest.raises(Denied, match="can't be read"):
             parse_blocks(wrong)
     for search in (["two"], ["one", "three"]):
-        with pytest.raises(Denied, match="could not be found"):
+        with pytest.raises(Denied, match="could not be found") as caught:
             apply_blocks(TEXT, parse_blocks(patch((["one"], ["1"]), (search, []))))
+        assert "2: price = 3" in caught.value.hint, "not every client can read a skill"
     with pytest.raises(Denied, match="stands there 2 times"):
         apply_blocks("a\na\n", parse_blocks(patch((["a"], ["b"]))))

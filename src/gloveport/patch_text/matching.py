@@ -36,6 +36,10 @@ _COSTLY: Final = 1000
 """The cost of comparing a line's indentation, in lines passed by a search."""
 _NEARBY_LINES, _NEARBY_BYTES = 6, 800
 _CANDIDATES: Final = 8
+_WORDS: Final = 8
+_WORD_COST: Final = 20
+"""The cost of looking for a word in a line, in lines passed by a search."""
+
 _VOTERS: Final = 200
 
 
@@ -254,9 +258,24 @@ class _HunkSearch:
                 for position in islice(self._positions((line,), "indent", 0), _CANDIDATES):
                     votes[position - offset] = votes.get(position - offset, 0) + 1
         if not votes:
-            return min(self.cursor, max(0, len(self.lines) - 1)), 0
+            return self._most_alike(max(block, key=len, default="")), 0
         start = max(votes, key=lambda place: (votes[place], place >= self.cursor, -place))
         return max(0, start), votes[start]
+
+    def _most_alike(self, line: str) -> int:
+        """Find the line that shares most words with this one; the cursor's if none does, or it would take too long."""
+        shown = line[:_NEARBY_BYTES]
+        spaced = "".join(each if each.isalnum() or each == "_" else " " for each in shown)
+        words = sorted({*spaced.split()}, key=len, reverse=True)[:_WORDS]
+        places: Sequence[int] = range(self.cursor, len(self.lines))
+        if len(places) * len(words) * _WORD_COST > self.effort - self.passed:
+            places = ()
+
+        def likeness(place: int) -> int:
+            text = self.lines[place][:_NEARBY_BYTES]
+            return sum(len(word) for word in words if word in text)
+
+        return max(places, key=likeness, default=min(self.cursor, max(0, len(self.lines) - 1)))
 
     def _details(self, number: int, hunk: Hunk) -> dict[str, Any]:
         return {

@@ -4,6 +4,7 @@ import re
 from typing import Final, NamedTuple
 
 from gloveport.errors import Denied
+from gloveport.patch_text.matching import describe_nearest
 from gloveport.policy.wording import quote_sent
 
 _SEARCH, _BETWEEN, _REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
@@ -65,10 +66,11 @@ def apply_blocks(text: str, blocks: tuple[Block, ...]) -> str:
         found = text.count(search)
         if found != 1:
             where = "could not be found" if not found else f"stands there {found} times"
+            near = describe_nearest(text.splitlines(), search.splitlines()).get("nearby_text", "")
             raise Denied(
                 "patch_failed",
                 f"Block {number}: {quote_sent(search[:80])} {where}. Nothing was changed.",
-                hint="Read the skill, and search for whole lines that stand there once.",
+                hint=f"Search for whole lines that stand there once. Near it, with numbers, stand:\n{near}",
             )
         at = text.index(search)
         text = text[:at] + replace + text[at + len(search) :]

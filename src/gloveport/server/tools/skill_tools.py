@@ -12,6 +12,7 @@ from msgspec import Struct
 from gloveport.errors import GloveportError
 from gloveport.model import Language
 from gloveport.policy.decisions.skill_grant import describe_grant
+from gloveport.sandbox.run.capture import plain
 from gloveport.server.rendering.replies import error_reply, text_reply, to_wire
 from gloveport.server.rendering.run_reply import RunReply, reply_refusal
 from gloveport.server.request_caller import caller_of
@@ -83,7 +84,8 @@ class SkillTools(Struct, frozen=True, kw_only=True):
         try:
             item = await SKILL_WRITES.run(partial(work, caller=caller.name, owner=caller.share))
         except GloveportError as error:
-            return to_wire(reply_refusal(error))
+            refused = reply_refusal(error).text  # it may quote the skill
+            return error_reply(self.tools.engine.clean(plain(refused)))
         return text_reply(self.tools.engine.clean(text(item)))
 
 
