@@ -147,6 +147,20 @@ async def test_to_exceed_the_memory_undoes_the_call_or_loses_the_session_and_nam
             assert "memory_bytes" in again.error.message
 
 
+async def test_a_child_that_the_kernel_ends_for_its_memory_costs_the_call_and_not_the_session(opened):
+    policy = read_value(Policy, {"limits": {"memory_bytes": "64MiB"}})
+    async with opened(policy=policy) as engine:
+        if engine.backend.tree is None or engine.backend.tree.version == 2:
+            pytest.skip("the kernel ends nothing, or the whole sandbox")
+        caller = Caller(engine)
+        await caller.call("x = 1")
+        child = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'bytearray(256 << 20)'])"
+        exceeding = await caller.call(f"{child}\nx = 2\nimport threading\nthreading.Event().wait()")
+        assert exceeding.limits_hit == ("memory_bytes",)
+        assert exceeding.session.state == "rewound"
+        assert (await caller.call("x")).value == 1
+
+
 async def test_where_nobody_counts_the_time_of_a_call_each_process_is_limited_to_that_of_one(opened):
     async with opened() as engine:
         without_cgroups = Pool(cold=msgspec.structs.replace(engine.backend, tree=None), stocks=())

@@ -69,8 +69,8 @@ class CallWatch(LimitWatch, kw_only=True):
             super().look()
 
     def kill(self, limit: LimitName) -> None:
-        """Stop the call for this limit. A memory limit, or a limit between calls, ends the sandbox: nothing else
-        helps.
+        """Stop the call for this limit. A limit of the kernel's memory, or between calls, ends the sandbox: nothing
+        else helps.
         """
         self.broken = self.broken or limit
         if limit == "memory_bytes" or self.wall_seconds == math.inf:
@@ -78,10 +78,10 @@ class CallWatch(LimitWatch, kw_only=True):
         else:
             self.stop()
 
-    def stop(self) -> None:
-        """Begin to stop the call."""
+    def stop(self, step: int = 0) -> None:
+        """Begin to stop the call, with this one of ``_STEPS``."""
         if self._stopping == math.inf and not self.is_answered:
-            self._stopping = time.monotonic()
+            self._stopping, self._step = time.monotonic(), step
             self._take_steps()
 
     def end(self) -> None:
@@ -121,7 +121,11 @@ class CallWatch(LimitWatch, kw_only=True):
             return False
 
     def _check(self, counters: cgroup.Counters) -> None:
-        if counters.oom_kills > self.oom_kills:
+        if counters.oom_kills > self.oom_kills and self.wall_seconds != math.inf:
+            # The kernel has ended the interpreter, whose call the supervisor is about to undo, or a child of it.
+            self.broken = self.broken or "memory_bytes"
+            self.stop(_KILL_STEP)
+        elif counters.oom_kills > self.oom_kills:
             self.kill("memory_bytes")
         elif counters.cpu_seconds - self.spent >= self.limits.cpu_seconds:
             self.kill("cpu_seconds")
