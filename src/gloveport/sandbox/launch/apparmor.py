@@ -15,7 +15,7 @@ from gloveport.errors import SandboxError
 BUBBLEWRAP: Final = Path("/usr/lib/gloveport/bwrap")
 """Path of the copy that our profile is attached to."""
 
-UNKNOWN: Final = "the words above say what failed; what a security module of the kernel forbids, `dmesg` names"
+UNKNOWN: Final = "the words above say what failed; `dmesg` names what the kernel has forbidden, or killed"
 
 _DISTRIBUTED: Final = Path("/usr/bin/bwrap")
 _PROFILE: Final = Path(__file__).with_name("gloveport-bwrap.apparmor")

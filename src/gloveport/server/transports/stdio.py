@@ -168,7 +168,8 @@ class _Requests(Struct, kw_only=True):
         if message is None:
             await self._answer(jsonrpc_errors.answer_to(line))
         elif message.id is not None and message.method == "tools/call":
-            reply = reply_error("nothing can be run on this host", self.startup.refusal)
+            what = "nothing can be run on this host until it is repaired and this server is started again"
+            reply = reply_error(what, self.startup.refusal)
             fields = {**reply.fields(reads_structured=False), "resultType": "complete"}  # required in 2026-07-28
             await self._answer(line_of(message.id, fields))
         elif message.id is not None:
