@@ -32,6 +32,28 @@ def test_where_no_thread_can_be_started_that_is_said_in_one_message(environ):
     assert (said.returncode, said.stderr.splitlines()[0]) == (4, "gloveport: this host lets us start no thread")
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("words", [["env", "list"], ["config", "show"], ["--help"]], ids=" ".join)
+def test_output_that_a_full_disk_does_not_take_is_one_message(words, environ, unbuffered):
+    environ = os.environ | environ | {"PYTHONUNBUFFERED": unbuffered}
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [*GLOVEPORT, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environ
+        )
+    assert ended.returncode == 1
+    assert ended.stderr == "gloveport: the output can't be written: No space left on device\n"
+
+
+def test_messages_that_a_full_disk_does_not_take_change_nothing(environ):
+    """As of a log: the exit code says what has happened, and a service manager acts by it."""
+    with Path("/dev/full").open("w") as full:
+        for words, code in ((["config", "check", "--config", "/nowhere"], 2), (["env", "list"], 0)):
+            ended = subprocess.run(
+                [*GLOVEPORT, *words], stdout=subprocess.PIPE, stderr=full, check=False, env=os.environ | environ
+            )
+            assert ended.returncode == code
+
+
 @pytest.mark.parametrize("words", [["approvals"], ["approvals", "remembered"], ["env", "list"]], ids=" ".join)
 def test_a_state_directory_that_can_not_be_reached_is_one_message(gloveport, tmp_path, words):
     """As one of another user. It is here by a name that is too long, which root can't reach either."""

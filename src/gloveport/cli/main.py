@@ -2,16 +2,21 @@
 
 import atexit
 import contextlib
+import io
 import os
 import sys
 import threading
+from typing import TYPE_CHECKING
 
 from gloveport.cli.direct import find_direct
-from gloveport.cli.exit_codes import of_error
+from gloveport.cli.exit_codes import of_error, of_unwritten
 from gloveport.cli.garbage import collect_later
 from gloveport.cli.usage import UsageError
 from gloveport.errors import GloveportError
 from gloveport.untrusted_text import printable_lines
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 _NO_THREAD = "can't start new thread"
 """The text by which alone the ``RuntimeError`` is known."""
@@ -59,6 +64,8 @@ def _run_command() -> None:
     except Exception as error:
         from gloveport.task_group import flatten_group
 
+        if (unwritten := _find_unwritten(error)) is not None:
+            sys.exit(of_unwritten(unwritten))
         if {str(one) for one in flatten_group(error)} != {_NO_THREAD}:
             raise
         sys.stderr.write(f"gloveport: this host lets us start no thread\nhint: {_MORE_THREADS}\n")
@@ -82,8 +89,58 @@ def _end_process(code: object) -> None:
 
 
 def _fill_standard_streams() -> None:
-    """Open closed standard streams: else the next opened file would get such a descriptor, and a program's output."""
+    """Open closed standard streams: else the next opened file would get such a descriptor, and a program's output. Put
+    ``_Output`` below those that are written.
+    """
     for descriptor, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         if getattr(sys, name) is None:
             os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor
             setattr(sys, name, os.fdopen(descriptor, mode, closefd=False))
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is getattr(sys, f"__{name}__") and isinstance(stream, io.TextIOWrapper):
+            setattr(sys, name, _Output.below(stream, drops=name == "stderr"))
+
+
+class _Output(io.FileIO):
+    """The descriptor of a standard stream, such as a file on a disk that is full.
+
+    Attributes:
+        drops: Whether what can't be written is dropped, as messages are: that is no reason to end.
+        failure: Why something could not be written.
+    """
+
+    drops = False
+    failure: OSError | None = None
+
+    @classmethod
+    def below(cls, stream: io.TextIOWrapper, *, drops: bool) -> io.TextIOWrapper:
+        """Make a stream like this one."""
+        output = cls(stream.fileno(), "w", closefd=False)
+        output.drops = drops
+        return io.TextIOWrapper(
+            output if stream.write_through else io.BufferedWriter(output),
+            stream.encoding,
+            stream.errors,
+            line_buffering=stream.line_buffering,
+            write_through=stream.write_through,
+        )
+
+    def write(self, data: "Buffer") -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            self.failure = error
+            if not self.drops:
+                raise
+        return memoryview(data).nbytes
+
+
+def _find_unwritten(error: Exception) -> OSError | None:
+    """The error, if standard output has raised it; what is still to be written there is dropped then."""
+    buffer = getattr(sys.stdout, "buffer", None)
+    output = getattr(buffer, "raw", buffer)
+    if not isinstance(output, _Output) or output.failure is not error:
+        return None
+    output.drops = True
+    return output.failure
