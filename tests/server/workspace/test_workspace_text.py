@@ -126,6 +126,16 @@ async def test_a_file_without_lines_and_one_without_this_line_have_none(safe):
     assert (await words(safe, "read_file", path="short.txt")).startswith("[short.txt: lines 1-1 of 1, revision ")
     said = await words(safe, "read_file", path="short.txt", start_line=5)
     assert said.startswith("[short.txt: no line 5, it has 1, revision ")
+    safe.write("three.txt", "one\ntwo\nthree\n")
+    turned = await words(safe, "read_file", path="three.txt", start_line=3, end_line=2)
+    assert turned.startswith("[three.txt: no lines from 3 to 2, it has 3, revision ")
+
+
+async def test_lines_before_a_match_are_not_taken_for_those_of_the_file_before(safe):
+    safe.write("around/a.txt", "one\nnear\n")
+    safe.write("around/b.txt", "one\nnear\n")
+    said = await words(safe, "search_text", query="near", path="around", context_lines=1)
+    assert said == "  1: one\naround/a.txt:2:1: near\n--\n  1: one\naround/b.txt:2:1: near"
 
 
 async def test_a_dialog_about_a_permission_does_not_speak_of_other_arguments(safe):

@@ -24,7 +24,8 @@ def read_file(fields: Fields) -> str:
         hint = f" ({error['retry_hint']})" if "retry_hint" in error else ""
         return f"[{fields['path']}: {error['code']}: {error['message']}{hint}]"
     first, last, total = fields["start_line"], fields["end_line"], fields["total_lines"]
-    which = f"lines {first}-{last} of {total}" if last >= first else f"no line {first}, it has {total}"
+    none = f"no line {first}" if first > total else f"no lines from {first} to {last}"
+    which = f"lines {first}-{last} of {total}" if last >= first else f"{none}, it has {total}"
     what = f"revision {fields['revision']}" if "revision" in fields else _DOCUMENTS[fields["document"]].format(**fields)
     head = f"[{fields['path']}: {which if fields['total_bytes'] else 'empty'}, {what}]"
     return _join(head, *_next(fields), fields["content"])
@@ -42,10 +43,16 @@ def list_files(fields: Fields) -> str:
 
 
 def search_text(fields: Fields) -> str:
-    """``path:line:column: preview``, with the lines around it, numbered, where they were asked for; or files."""
+    """``path:line:column: preview``, with the lines around it, numbered, where they were asked for; or files. Of these
+    lines, those before the first match of a file stand behind a separator, as in answers of grep.
+    """
     lines = [f"{file['path']}: {_count(file['lines'], 'line')}" for file in fields.get("files", ())]
+    path = ""
     for match in fields["matches"]:
         before, number = match.get("before", ()), match["line"]
+        if path and before and path != match["path"]:
+            lines.append("--")
+        path = match["path"]
         lines += [f"  {number - len(before) + at}: {line}" for at, line in enumerate(before)]
         first, *further = match["preview"].split("\n")
         lines.append(f"{match['path']}:{number}:{match['column']}: {first}")
