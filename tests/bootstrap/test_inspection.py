@@ -1,6 +1,8 @@
 """What has to be there before a server starts."""
 
 import os
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +12,7 @@ from gloveport.config import Config
 from gloveport.errors import SandboxError
 from gloveport.model import Policy
 from gloveport.model.reading import read_value
-from gloveport.sandbox.detection.host import read_most_by_rlimit
+from gloveport.sandbox.detection.host import find_bubblewrap, read_most_by_rlimit
 from gloveport.sandbox.detection.probe import Check
 from gloveport.sandbox.launch.launcher import Launcher
 from gloveport.sandbox.plan import Network
@@ -38,6 +40,24 @@ def test_a_language_that_can_not_be_run_is_refused_when_it_is_asked_for():
 def test_without_any_language_there_is_nothing_to_serve():
     with pytest.raises(SandboxError, match="no python here"):
         require([SOUND[0], missing("python"), missing("shell")])
+
+
+@pytest.mark.anyio
+async def test_a_sandbox_that_was_killed_once_while_it_was_built_proves_nothing(environ, tmp_path):
+    """P12: as where memory was short for a moment."""
+    bubblewrap = tmp_path / "bwrap"
+    with tempfile.TemporaryDirectory() as shared:  # bubblewrap has another uid, and may not look into ``tmp_path``
+        Path(shared).chmod(0o777)
+        bubblewrap.write_text(
+            '#!/bin/sh\n[ "$1" != --version ] || exec echo bubblewrap 0.9.0\n'
+            f'mkdir {shared}/killed 2>/dev/null && kill -9 $$\nexec {find_bubblewrap(None)} "$@"\n'
+        )
+        bubblewrap.chmod(0o755)
+        config = read_value(Config, {"sandbox": {"bubblewrap": bubblewrap}})
+        found = {check.name: check.state for check in await inspect(config, environ)}
+        assert Path(shared, "killed").exists()
+    assert "sandbox" not in found
+    assert found["seccomp"] == "enforced"
 
 
 @pytest.mark.anyio

@@ -8,6 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 from gloveport.errors import SandboxError
 from gloveport.model import Program, Value
+from gloveport.sandbox.base import IsolationReport
 from gloveport.sandbox.detection.host import BUBBLEWRAP_HINT
 from gloveport.sandbox.launch import apparmor
 from gloveport.sandbox.launch.bubblewrap_process import ASK_DOCTOR
@@ -69,8 +70,7 @@ def bubblewrap_version(sandbox: Bubblewrap) -> Check:
 async def walls(sandbox: Bubblewrap, plan: Plan) -> list[Check]:
     """Build one sandbox and report the walls that its first process found in force."""
     try:
-        async with sandbox.start(plan) as child:
-            found = child.walls
+        found = await _find_walls(sandbox, plan)
     except SandboxError as error:
         repair = error.hint if error.hint != ASK_DOCTOR else _repair(sandbox)
         return [make_check("sandbox", "missing", error.args[0], repair)]
@@ -86,6 +86,17 @@ async def walls(sandbox: Bubblewrap, plan: Plan) -> list[Check]:
         detail = f"started as root; each sandbox runs as its own uid of {sandbox.uids.first} to {last}"
         checks.append(make_check("uid", "enforced", detail))
     return checks
+
+
+async def _find_walls(sandbox: Bubblewrap, plan: Plan) -> IsolationReport:
+    """Build a sandbox and return what its first process found. A host that is short of memory ends sandboxes first: a
+    failure counts if it comes again, since a server would refuse everything until it is started anew.
+    """
+    with contextlib.suppress(SandboxError):
+        async with sandbox.start(plan) as child:
+            return child.walls
+    async with sandbox.start(plan) as child:
+        return child.walls
 
 
 async def fork_server(sandbox: Bubblewrap, plan: Plan, *, needed: bool) -> Check:
