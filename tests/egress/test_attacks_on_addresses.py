@@ -53,8 +53,9 @@ def resolving(world_of):
 
     @contextlib.asynccontextmanager
     async def serve(names: Names, **config):
-        async with ConnectionPool(names.resolve) as upstreams, world_of(**config) as world:
-            world.engine.gateway.upstreams = upstreams
+        async with world_of(**config) as world:
+            gateway = world.engine.gateway
+            gateway.upstreams = ConnectionPool(gateway.tasks, names.resolve)
             yield world
 
     return serve

@@ -5,6 +5,7 @@ import json
 import tomllib
 from ipaddress import ip_address, ip_network
 
+import anyio
 import pytest
 from tests.egress.world import BEARER
 from tests.far_side.connect_proxy import connect_proxy
@@ -37,8 +38,9 @@ async def pool(proxy, **settings):
     told = Proxy(url=f"http://{HOST}:{proxy.place.port}", **settings)
     owner = ForwardProxy(settings=told, vault=Vault(Sources({"PROXY": PASSWORD})))
     upstream = UpstreamProxy(owner=owner)
-    async with ConnectionPool(resolve, proxy=upstream) as upstreams:
-        yield upstreams
+    async with anyio.create_task_group() as tasks:
+        yield ConnectionPool(tasks, resolve, proxy=upstream)
+        tasks.cancel_scope.cancel()
 
 
 def route(authority, **more):

@@ -61,19 +61,12 @@ class Gateway(Struct, eq=False, dict=True):
     @cached_property
     def upstreams(self) -> "connection_pool.ConnectionPool":
         """The pool of connections to servers."""
-        connections = connection_pool.ConnectionPool(proxy=upstream_proxy.UpstreamProxy(owner=self.proxy))
-        self.tasks.start_soon(_keep_open, connections)
-        return connections
+        return connection_pool.ConnectionPool(self.tasks, proxy=upstream_proxy.UpstreamProxy(owner=self.proxy))
 
     @cached_property
     def injector(self) -> "inject.Injector":
         """Injects the owner's credentials."""
         return inject.Injector(self.vault, access_tokens.AccessTokens(self.vault, self.upstreams.post))
-
-
-async def _keep_open(connections: "connection_pool.ConnectionPool") -> None:
-    async with connections:
-        await anyio.sleep_forever()
 
 
 class RequestJournal(Struct, kw_only=True):

@@ -9,8 +9,6 @@ import contextlib
 import re
 import time
 from collections.abc import AsyncIterator
-from types import TracebackType
-from typing import Self
 
 import anyio
 from anyio.abc import TaskGroup
@@ -38,12 +36,13 @@ _WEBSOCKET: Headers = ((b"connection", b"Upgrade"), (b"upgrade", b"websocket"))
 
 
 class ConnectionPool:
-    """Connections to all servers. A context manager; leaving it closes them.
+    """Connections to all servers.
 
     Attributes:
         dialer: Opens new connections.
 
     Args:
+        tasks: Runs the pool's tasks; the end of its scope closes the idle connections.
         resolve: Resolves names instead of the host's own resolver.
         idle_seconds: How long an idle connection is kept.
         proxy: The upstream proxy for the routes that it serves.
@@ -51,6 +50,7 @@ class ConnectionPool:
 
     def __init__(
         self,
+        tasks: TaskGroup,
         resolve: Resolve | None = None,
         idle_seconds: float = IDLE_SECONDS,
         proxy: UpstreamProxy | None = None,
@@ -59,21 +59,8 @@ class ConnectionPool:
         self._proxy = proxy
         self._idle_seconds = idle_seconds
         self._idle: list[ClientConnection] = []  # the one that has been idle longest is the first
-        self._tasks: TaskGroup
-
-    async def __aenter__(self) -> Self:
-        self._tasks = anyio.create_task_group()
-        await self._tasks.__aenter__()
-        self._tasks.start_soon(self._sweep)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for connection in self._idle:
-            connection.close()
-        self._tasks.cancel_scope.cancel()
-        await self._tasks.__aexit__(None, None, None)
+        self._tasks = tasks
+        tasks.start_soon(self._sweep)
 
     @contextlib.asynccontextmanager
     async def exchange(
@@ -167,10 +154,14 @@ class ConnectionPool:
         connection.close()
 
     async def _sweep(self) -> None:
-        while True:
-            await anyio.sleep(self._idle_seconds / 4)
-            while self._idle and self._idle[0].idle_since < time.monotonic() - self._idle_seconds:
-                self._drop(self._idle[0])
+        try:
+            while True:
+                await anyio.sleep(self._idle_seconds / 4)
+                while self._idle and self._idle[0].idle_since < time.monotonic() - self._idle_seconds:
+                    self._drop(self._idle[0])
+        finally:
+            for connection in self._idle:
+                connection.close()
 
 
 def _authenticates(name: bytes, headers: Headers) -> bool:
