@@ -117,6 +117,15 @@ class Calls(Struct, frozen=True, kw_only=True):
                     return own, second, arguments
         return (server if server in granted else self.hub.names.get(server, server)), tool, arguments
 
+    def require_server(self, server: str, tool: str = "") -> None:
+        """Raise Denied for a server, asked for with this tool, that this execution may not know of."""
+        toolbox = self.guard.grant.toolbox
+        if server not in toolbox.servers:
+            reason = f"There is no server {quote_sent(server)} that this program may use."
+            if not server:  # the tool's name has no server in it, as mcp__SERVER__TOOL would have
+                reason = f"{quote_sent(tool)} names no server that this program may use."
+            raise Denied("tool_not_granted", reason, hint=f"{servers_in_words(toolbox)} {FINAL}")
+
     async def definition(self, server: str, tool: str) -> Definition:
         """Find a tool that this execution may know of.
 
@@ -124,12 +133,8 @@ class Calls(Struct, frozen=True, kw_only=True):
             Denied: There is no such tool, or it is held back.
             UpstreamError: Its server can't be reached.
         """
+        self.require_server(server, tool)
         toolbox = self.guard.grant.toolbox
-        if server not in toolbox.servers:
-            reason = f"There is no server {quote_sent(server)} that this program may use."
-            if not server:  # the tool's name has no server in it, as mcp__SERVER__TOOL would have
-                reason = f"{quote_sent(tool)} names no server that this program may use."
-            raise Denied("tool_not_granted", reason, hint=f"{servers_in_words(toolbox)} {FINAL}")
         found = await self.hub.find(server, tool)
         if found is None or not is_visible(toolbox, server, found.name, found.read_only, found.destructive):
             visible = (

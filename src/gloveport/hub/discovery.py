@@ -20,8 +20,7 @@ from gloveport.hub.hub import Hub
 from gloveport.hub.stubs import python_stubs, typescript_stubs
 from gloveport.model.hub import Toolbox
 from gloveport.model.json_value import JsonValue
-from gloveport.policy.decisions.tools import is_visible, servers_in_words
-from gloveport.policy.wording import FINAL, quote_sent
+from gloveport.policy.decisions.tools import is_visible
 from gloveport.rpc import DoorRequest, Handler
 from gloveport.secrets.scrub import scrub_value
 from gloveport.untrusted_text import shorten
@@ -203,15 +202,8 @@ class Discovery(Struct, kw_only=True):
         if server is None or server == "":
             return None
         own = self.calls.name_call({"server": server, "tool": ""})[0]
-        if own not in self._toolbox.servers:
-            raise self._unknown_server(own)
+        self.calls.require_server(own)
         return own
-
-    def _unknown_server(self, server: str) -> Denied:
-        hint = f"{servers_in_words(self._toolbox)} {FINAL}"
-        return Denied(
-            "tool_not_granted", f"There is no server {quote_sent(server)} that this program may use.", hint=hint
-        )
 
     def _visible(self, server: str) -> dict[str, Definition]:
         """The visible tools of a server, by their names in programs."""
