@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from gloveport.audit.log_files import file_name, file_numbers, open_file
+from gloveport.audit.log_files import file_name, file_numbers, line_before, open_file
 from gloveport.audit.record import MAX_LINE_BYTES, link
 from gloveport.file_descriptors import closing
 from gloveport.model.json_value import JsonValue
@@ -113,9 +113,5 @@ def _size(number: int, directory: int) -> int:
 
 def _last_link(number: int, directory: int) -> Archived | None:
     with closing(open_file(number, directory)) as opened:
-        size = os.fstat(opened).st_size
-        data = os.pread(opened, MAX_LINE_BYTES + 1, max(0, size - MAX_LINE_BYTES - 1))
-    if not data.endswith(b"\n"):
-        return None
-    last = link(data[data.rfind(b"\n", 0, -1) + 1 : -1])
+        last = link(line_before(opened, os.fstat(opened).st_size))
     return None if last is None else Archived(last.seq, last.hash)
