@@ -19,10 +19,6 @@ class LiveOutput(Struct, eq=False):
         """Read the output from ``read`` from now on."""
         self._read = read
 
-    def keep(self, streams: Streams) -> None:
-        """Keep these as the final output."""
-        self._read = lambda: streams
-
     def streams(self) -> Streams:
         """The output so far; empty before the run has a place."""
         return self._read()

@@ -60,7 +60,7 @@ class RunOutput(Struct, frozen=True):
                 archive.add(handle, capture, self.run.share)
             else:
                 capture.close()
-        self.run.context.live.keep(streams)
+        self.run.context.live.follow(lambda: streams)
         return streams
 
     def _show_live(self) -> Streams:
