@@ -80,14 +80,6 @@ PlaceholderPlace: TypeAlias = Annotated[
 ]
 
 
-def _parse_network(text: object) -> IPv4Network | IPv6Network:
-    return ip_network(_require_text(text))
-
-
-def _parse_address(text: object) -> IPv4Address | IPv6Address:
-    return ip_address(_require_text(text))
-
-
 def _require_text(value: object) -> str:
     # ``ipaddress`` takes numbers for addresses, too: 1 is 0.0.0.1, and so is true.
     if not isinstance(value, str):
@@ -97,14 +89,14 @@ def _require_text(value: object) -> str:
 
 Network: TypeAlias = Annotated[
     IPv4Network | IPv6Network,
-    Parser(_parse_network),
+    Parser(lambda text: ip_network(_require_text(text))),
     Described(
         expected="a network", hint='write its first address and the length of its prefix: "10.0.0.0/8", "fd00::/8"'
     ),
 ]
 Address: TypeAlias = Annotated[
     IPv4Address | IPv6Address,
-    Parser(_parse_address),
+    Parser(lambda text: ip_address(_require_text(text))),
     Described(expected="an IP address", hint='write it in quotes: "10.0.0.5", "fd00::5"'),
 ]
 
