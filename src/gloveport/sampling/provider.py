@@ -6,7 +6,7 @@ a short line is passed on, as a hint, without the key. The key is sent over TLS 
 
 import ssl
 from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias
+from typing import Final
 from urllib.parse import urlsplit
 
 import anyio
@@ -31,9 +31,7 @@ _MOST_TOKENS = 10_000_000
 _NAME = "sampling.secret"
 _OWNERS = "the owner has to check sampling.url, sampling.model and what is there"
 
-_Headers: TypeAlias = Mapping[str, str]
-
-_HEADERS: _Headers = {
+_HEADERS = {
     "content-type": "application/json",
     "accept": "application/json",
     "accept-encoding": "identity",
@@ -86,34 +84,24 @@ class Provider(Struct, frozen=True, kw_only=True):
             return self.clean(scrub_text(own, text))
 
         if self.settings.provider == "anthropic":
-            reply = await self._send(_messages_url(base), _anthropic_headers(key), _message(question))
+            # Anthropic's clients take a base URL without the version, OpenAI's with it.
+            url = f"{base}/messages" if base.endswith("/v1") else f"{base}/v1/messages"
+            headers = {"anthropic-version": _ANTHROPIC_VERSION, **({"x-api-key": key} if key else {})}
+            reply = await self._send(url, headers, _message(question))
             return _of_message(_document(reply, clean), question)
-        url, headers = f"{base}/chat/completions", _openai_headers(key)
+        url, headers = f"{base}/chat/completions", {"authorization": f"Bearer {key}"} if key else {}
         # All compatible servers know the older name of the limit. Newer models of OpenAI refuse it, before any work.
         reply = await self._send(url, headers, _completion(question, "max_tokens"))
         if reply.status == 400 and b"max_completion_tokens" in reply.content:
             reply = await self._send(url, headers, _completion(question, "max_completion_tokens"))
         return _of_completion(_document(reply, clean), question)
 
-    async def _send(self, url: str, headers: _Headers, body: Mapping[str, JsonValue]) -> BoundedReply:
-        transport = ForwardedTransport(self.tls, self.proxy)
+    async def _send(self, url: str, headers: Mapping[str, str], body: Mapping[str, JsonValue]) -> BoundedReply:
+        transport, content = ForwardedTransport(self.tls, self.proxy), pydantic_core.to_json(body)
         try:
-            return await post_bounded(transport, url, headers, pydantic_core.to_json(body), MAX_ANSWER_BYTES)
+            return await post_bounded(transport, url, {**_HEADERS, **headers}, content, MAX_ANSWER_BYTES)
         except UnusableReplyError as error:
             raise _failure(str(error), _OWNERS) from None
-
-
-def _messages_url(base: str) -> str:
-    """Make the URL for messages. Anthropic's clients take a base URL without the version, OpenAI's with it."""
-    return f"{base}/messages" if base.endswith("/v1") else f"{base}/v1/messages"
-
-
-def _anthropic_headers(key: str) -> _Headers:
-    return {**_HEADERS, "anthropic-version": _ANTHROPIC_VERSION, **({"x-api-key": key} if key else {})}
-
-
-def _openai_headers(key: str) -> _Headers:
-    return {**_HEADERS, **({"authorization": f"Bearer {key}"} if key else {})}
 
 
 def _message(question: ModelQuestion) -> dict[str, JsonValue]:
