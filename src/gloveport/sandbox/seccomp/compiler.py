@@ -42,7 +42,7 @@ def compile_filter(machine: str, families: frozenset[int], *, supervised: bool =
         _jump_equal(_ARCHITECTURES[machine], then=1),
         _answer(KILL),
         _load(_NUMBER),
-        _jump_any_bit(_X32, otherwise=1),
+        _instruction(0x45, _X32, otherwise=1),  # BPF_JMP | BPF_JSET | BPF_K
         _answer(KILL),
     ]
     conditional = {numbers[rule.name]: rule for rule in rules(families, supervised=supervised, ptrace=ptrace)}
@@ -59,7 +59,10 @@ def compile_filter(machine: str, families: frozenset[int], *, supervised: bool =
     # run of equal answers belongs to it. The kernel works out such answers once, when the filter is loaded.
     rest = (number for number in range(max(numbers.values()) + 1) if number not in conditional)
     for answer, run in groupby(rest, lambda number: answers.get(number, ENOSYS)):
-        code += [_jump_greater(max(run), then=1), _answer(answer)]
+        code += [
+            _instruction(0x25, max(run), then=1),  # BPF_JMP | BPF_JGT | BPF_K; unsigned
+            _answer(answer),
+        ]
     return b"".join([*code, _answer(ENOSYS)])
 
 
@@ -68,7 +71,7 @@ def _checks(checks: Checks) -> Iterator[bytes]:
         yield _load(check.word)
         if isinstance(check, Unless):
             if check.mask != 0xFFFF_FFFF:
-                yield _and(check.mask)
+                yield _instruction(0x54, check.mask)  # BPF_ALU | BPF_AND | BPF_K
             for distance, value in zip(range(len(check.values), 0, -1), sorted(check.values), strict=True):
                 yield _jump_equal(value, then=distance)  # over the values that are left and the answer
             yield _answer(check.answer)
@@ -86,20 +89,8 @@ def _load(offset: int) -> bytes:
     return _instruction(0x20, offset)  # BPF_LD | BPF_W | BPF_ABS
 
 
-def _and(mask: int) -> bytes:
-    return _instruction(0x54, mask)  # BPF_ALU | BPF_AND | BPF_K
-
-
 def _jump_equal(constant: int, *, then: int = 0, otherwise: int = 0) -> bytes:
     return _instruction(0x15, constant, then, otherwise)  # BPF_JMP | BPF_JEQ | BPF_K
-
-
-def _jump_greater(constant: int, *, then: int) -> bytes:
-    return _instruction(0x25, constant, then)  # BPF_JMP | BPF_JGT | BPF_K; unsigned
-
-
-def _jump_any_bit(mask: int, *, otherwise: int) -> bytes:
-    return _instruction(0x45, mask, 0, otherwise)  # BPF_JMP | BPF_JSET | BPF_K
 
 
 def _answer(value: int) -> bytes:
