@@ -23,7 +23,7 @@ from msgspec import Struct
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
 from gloveport.errors import GloveportError, UpstreamError
-from gloveport.hub.connection.listing import OfferListing, list_tools
+from gloveport.hub.connection.listing import list_tools
 from gloveport.hub.connection.unreadable import ASK_FOR_LESS, BAD_ANSWER, TOO_LARGE
 from gloveport.hub.connection.wire import Connect, Wire
 from gloveport.hub.definition import Definition
@@ -207,10 +207,10 @@ class UpstreamConnection:
             yield self._wire, self._wire
 
     async def _list(self, client: Client) -> None:
-        listing: OfferListing = await list_tools(self._target.name, client, int(self._target.server.answer_bytes))
+        tools, headers = await list_tools(self._target.name, client, int(self._target.server.answer_bytes))
         assert self._wire is not None  # noqa: S101 - the client speaks over it
-        self._wire.headers = listing.headers
-        await self._target.on_tools(listing.tools)
+        self._wire.headers = headers
+        await self._target.on_tools(tools)
 
     async def _attend(self, client: Client) -> None:
         """Serve the notifications of a connection until it is closed."""

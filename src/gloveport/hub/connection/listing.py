@@ -12,7 +12,6 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from msgspec import Struct
 from pydantic import ValidationError
 
 from gloveport.errors import UpstreamError
@@ -30,20 +29,11 @@ _MOST_TOOL_BYTES, _MOST_TOOLS_BYTES = 256 << 10, 2 << 20
 _log = logging.getLogger(__name__)
 
 
-class OfferListing(Struct, frozen=True, kw_only=True):
-    """The tools that a server offers, and what was left out.
-
-    Attributes:
-        tools: The accepted tools, in the server's order.
-        headers: Which arguments of a tool are repeated in HTTP headers, by the name of the tool.
-    """
-
-    tools: tuple[Definition, ...] = ()
-    headers: Mapping[str, Headers]
-
-
-async def list_tools(server: str, client: Client, most: int) -> OfferListing:
+async def list_tools(server: str, client: Client, most: int) -> tuple[tuple[Definition, ...], Mapping[str, Headers]]:
     """Request all pages, which may have ``most`` bytes together.
+
+    Return the accepted tools, in the server's order, and which arguments of a tool are repeated in HTTP headers, by the
+    name of the tool.
 
     A tool is left out if its name is empty, long, not printable or a repetition; if it is larger than 256 KiB; or if
     its headers break the protocol. All others together may have 2 MiB.
@@ -53,7 +43,7 @@ async def list_tools(server: str, client: Client, most: int) -> OfferListing:
         MCPError: The server refuses.
     """
     if client.server_capabilities.tools is None:
-        return OfferListing(headers={})
+        return (), {}
     found: dict[str, wire.Tool] = {}
     cursors: set[str] = set()
     cursor: str | None = None
@@ -82,10 +72,8 @@ async def list_tools(server: str, client: Client, most: int) -> OfferListing:
         _log.warning("server %s: %d of its tools are left out for their names, size or headers", server, left_out)
     repeating = found if client.protocol_version in MODERN_PROTOCOL_VERSIONS else {}
     headers = {name: x_mcp_header_map(tool.input_schema) for name, tool in repeating.items()}
-    return OfferListing(
-        tools=await to_thread.run_sync(lambda: tuple(definition_of(server, tool) for tool in found.values())),
-        headers={name: repeated for name, repeated in headers.items() if repeated},
-    )
+    tools = await to_thread.run_sync(lambda: tuple(definition_of(server, tool) for tool in found.values()))
+    return tools, {name: repeated for name, repeated in headers.items() if repeated}
 
 
 async def _page(server: str, client: Client, cursor: str | None) -> wire.ListToolsResult:
