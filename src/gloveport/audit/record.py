@@ -11,12 +11,13 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from itertools import islice
 from typing import NamedTuple
 
 from gloveport.ascii_json import encode_json
 from gloveport.errors import AuditError
 from gloveport.late_pattern import late_pattern
-from gloveport.model.json_value import JsonValue
+from gloveport.model.json_value import JsonValue, iterate_levels
 
 GENESIS = "0" * 64
 """``prev`` of the first record."""
@@ -192,15 +193,5 @@ def _shorten(kind: str, fields: Mapping[str, JsonValue], room: int) -> Unchained
 
 def shallow(value: JsonValue) -> JsonValue:
     """The value itself, or the replacement of one that nests too deeply."""
-    layer: list[JsonValue] = [value]
-    for _level in range(MAX_NESTING):
-        layer = [child for parent in layer for child in _children(parent)]
-        if not layer:
-            return value
-    return {"omitted": {"levels": f"more than {MAX_NESTING}"}}
-
-
-def _children(value: JsonValue) -> list[JsonValue]:
-    if isinstance(value, dict):
-        return list(value.values())
-    return list(value) if isinstance(value, list) else []
+    too_deep = next(islice(iterate_levels(value), MAX_NESTING, None), None)
+    return value if too_deep is None else {"omitted": {"levels": f"more than {MAX_NESTING}"}}

@@ -10,7 +10,7 @@ schema has this one member and no other, so that the stubs know about it too.
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import pydantic_core
@@ -19,7 +19,7 @@ from gloveport.errors import UpstreamError
 from gloveport.hub.definition import Definition
 from gloveport.late_libraries import mcp_types as wire
 from gloveport.limits.untrusted_json import has_many_values
-from gloveport.model.json_value import JsonValue
+from gloveport.model.json_value import JsonValue, iterate_levels
 from gloveport.policy.wording import quote_sent
 from gloveport.secrets.scrub import scrub_value
 
@@ -92,19 +92,9 @@ def _document(text: str) -> JsonValue:
     return document if _is_json(document) else None
 
 
-def _is_json(value: object) -> bool:
-    """Whether a value is JSON, and not too deep. Without recursion: the server chooses the depth."""
-    level: Sequence[object] = [value]
-    for _ in range(MOST_DEPTH + 1):
-        below: list[object] = []
-        for member in level:
-            if isinstance(member, dict):
-                below += member.values()
-            elif isinstance(member, list):
-                below += member
-            elif isinstance(member, float) and not math.isfinite(member):
-                return False
-        if not below:
-            return True
-        level = below
-    return False
+def _is_json(value: JsonValue) -> bool:
+    """Whether a value is JSON, and not too deep."""
+    for depth, level in enumerate(iterate_levels(value)):
+        if depth > MOST_DEPTH or any(isinstance(member, float) and not math.isfinite(member) for member in level):
+            return False
+    return True

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from gloveport.hub.stubs.schema_reader import target_of
-from gloveport.model.json_value import JsonValue
+from gloveport.model.json_value import JsonValue, iterate_levels
 
 _MOST_NODES = 20_000
 _MOST_DEPTH = 100
@@ -86,20 +86,12 @@ def _nodes(root: JsonValue) -> Iterator[JsonValue]:
     Raises:
         TooLargeError: There are too many values, or they are too deep.
     """
-    level, count = [root], 0
-    for _ in range(_MOST_DEPTH):
-        below: list[JsonValue] = []
-        for node in level:
-            yield node
-            if isinstance(node, dict | list):
-                below += node.values() if isinstance(node, dict) else node
-        count += len(below)
-        if count > _MOST_NODES:
+    count = 0
+    for depth, level in enumerate(iterate_levels(root)):
+        count += len(level)
+        if depth >= _MOST_DEPTH or count > _MOST_NODES + 1:  # the root is not counted
             raise TooLargeError
-        if not below:
-            return
-        level = below
-    raise TooLargeError
+        yield from level
 
 
 def _patterns(node: JsonValue) -> int:

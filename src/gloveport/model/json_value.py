@@ -1,12 +1,26 @@
 """``JsonValue``: any value of a JSON document."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     JsonValue: TypeAlias = "dict[str, JsonValue] | list[JsonValue] | str | int | float | bool | None"
 else:
     JsonValue = Any  # pydantic's own type would cause its import just for annotations
+
+
+def iterate_levels(value: JsonValue) -> Iterator[list[JsonValue]]:
+    """The value, then its members, then theirs, and so on. Without recursion: an untrusted value has any depth."""
+    level = [value]
+    while level:
+        yield level
+        below: list[JsonValue] = []
+        for member in level:
+            if isinstance(member, dict):
+                below += member.values()
+            elif isinstance(member, list):
+                below += member
+        level = below
 
 
 def is_longer(value: JsonValue | Mapping[str, JsonValue], most: int) -> bool:
