@@ -160,11 +160,11 @@ def _render_error(
     instance: Any = error.instance
     match error.kind:
         case Kind.Required(name):
-            member = _member(schema, name)
+            member = _properties(schema).get(name)
             text = text_of(member)
             yield f"{_path((*where, name))}: is missing ({_type(root, member)}{f': {text}' if text else ''})"
         case Kind.AdditionalProperties(unexpected):
-            names = _property_names(schema)
+            names = [*_properties(schema)]
             yield from (f"{_path((*where, name))}: {_render_unknown_name(name, names, guesses)}" for name in unexpected)
         case Kind.Type(types):
             hint = _conversion(types, instance)
@@ -189,10 +189,9 @@ def _misspelt(schema: Mapping[str, JsonValue], arguments: Mapping[str, JsonValue
     """
     if "additionalProperties" in schema or "patternProperties" in schema:
         return
-    property_names = _property_names(schema)
-    names = frozenset(property_names)
-    for name in islice((name for name in arguments if name not in names), _FAULTS):
-        if near := guesses.near(name, (other for other in property_names if other not in arguments)):
+    known = _properties(schema)
+    for name in islice((name for name in arguments if name not in known), _FAULTS):
+        if near := guesses.near(name, (other for other in known if other not in arguments)):
             yield f"{_path((name,))}: there is no such argument; did you mean {_path((near,))}?"
 
 
@@ -269,11 +268,6 @@ def _place(root: object, path: Iterable[str | int]) -> Any:  # noqa: ANN401 - a 
     return found
 
 
-def _member(schema: JsonValue, name: str) -> JsonValue:
+def _properties(schema: object) -> Mapping[str, JsonValue]:
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
-    return properties.get(name) if isinstance(properties, Mapping) else None
-
-
-def _property_names(schema: object) -> Sequence[str]:
-    properties = schema.get("properties") if isinstance(schema, Mapping) else None
-    return [*properties] if isinstance(properties, Mapping) else []
+    return properties if isinstance(properties, Mapping) else {}
