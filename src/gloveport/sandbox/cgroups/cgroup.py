@@ -106,14 +106,14 @@ class Cgroup(Struct, frozen=True, kw_only=True):
         _write(f"{pids}/pids.max", limits.processes)
         if self.version == 2:
             _write(f"{memory}/memory.max", int(limits.memory_bytes))
-            _write_where_present(f"{memory}/memory.swap.max", 0)
+            write_where_present(f"{memory}/memory.swap.max", 0)
             _write(f"{memory}/memory.oom.group", 1)
             self.limit_cpus(limits.cpus)
         else:
             _write(f"{memory}/memory.limit_in_bytes", int(limits.memory_bytes))
-            _write_where_present(f"{memory}/memory.memsw.limit_in_bytes", int(limits.memory_bytes))
+            write_where_present(f"{memory}/memory.memsw.limit_in_bytes", int(limits.memory_bytes))
             # Version 1 counts the buffers of sockets apart. Unbounded, one sandbox uses up the TCP memory of the host.
-            _write_where_present(f"{memory}/memory.kmem.tcp.limit_in_bytes", int(limits.memory_bytes))
+            write_where_present(f"{memory}/memory.kmem.tcp.limit_in_bytes", int(limits.memory_bytes))
             # For the period that each new group begins with, whatever its parent's is.
             _write(f"{cpu}/cpu.cfs_quota_us", _quota(limits.cpus, _PERIOD_MICROSECONDS))
 
@@ -287,7 +287,7 @@ def _quota(cpus: float, period: int) -> int:
     return max(_LEAST_QUOTA_MICROSECONDS, int(cpus * period))
 
 
-def _write(path: str, value: object) -> None:
+def _write(path: str | Path, value: object) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(descriptor, str(value).encode())
@@ -295,8 +295,8 @@ def _write(path: str, value: object) -> None:
         os.close(descriptor)
 
 
-def _write_where_present(path: str, value: object) -> None:
-    """The file is missing if the kernel does not account for swap."""
+def write_where_present(path: str | Path, value: object) -> None:
+    """Write a file that not every kernel has, as those that do not account for swap."""
     with contextlib.suppress(FileNotFoundError):
         _write(path, value)
 

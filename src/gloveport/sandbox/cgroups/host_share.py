@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from gloveport.errors import SandboxError
-from gloveport.sandbox.cgroups.cgroup import DISKS, CgroupTree
+from gloveport.sandbox.cgroups.cgroup import DISKS, CgroupTree, write_where_present
 
 _OPERATION_BYTES = 64 * 1024
 _NO_DISKS = ("loop", "ram", "zram")  # memory, and files on the others
@@ -42,20 +42,20 @@ def read_disks(blocks: Path = Path("/sys/block")) -> list[str]:
 def _limit_memory(tree: CgroupTree, most: int) -> None:
     memory = tree.directories["memory"]
     if tree.version == 2:
-        _write_where_present(memory / "memory.max", str(most))
+        write_where_present(memory / "memory.max", most)
         return
-    _write_where_present(memory / "memory.use_hierarchy", "1")  # before Linux 5.11 child groups did not count
+    write_where_present(memory / "memory.use_hierarchy", "1")  # before Linux 5.11 child groups did not count
     for name in ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.kmem.tcp.limit_in_bytes"):
-        _write_where_present(memory / name, str(most))
+        write_where_present(memory / name, most)
 
 
 def _limit_disk(tree: CgroupTree, disk: str, read_bytes: int) -> None:
     operations = read_bytes // _OPERATION_BYTES
     if tree.version == 2:
-        _write_where_present(tree.directories["memory"] / "io.max", f"{disk} rbps={read_bytes} riops={operations}")
+        write_where_present(tree.directories["memory"] / "io.max", f"{disk} rbps={read_bytes} riops={operations}")
     elif DISKS in tree.directories:
         for name, most in (("bps", read_bytes), ("iops", operations)):
-            _write_where_present(tree.directories[DISKS] / f"blkio.throttle.read_{name}_device", f"{disk} {most}")
+            write_where_present(tree.directories[DISKS] / f"blkio.throttle.read_{name}_device", f"{disk} {most}")
 
 
 def _available_bytes(tree: CgroupTree) -> int:
@@ -65,8 +65,3 @@ def _available_bytes(tree: CgroupTree) -> int:
         with contextlib.suppress(OSError, ValueError):  # above the root of the groups, or no limit
             found.append(int((directory / name).read_text()))
     return min(found)
-
-
-def _write_where_present(path: Path, text: str) -> None:
-    if path.exists():
-        path.write_text(text)
