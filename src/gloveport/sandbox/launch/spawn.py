@@ -94,11 +94,9 @@ class Bubblewrap(Struct, frozen=True, kw_only=True):
     tree: cgroup.CgroupTree | None
     landlock_abi: int
 
-    @contextlib.asynccontextmanager
-    async def start(self, plan: Plan) -> AsyncIterator[Child]:
+    def start(self, plan: Plan) -> contextlib.AbstractAsyncContextManager[Child]:
         """See ``sandbox.base.Sandbox``."""
-        async with self.build(plan) as child:
-            yield child
+        return self.build(plan)
 
     @contextlib.asynccontextmanager
     async def build(self, plan: Plan, early_process: EarlyProcess | None = None) -> "AsyncIterator[confined.Confined]":
