@@ -1,6 +1,6 @@
 """The two kinds of packages: how each is asked for, locked, built, and shown to programs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
@@ -219,13 +219,8 @@ class NpmPackages(Struct, kw_only=True):
         self, runtimes: Mapping[Language, Runtime], name: str, modules: tuple[str, ...]
     ) -> Mapping[Language, Runtime]:
         """See ``Ecosystem``."""
-        return {**runtimes, **dict(_with_packages(runtimes, name, modules))}
-
-
-def _with_packages(
-    runtimes: Mapping[Language, Runtime], name: str, modules: tuple[str, ...]
-) -> Iterator[tuple[Language, Runtime]]:
-    packages = [one.removeprefix("npm:") for one in modules]
-    for language, own in runtimes.items():
-        if isinstance(own, typescript.Deno):
-            yield language, typescript.in_environment(own, name, packages)
+        packages = [one.removeprefix("npm:") for one in modules]
+        return {
+            language: typescript.in_environment(own, name, packages) if isinstance(own, typescript.Deno) else own
+            for language, own in runtimes.items()
+        }
