@@ -1,7 +1,6 @@
 """Builds sandboxes; the first was started before the event loop."""
 
-import contextlib
-from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 
 from msgspec import Struct
 
@@ -27,15 +26,13 @@ class FirstSandbox(Struct, kw_only=True):
     backend: Bubblewrap
     early_build: EarlyBuild | None
 
-    @contextlib.asynccontextmanager
-    async def start(self, plan: Plan) -> AsyncIterator[Child]:
+    def start(self, plan: Plan) -> AbstractAsyncContextManager[Child]:
         """See ``sandbox.base.Sandbox``."""
         process = None
         if self.early_build is not None and same_walls(self.early_build.plan, plan):
             process, self.early_build = self.early_build.process, None
         self.close()
-        async with self.backend.build(plan, process) as child:
-            yield child
+        return self.backend.build(plan, process)
 
     def close(self) -> None:
         """End the first sandbox if nobody has taken it."""
