@@ -67,7 +67,7 @@ class ForkServer(Struct, kw_only=True):
 
         ``protections``: see ``ZygoteProcess.fork``.
         """
-        current = await self._wait_current()
+        current = await self.check()
         if current.forks + 1 >= self.forks:
             current.worn.set()
         async with current.fork(protections) as child:
@@ -75,16 +75,13 @@ class ForkServer(Struct, kw_only=True):
                 await child.boot(self.program)
             yield child
 
-    async def check(self) -> None:
-        """Wait until there is a fork server.
+    async def check(self) -> ZygoteProcess:
+        """Return the running fork server; wait until there is one.
 
         Raises:
             ForkRefusedError: This host permits none.
             SandboxError: It can't be started.
         """
-        await self._wait_current()
-
-    async def _wait_current(self) -> ZygoteProcess:
         while (current := self._current) is None:
             await self._up.wait()
             if self._failure is not None:
