@@ -122,7 +122,8 @@ def test_a_change_for_which_there_is_no_space_costs_none_before_it(root, writer)
             writer.apply_patch(patch(*(line for number in range(100) for line in (f"*** Add File: f{number}", "+x"))))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
-    assert refusal.value.code == "PATCH_FAILED"
+    assert (refusal.value.code, refusal.value.retryable) == ("PATCH_FAILED", True)
+    assert "state directory" in refusal.value.hint, "that is another disk than the workspace's"
     assert {path.name for path in root.iterdir()} == {"a", "b"}
     add(writer, "c", "3")
     assert [writer.undo().answer["summary"] for _ in range(3)] == ["D c", "D b", "D a"]

@@ -99,8 +99,13 @@ def commit(tree: Tree, journal: Journal, targets: Sequence[StagedFile], record: 
         directories = _Directories(stack, descriptors)
         try:
             journal.begin(record)
-        except OSError as error:
-            raise _as_workspace_error(error) from error
+        except OSError as error:  # another disk than that of the files
+            raise WorkspaceError(
+                "PATCH_FAILED",
+                f"the journal of changes can't be written: {error.strerror}; no file was",
+                hint="the owner has to make room on the disk of the state directory",
+                retryable=True,
+            ) from error
         try:
             warnings = _write(record, targets, directories)
             journal.commit(record)
