@@ -419,6 +419,37 @@ async def test_a_script_calls_without_a_handshake_or_session_and_reads_json(shar
         assert not own.json()["result"].get("isError")
 
 
+async def test_clients_without_a_session_are_told_apart_by_secrets_of_their_own(shared):
+    """A3, P27, P40: whatever connection each request comes by."""
+    url, one, other = shared.url, "1" * 32, "2" * 32
+    begun = {"name": "execute_code", "arguments": {"language": "shell", "code": "sleep 60", "wait_seconds": 0}}
+
+    async def call(params: dict, **headers: str) -> dict:
+        """The result of a call in one of the protocols, in turn; each time by a connection of its own."""
+        era = next(eras)
+        own = {**MODERN_CALL, "mcp-name": params["name"]} if era else {"accept": "application/json"}
+        params = {**params, "_meta": {**(MODERN if era else {}), "gloveport/structured": True}}
+        async with httpx2.AsyncClient(timeout=60) as client:
+            answer = await client.post(url, headers={**HEADERS, **own, **headers}, json=message("tools/call", params))
+        return answer.json()
+
+    eras = itertools.cycle([0, 1, 1])
+    run_id = (await call(begun, **{"gloveport-client": one}))["result"]["structuredContent"]["run_id"]
+    session = {"name": "execute_code", "arguments": {"language": "python", "code": "1", "session": "new"}}
+    session_id = (await call(session, **{"gloveport-client": one}))["result"]["structuredContent"]["session"]["id"]
+    cancel = {"name": "cancel_run", "arguments": {"run_id": run_id}}
+    listing = {"name": "session", "arguments": {"action": "list"}}
+    for headers in ({}, {"gloveport-client": other}):
+        assert (await call(cancel, **headers))["result"]["isError"]
+        assert session_id not in json.dumps(await call(listing, **headers))
+    for guessable in ("", "me", "1" * 31, f"{one} {one}", "1" * 257):
+        assert "has to be a secret of 32" in json.dumps(await call(cancel, **{"gloveport-client": guessable}))
+    assert session_id in json.dumps(await call(listing, **{"gloveport-client": one}))
+    assert not (await call(cancel, **{"gloveport-client": one}))["result"].get("isError")
+    close = {"name": "session", "arguments": {"action": "close", "session_id": session_id}}
+    assert not (await call(close, **{"gloveport-client": one}))["result"].get("isError")
+
+
 def test_a_script_need_not_say_what_it_accepts(shared):
     """A3"""
     body = json.dumps(message("ping", {})).encode()

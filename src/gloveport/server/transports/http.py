@@ -19,12 +19,12 @@ import uvicorn
 from mcp.server import MCPServer
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from gloveport.engine.caller import Transport
 from gloveport.engine.runs import Runs
 from gloveport.engine.sessions import Sessions
 from gloveport.errors import ConfigError
 from gloveport.model import Limits
 from gloveport.server.process.signals import on_end_signal
+from gloveport.server.request_caller import has_session
 from gloveport.server.transports.acceptor import accept_connections
 from gloveport.server.transports.message_limit import MessageLimit
 from gloveport.server.transports.overload import RequestLimit
@@ -35,8 +35,6 @@ from gloveport.server.transports.sessionless import SessionlessRequests
 from gloveport.task_group import open_task_group
 
 HOST = "127.0.0.1"
-SESSIONLESS: Transport = "http"
-"""The owner of what comes without a session (``request_caller``)."""
 _PATH = "/mcp"
 _GRACE_SECONDS = 1
 _MOST_CONNECTIONS = 1024
@@ -192,7 +190,7 @@ async def serve_http(
         )
 
         def is_gone(owner: str) -> bool:
-            return owner != SESSIONLESS and owner not in sessions
+            return has_session(owner) and owner not in sessions
 
         def stop() -> None:
             logging.disable(logging.ERROR)  # each connection that is cut off from now on would be logged as an error
