@@ -50,6 +50,13 @@ def test_a_message_that_stands_there_thousands_of_times_is_read_in_linear_time()
     assert find_missing_modules(Failure(type="Error", message=said)) == ("npm:zod",)
 
 
+def test_who_may_not_write_a_file_hears_where_files_are_kept():
+    python = hint("[Errno 30] Read-only file system: '/workspace/a'", kind="OSError")
+    assert python == hint("exit code 1", "bash: line 1: /workspace/a: Read-only file system", kind="ExitCode")
+    assert python == hint('Requires write access to "/workspace/a"', kind="NotCapable")
+    assert "/out" in python
+
+
 def test_a_shell_program_is_not_told_of_packages_of_its_own():
     told = hint(stderr="No module named requests", packages=shell.find(None).packages, grant=PYPI)
     assert told.startswith("pip install")

@@ -32,6 +32,10 @@ _NO_NETWORK = (
 )
 """Messages of libc, curl and Deno without a network: a reader who takes this for a passing fault tries again."""
 
+_READ_ONLY = ("Read-only file system", "Requires write access to")
+"""Messages of libc and Deno about a file of the owner."""
+
+_WRITE_HINT = "programs write to /tmp, and to /out what is to be kept"
 _NO_TOOLS_HINT = (
     "there are no tools here: the owner has connected no servers; `gloveport import` takes over those of other clients"
 )
@@ -86,7 +90,9 @@ def find_hint(failure: Failure, stderr: str, grant: Grant, packages: str) -> str
         return _after(packages, _NOTHING)
     if failure.type == _WANTS_PACKAGES or any(text in words for text in _NO_PACKAGE):
         return _after(packages, _installing(grant))
-    return _network_hint(grant) if any(text in words for text in _NO_NETWORK) else ""
+    if any(text in words for text in _NO_NETWORK):
+        return _network_hint(grant)
+    return _WRITE_HINT if any(text in words for text in _READ_ONLY) else ""
 
 
 def _after(packages: str, text: str) -> str:
