@@ -49,7 +49,7 @@ async def git_diff(  # noqa: PLR0913 - they are the tool's
     context_lines: ContextLines = 3,
     max_bytes: Bytes = patches.MAX_BYTES,
 ) -> Diff:
-    """What changed in the files, or what is staged, as a patch.
+    """What changed in the files, with staged in the index too, as a patch.
 
     One patch after the other: of the files against the index, of the index against HEAD, of untracked files.
 
