@@ -446,10 +446,12 @@ async def test_a_text_that_stands_twice_or_nowhere_is_shown(served):
     """W4: what the next call needs is in the text, for models that see nothing else."""
     served.write("twice.py", "x = 1\ny = 2\nx = 1\n")
     answer = await served.call("edit_file", path="twice.py", old_string="x = 1", new_string="x = 2")
-    assert (answer.is_error, "Near line 3:" in answer.content[0].text) == (True, True)
+    assert answer.is_error
+    assert answer.content[0].text.endswith("Near lines 1, 3:\n1: x = 1\n2: y = 2\n3: x = 1"), "each line once"
     answer = await served.call("edit_file", path="twice.py", old_string="y = 2\nz = 3", new_string="")
     assert (answer.is_error, "2: y = 2" in answer.content[0].text) == (True, True), answer
-    assert (await served.refused("edit_file", path="none.py", old_string="a", new_string="b"))["code"] == "NOT_FOUND"
+    missing = await served.refused("edit_file", path="none.py", old_string="a", new_string="b")
+    assert (missing["code"], "list_files" in missing["details"]["retry_hint"]) == ("NOT_FOUND", True)
     error = await served.refused("edit_file", path=".env", old_string="a", new_string="b")
     assert error["code"] == "PROTECTED_PATH"
 

@@ -98,9 +98,9 @@ def _facts(error: WorkspaceError) -> Iterator[str]:
         if error.details.get(name):
             yield f"{words}: {error.details[name]}"
     candidates = error.details.get("candidates")
-    for one in candidates if isinstance(candidates, list) else []:
-        if isinstance(one, Mapping):
-            yield f"Near line {one['line']}:\n{one['text']}"
+    if found := [one for one in candidates if isinstance(one, Mapping)] if isinstance(candidates, list) else []:
+        yield f"Near lines {', '.join(str(one['line']) for one in found)}:"
+        yield from dict.fromkeys(line for one in found for line in str(one["text"]).split("\n"))  # they are numbered
 
 
 def _permission(denial: Denied) -> WorkspaceError:

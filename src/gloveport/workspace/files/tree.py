@@ -38,6 +38,9 @@ _NAME: Final = os.O_PATH | os.O_CLOEXEC
 _TRIES: Final = 128
 """How often a path is resolved again because the tree changed meanwhile."""
 
+LIST_FILES: Final = "list_files finds a file elsewhere: glob='**/NAME'"
+"""The hint where a path does not exist."""
+
 _REFUSALS: Final = {
     errno.ENOENT: ("NOT_FOUND", "does not exist"),
     errno.ELOOP: ("NOT_FOUND", "leads in a circle of symbolic links"),
@@ -282,7 +285,7 @@ class Tree(Struct, frozen=True):
                 retryable=True,
             )
         code, text = _REFUSALS.get(error.errno or 0, ("INTERNAL_ERROR", f"can't be opened: {error.strerror}"))
-        hint = "list_files finds a file elsewhere: glob='**/NAME'" if error.errno == errno.ENOENT else ""
+        hint = LIST_FILES if error.errno == errno.ENOENT else ""
         return WorkspaceError(code, f"{shorten(path)} {text}", hint=hint, details={"path": path})
 
     def _is_link(self, path: str) -> bool:

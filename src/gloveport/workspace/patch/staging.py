@@ -15,7 +15,7 @@ from gloveport.patch_text.matching import EFFORT
 from gloveport.patch_text.text import Grade, Range, count_lines, count_ranges, revision
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.descriptors import read_all
-from gloveport.workspace.files.tree import Tree, WriteLocation
+from gloveport.workspace.files.tree import LIST_FILES, Tree, WriteLocation
 from gloveport.workspace.patch.file_swap import MAX_BYTES, MAX_EXTENDED_BYTES, PERMISSIONS, Attributes
 from gloveport.workspace.tool_types import next_action
 
@@ -198,7 +198,8 @@ class Staging(Struct):
         """
         target = self.target(path)
         if target.content is None:
-            raise WorkspaceError("NOT_FOUND", f"{path} does not exist", details={"path": target.path})
+            what = f"{path} does not exist"
+            raise WorkspaceError("NOT_FOUND", what, hint=LIST_FILES, details={"path": target.path})
         return target, target.content
 
     def put(self, target: StagedFile, content: bytes | None, attributes: Attributes | None = None) -> None:
