@@ -4,6 +4,7 @@ Plain files, directories and links are kept, with modes and times. Sockets, pipe
 that still exists is rewritten in place, so processes that have it open go on with it. Standard library only.
 """
 
+import contextlib
 import os
 import stat
 
@@ -118,31 +119,23 @@ def copy_in(path, memory, offset, room):
 
 
 def bring_back(snapshot):
-    """Restore the entries below the root, skipping those that fail. Returns how many entries failed."""
-    failed = 0
+    """Restore the entries below the root, skipping those that fail."""
     now = dict(list_entries(snapshot.root))
     for path in sorted(now, reverse=True):  # a directory after its entries
         entry = snapshot.entries.get(path)
         is_kept = stat.S_IFMT(now[path].st_mode) in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR)
         if is_kept and (entry is None or stat.S_IFMT(entry[0].st_mode) != stat.S_IFMT(now[path].st_mode)):
-            try:
+            with contextlib.suppress(OSError):
                 os.rmdir(path) if stat.S_ISDIR(now.pop(path).st_mode) else os.unlink(path)
-            except OSError:
-                failed += 1
     for path, (status, place) in snapshot.entries.items():
-        try:
+        with contextlib.suppress(OSError):
             if path not in now or sign(now[path]) != sign(status):
                 bring_back_one(snapshot.memory, path, status, place)
-        except OSError:
-            failed += 1
     for path, (status, _) in reversed(snapshot.entries.items()):
         if stat.S_ISDIR(status.st_mode):
-            try:
+            with contextlib.suppress(OSError):
                 os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
                 os.chmod(path, stat.S_IMODE(status.st_mode))
-            except OSError:
-                failed += 1
-    return failed
 
 
 def bring_back_one(memory, path, status, place):
