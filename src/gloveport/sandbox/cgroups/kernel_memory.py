@@ -13,7 +13,7 @@ import contextlib
 import os
 import subprocess
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from functools import partial
 from io import FileIO
 from pathlib import Path
@@ -150,7 +150,8 @@ class KernelMemory(Struct, kw_only=True):
         if now >= self._next_search:
             self._next_search = now + _SEARCH_SECONDS
             if searches := self._choose_searches():
-                self._search = _searches.submit(_is_any_true, searches, (self.pid, _number(self.inner)))
+                roots = self.pid, _number(self.inner)
+                self._search = _searches.submit(lambda: any(has_many(roots) for has_many in searches))
         return False
 
     def _choose_searches(self) -> Sequence[Callable[[Collection[int]], bool]]:
@@ -212,10 +213,6 @@ class KernelMemory(Struct, kw_only=True):
             if opened:
                 return opened
         return ()
-
-
-def _is_any_true(searches: Iterable[Callable[[Collection[int]], bool]], roots: Collection[int]) -> bool:
-    return any(has_many(roots) for has_many in searches)
 
 
 def _number(process: int) -> int:
