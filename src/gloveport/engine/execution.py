@@ -155,11 +155,10 @@ class Engine:
         self._granted = self._make_cache(self._granted.writable)
 
     def _make_cache(self, writable: Mount | None = None) -> GrantCache:
-        seconds = self.sessions.limits.life_seconds
         return GrantCache(
             policy=self.policy,
             system=self.system,
-            session_seconds=seconds,
+            session_seconds=self.sessions.limits.life_seconds,
             packages=self.packages,
             writable=writable,
         )
@@ -264,10 +263,6 @@ class Engine:
             sessions=self.sessions, audit=self.audit, admission=self.admission, vault=self.gateway.vault
         )
 
-    def _may_have_environment(self, request: Request) -> bool:
-        """Whether the request may need an environment, as far as is known without opening them."""
-        return self._environments is not None or request.environment is not None
-
     async def _run(self, run: Execution, session: Session | None) -> Result:
         """The admitted run: wait for a place, build the sandbox, open its doors, run, judge."""
         request = run.request
@@ -277,7 +272,8 @@ class Engine:
                 f"{request.language} can't be run on this host: {self.missing[request.language]}",
                 hint="write the program in another language, or ask the operator to run `gloveport doctor`",
             )
-        if session is None and self._may_have_environment(request):
+        # Environments that nobody has opened yet stay closed for a program that names none.
+        if session is None and (self._environments is not None or request.environment is not None):
             found = await self.environments.provide(request, run.guard, run.share, run.context.on_progress)
             run = replace(run, environment=found)
         runtimes = self.runtimes if run.environment is None else run.environment.runtimes(self.runtimes)
@@ -368,11 +364,10 @@ class Engine:
             return found
         return await self._previewer.add_previews(found, bundle)
 
-    async def show_picture(self, found: Found, share: str) -> Found:
-        """A kept picture, with a preview if it needs one, or with the reason why none could be made."""
+    async def show_picture(self, found: Found, share: str) -> None:
+        """Give a kept picture a preview if it needs one, or the reason why none could be made."""
         async with self.admission.place(share):
             await self._previewer.add_preview(found)
-        return found
 
     @property
     def _previewer(self) -> Previewer:
