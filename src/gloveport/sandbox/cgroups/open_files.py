@@ -9,7 +9,6 @@ No limit of a process or a cgroup bounds either. When the host runs short, the s
 """
 
 import contextlib
-import enum
 import errno
 import itertools
 import os
@@ -96,20 +95,14 @@ def hold_more(roots: Collection[int], most: int, kind: HeldObject) -> bool:
     """
     for _ in range(_LOOKS_IN_FLIGHT):
         finding = _look(roots, most, kind)
-        if finding is not _Finding.IN_FLIGHT:
-            return finding is _Finding.MANY
+        if finding is not None:
+            return finding
     return True
 
 
-class _Finding(enum.Enum):
-    FEW = enum.auto()
-    IN_FLIGHT = enum.auto()
-    MANY = enum.auto()
-
-
-def _look(roots: Collection[int], most: int, kind: HeldObject) -> _Finding:
-    looked_at = 0
-    finding = _Finding.FEW
+def _look(roots: Collection[int], most: int, kind: HeldObject) -> bool | None:
+    """Whether they hold more, as ``hold_more``; None if some may be in flight."""
+    looked_at, has_any_in_flight = 0, False
     for processes in iterate_generations(roots):
         held_count = 0
         for thread in _iterate_tables(pid for pid, _ in processes):
@@ -120,13 +113,13 @@ def _look(roots: Collection[int], most: int, kind: HeldObject) -> _Finding:
                         if kind.is_held_by(target):
                             held_count += _count_lines(information, most, kind.line)
                         if target.startswith("socket:") and kind.stays_in_flight and _has_in_flight(information):
-                            finding = _Finding.IN_FLIGHT
+                            has_any_in_flight = True
                     if held_count > most or looked_at > _MOST_DESCRIPTORS:
-                        return _Finding.MANY
+                        return True
             except PermissionError:
                 if not is_ending(thread):
-                    return _Finding.MANY
-    return finding
+                    return True
+    return None if has_any_in_flight else False
 
 
 def _iterate_tables(pids: Iterable[int]) -> Iterator[int]:
