@@ -11,7 +11,7 @@ import typing
 from collections import abc
 from collections.abc import Callable, Collection, Iterable, Mapping, Sized
 from collections.abc import Set as AbstractSet
-from functools import cache
+from functools import cache, partial
 from itertools import repeat
 from typing import Any, Final, Literal, TypeAlias, TypeVar, cast, get_args, get_origin
 
@@ -199,15 +199,9 @@ class _ValueReader:
         return name, value
 
 
-def _read_bool(data: object) -> bool:
-    if not isinstance(data, bool):
-        raise ValueError("not true or false")  # noqa: TRY004 - as all others
-    return data
-
-
-def _read_int(data: object) -> int:
-    if not isinstance(data, int) or isinstance(data, bool):
-        raise ValueError("no whole number")  # noqa: TRY004 - as all others
+def _read_exactly(kind: type, data: object) -> object:
+    if not isinstance(data, kind) or (isinstance(data, bool) and kind is not bool):
+        raise ValueError("not of this type")
     return data
 
 
@@ -224,18 +218,12 @@ def _read_str(data: object) -> str:
     return data
 
 
-def _read_bytes(data: object) -> bytes:
-    if not isinstance(data, bytes):
-        raise ValueError("no bytes")  # noqa: TRY004 - as all others
-    return data
-
-
 _PLAIN: Final[Mapping[object, Callable[[object], object]]] = {
-    bool: _read_bool,
-    int: _read_int,
+    bool: partial(_read_exactly, bool),
+    int: partial(_read_exactly, int),
     float: _read_float,
     str: _read_str,
-    bytes: _read_bytes,
+    bytes: partial(_read_exactly, bytes),
     ByteSize: ByteSize.parse,
     Any: lambda data: data,  # any JSON, which the data is already
     object: lambda data: data,
