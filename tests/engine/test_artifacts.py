@@ -364,6 +364,14 @@ async def test_files_come_with_a_program(opened, language):
             assert result.stdout.text.startswith("é")
 
 
+async def test_a_module_that_comes_with_a_program_is_imported_as_the_hint_says(opened):
+    async with opened() as run:
+        files = {"b.ts": b"export const n: number = 3"}
+        relative = await run("import { n } from './b.ts'; n", "typescript", files=files)
+        source = relative.hint.partition(" from ")[2].replace("NAME", "b.ts")
+        assert (await run(f"import {{ n }} from {source}; n", "typescript", files=files)).value == 3, relative
+
+
 @pytest.mark.parametrize(
     ("files", "code"),
     [

@@ -32,10 +32,14 @@ _NO_NETWORK = (
 )
 """Messages of libc, curl and Deno without a network: a reader who takes this for a passing fault tries again."""
 
-_READ_ONLY = ("Read-only file system", "Requires write access to")
-"""Messages of libc and Deno about a file of the owner."""
-
 _WRITE_HINT = "programs write to /tmp, and to /out what is to be kept"
+_HINTS_OF_FILES = {
+    "Read-only file system": _WRITE_HINT,
+    "Requires write access to": _WRITE_HINT,
+    "cannot-be-a-base": 'import a file by its whole path: from "file:///tmp/NAME"',
+}
+"""Messages of libc and Deno about files: of the owner, or imported by a path, which a program has no address for."""
+
 _NO_TOOLS_HINT = (
     "there are no tools here: the owner has connected no servers; `gloveport import` takes over those of other clients"
 )
@@ -92,7 +96,7 @@ def find_hint(failure: Failure, stderr: str, grant: Grant, packages: str) -> str
         return _after(packages, _installing(grant))
     if any(text in words for text in _NO_NETWORK):
         return _network_hint(grant)
-    return _WRITE_HINT if any(text in words for text in _READ_ONLY) else ""
+    return next((hint for text, hint in _HINTS_OF_FILES.items() if text in words), "")
 
 
 def _after(packages: str, text: str) -> str:

@@ -362,7 +362,7 @@ def test_a_pattern_that_means_no_server_is_denied_with_those_that_there_are(patt
     with pytest.raises(Denied) as caught:
         asking(BOX, "github/x", pattern)
     assert caught.value.code == "unknown_tool"
-    assert "Servers: There are: a, a.b, github, my-files, x__y." in caught.value.hint
+    assert "There are the servers a, a.b, github, my-files, x__y." in caught.value.hint
     with pytest.raises(Denied, match="There are none"):
         asking(Toolbox(), pattern)
 

@@ -123,11 +123,12 @@ def _tools(toolbox: Toolbox, patterns: tuple[str, ...] | None) -> Toolbox:
     for pattern in patterns:
         matches = {server: [*tools_meant(pattern, server)] for server in toolbox.servers}
         if not any(matches.values()):
-            available = f"There are: {join_listed(sorted(toolbox.servers))}." if toolbox.servers else "There are none."
+            servers = join_listed(sorted(toolbox.servers))
+            available = f"There are the servers {servers}." if servers else "There are none."
             raise Denied(
                 "unknown_tool",
                 f"No server that programs may use has a tool {quote_sent(pattern)}.",
-                hint=f"Write server/tool, with * for any characters. Servers: {available} {FINAL}",
+                hint=f"Write server/tool, with * for any characters. {available} {FINAL}",
             )
         for server, tools in matches.items():
             if tools:
