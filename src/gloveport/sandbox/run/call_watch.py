@@ -26,7 +26,6 @@ class CallWatch(LimitWatch, kw_only=True):
 
     Attributes:
         channel: To the supervisor inside.
-        oom_kills: The cgroup's count of these before the call.
         is_answered: Whether the call is over.
         is_direct: Whether the call went directly to the interpreter, which may then answer directly.
         throttle: The session's throttle, which knows the weight and quota of its cgroup.
@@ -34,7 +33,6 @@ class CallWatch(LimitWatch, kw_only=True):
 
     channel: socket.socket
     number: int
-    oom_kills: int = 0
     is_answered: bool = False
     is_direct: bool = False
     throttle: CpuThrottle | None = None
@@ -125,7 +123,5 @@ class CallWatch(LimitWatch, kw_only=True):
             # The kernel has ended the interpreter, whose call the supervisor is about to undo, or a child of it.
             self.broken = self.broken or "memory_bytes"
             self.stop(_KILL_STEP)
-        elif counters.oom_kills > self.oom_kills:
-            self.kill("memory_bytes")
-        elif counters.cpu_seconds - self.spent >= self.limits.cpu_seconds:
-            self.kill("cpu_seconds")
+        else:
+            super()._check(counters)

@@ -22,6 +22,7 @@ class LimitWatch(Struct, kw_only=True):
         inner: Process descriptor of the sandbox's init: killing it kills all of the sandbox.
         wall_seconds: Its time limit, if different from the plan's.
         spent: Processor seconds used before the program came.
+        oom_kills: The cgroup's count of these before that.
         broken: The limit for which the sandbox was killed.
     """
 
@@ -32,6 +33,7 @@ class LimitWatch(Struct, kw_only=True):
     kernel_memory: KernelMemory
     wall_seconds: float | None = None
     spent: float = 0.0
+    oom_kills: int = 0
     broken: LimitName | None = None
     _ended: bool = False
     _pace: CpuThrottle | None = None
@@ -87,7 +89,7 @@ class LimitWatch(Struct, kw_only=True):
             signal.pidfd_send_signal(self.inner, signal.SIGKILL)
 
     def _check(self, counters: cgroup.Counters) -> None:
-        if counters.oom_kills:
+        if counters.oom_kills > self.oom_kills:
             self.kill("memory_bytes")
         elif counters.cpu_seconds - self.spent >= self.limits.cpu_seconds:
             self.kill("cpu_seconds")
