@@ -141,8 +141,8 @@ def render_type(shape: Shape) -> str:
             return name
 
 
-def _element(shape: Shape | None) -> str:
-    text = "unknown" if shape is None else render_type(shape)
+def _element(shape: Shape) -> str:
+    text = render_type(shape)
     return f"({text})" if " | " in text else text
 
 
