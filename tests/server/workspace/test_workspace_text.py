@@ -131,6 +131,18 @@ async def test_a_file_without_lines_and_one_without_this_line_have_none(safe):
     assert turned.startswith("[three.txt: no lines from 3 to 2, it has 3, revision ")
 
 
+async def test_what_an_answer_lacks_is_told_in_words_too(safe):
+    """W2: part of a line, and what nobody may read."""
+    safe.write("wide.txt", "x" * 100 + "\nnext\n")
+    said = await words(safe, "read_file", path="wide.txt", max_bytes=10)
+    assert said.startswith("[wide.txt: lines 1-1 of 2, only the beginning of line 1, revision ")
+    assert "only the" not in await words(safe, "read_file", path="wide.txt", max_bytes=105)
+    fields = {"matches": [], "truncated": False, "warnings": ["closed: Permission denied"]}
+    assert texts.search_text(fields) == "(no matches)\nWarning: closed: Permission denied"
+    fields = {"files": [], "truncated": True, "warnings": ["looking took too long"]}
+    assert texts.list_files(fields).endswith("raise the limit]\nWarning: looking took too long")
+
+
 async def test_lines_before_a_match_are_not_taken_for_those_of_the_file_before(safe):
     safe.write("around/a.txt", "one\nnear\n")
     safe.write("around/b.txt", "one\nnear\n")

@@ -26,6 +26,8 @@ def read_file(fields: Fields) -> str:
     first, last, total = fields["start_line"], fields["end_line"], fields["total_lines"]
     none = f"no line {first}" if first > total else f"no lines from {first} to {last}"
     which = f"lines {first}-{last} of {total}" if last >= first else f"{none}, it has {total}"
+    if fields["truncated_by"] == "bytes" and not fields["content"].endswith("\n"):
+        which += f", only the beginning of line {last}"
     what = f"revision {fields['revision']}" if "revision" in fields else _DOCUMENTS[fields["document"]].format(**fields)
     head = f"[{fields['path']}: {which if fields['total_bytes'] else 'empty'}, {what}]"
     return _join(head, *_next(fields), fields["content"])
@@ -34,12 +36,13 @@ def read_file(fields: Fields) -> str:
 def list_dir(fields: Fields) -> str:
     """A path a line."""
     lines = [f"{entry['path']} [{entry['type']}]{_target(entry)}" for entry in fields["entries"]]
-    return _join(*(lines or ["(empty)"]), *_cut(fields))
+    return _join(*(lines or ["(empty)"]), *_cut(fields), *_warnings(fields))
 
 
 def list_files(fields: Fields) -> str:
     """A path a line."""
-    return _join(*([entry["path"] for entry in fields["files"]] or ["(no files)"]), *_cut(fields))
+    paths = [entry["path"] for entry in fields["files"]]
+    return _join(*(paths or ["(no files)"]), *_cut(fields), *_warnings(fields))
 
 
 def search_text(fields: Fields) -> str:
@@ -58,7 +61,7 @@ def search_text(fields: Fields) -> str:
         lines.append(f"{match['path']}:{number}:{match['column']}: {first}")
         lines += [f"  {number + at}: {line}" for at, line in enumerate((*further, *match.get("after", ())), 1)]
     more = [f"[there is more: offset={fields['next_offset']} goes on]"] if "next_offset" in fields else _cut(fields)
-    return _join(*(lines or ["(no matches)"]), *more)
+    return _join(*(lines or ["(no matches)"]), *more, *_warnings(fields))
 
 
 def undo_result(fields: Fields) -> str:
