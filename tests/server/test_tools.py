@@ -125,6 +125,7 @@ WRONG_ARGUMENTS = [
     ({"language": "python", "code": 7}, "- code: should be a valid string; it was 7"),
     ({"language": "python", "code": "1", "timeout_seconds": 0}, "- timeout_seconds: should be greater than 0"),
     ({"language": "python", "code": "1", "memory_mib": 1.5}, "- memory_mib: should be a valid integer"),
+    ({"language": "python", "code": "1", "apis": "shop"}, "- apis: should be a valid list; it was 'shop'"),
     ({}, "- language: is missing\n- code: is missing"),
 ]
 

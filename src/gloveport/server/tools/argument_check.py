@@ -122,4 +122,5 @@ def _wrong(detail: ErrorDetails) -> str:
     if detail["type"] == "missing":
         return f"- {name}: is missing"
     sent = shorten(repr(detail["input"]), _SHOWN_CHARACTERS)
-    return f"- {name}: {detail['msg'].removeprefix('Input ')}; it was {sent}"
+    fault = detail["msg"].removeprefix("Input ").replace("valid tuple", "valid list")  # JSON has no tuples
+    return f"- {name}: {fault}; it was {sent}"
