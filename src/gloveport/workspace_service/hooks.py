@@ -3,7 +3,6 @@
 import contextlib
 import os
 from collections.abc import Sequence
-from functools import partial
 from typing import Final
 
 from gloveport.errors import ConfigError
@@ -11,7 +10,7 @@ from gloveport.model import Program
 from gloveport.model.json_value import JsonValue
 from gloveport.policy.wildcards import matches
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.file_threads import write_in_thread
+from gloveport.workspace.files.file_threads import FILE_WRITES
 from gloveport.workspace.files.line_reader import LineRange, read_lines
 from gloveport.workspace.files.spelling import raw
 from gloveport.workspace.patch.writer import WriteResult
@@ -35,7 +34,7 @@ async def run_hooks(service: WorkspaceService, outcome: WriteResult) -> Fields:
     if not ran:
         return answer
     answer["warnings"] = warnings
-    return await write_in_thread(partial(_update_revisions, service, answer, outcome.number))
+    return await FILE_WRITES.run(_update_revisions, service, answer, outcome.number)
 
 
 async def _run(service: WorkspaceService, command: str, paths: Sequence[str], seconds: float) -> list[str]:

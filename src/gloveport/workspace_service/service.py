@@ -29,7 +29,7 @@ from gloveport.policy.wording import quote_sent
 from gloveport.secrets.scrub import scrub_value
 from gloveport.workspace.commands.command import Command
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.file_threads import read_in_thread
+from gloveport.workspace.files.file_threads import FILE_READS
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.patch.writer import Writer
 from gloveport.workspace.search.engines import Engine as SearchEngine
@@ -93,7 +93,7 @@ class WorkspaceService(Struct, frozen=True, kw_only=True, dict=True):
     async def list_in_turn(self, caller: str, work: Callable[[], Result]) -> Result:
         """Call ``work``, which walks directories, in a thread, when it is the turn of ``caller``."""
         async with self.list_turns.place(caller):
-            return await read_in_thread(work)
+            return await FILE_READS.run(work)
 
     def clean(self, answer: Fields) -> Fields:
         """An answer without our secrets: a file may hold one."""

@@ -6,12 +6,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from gloveport.workspace.files.file_threads import (
-    read_in_thread,
-    read_large_in_thread,
-    search_in_thread,
-    write_in_thread,
-)
+from gloveport.workspace.files.file_threads import FILE_READS, FILE_SEARCHES, FILE_WRITES, LARGE_READS
 
 pytestmark = pytest.mark.anyio
 
@@ -24,20 +19,20 @@ async def test_nobody_waits_for_readers_of_large_files():
     end = threading.Event()
     async with anyio.create_task_group() as tasks:
         for _ in range(MANY):
-            tasks.start_soon(read_large_in_thread, end.wait)
+            tasks.start_soon(LARGE_READS.run, end.wait)
         with anyio.fail_after(30):
-            assert await read_in_thread(lambda: "small") == "small"
+            assert await FILE_READS.run(lambda: "small") == "small"
             assert await to_thread.run_sync(lambda: "other") == "other"
         end.set()
 
 
-@pytest.mark.parametrize("call", [read_in_thread, search_in_thread, write_in_thread])
-async def test_other_work_does_not_wait_for_readers_searchers_and_writers_at_all(call):
+@pytest.mark.parametrize("threads", [FILE_READS, FILE_SEARCHES, FILE_WRITES])
+async def test_other_work_does_not_wait_for_readers_searchers_and_writers_at_all(threads):
     """P38."""
     end = threading.Event()
     async with anyio.create_task_group() as tasks:
         for _ in range(MANY):
-            tasks.start_soon(call, end.wait)
+            tasks.start_soon(threads.run, end.wait)
         with anyio.fail_after(30):
             assert await to_thread.run_sync(lambda: "other") == "other"
         end.set()

@@ -29,7 +29,7 @@ from gloveport.server.request_caller import caller_of
 from gloveport.server.tools.elicitation import Attendance, State
 from gloveport.server.tools.write_tools import ChangesArguments, EditArguments, PatchArguments
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.file_threads import write_in_thread
+from gloveport.workspace.files.file_threads import FILE_WRITES
 from gloveport.workspace_service.approval_text import command_detail, question_text, write_detail
 from gloveport.workspace_service.command_requests import CommandArguments, make_command_action
 from gloveport.workspace_service.permissions import GrantScope, PermissionRequest, Permit
@@ -247,8 +247,8 @@ class PermissionTool(Struct, frozen=True, kw_only=True):
         else:
             changes = ChangesArguments.model_validate(arguments).changes
             make, text = partial(changes_action, tree, changes), partial(changes_text, changes)
-        write = await write_in_thread(make)
-        await write_in_thread(partial(demand_unprotected, tree, write))
+        write = await FILE_WRITES.run(make)
+        await FILE_WRITES.run(demand_unprotected, tree, write)
         return _PlannedCall(action=write, detail=lambda: write_detail(write, text()))
 
 

@@ -21,7 +21,7 @@ from gloveport.server.rendering.workspace_replies import Words, clean_refusal, r
 from gloveport.server.request_caller import caller_of
 from gloveport.server.tools.argument_check import takes
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.file_threads import write_in_thread
+from gloveport.workspace.files.file_threads import FILE_WRITES
 from gloveport.workspace.files.gitignore import find_ignored_at_once
 from gloveport.workspace.patch.changes import MAX_CHANGES, Change, Replacement
 from gloveport.workspace.patch.writer import WriteOptions, WriteResult
@@ -70,7 +70,7 @@ class WriteTools(Struct, frozen=True, kw_only=True):
         wherever it stands.
         """
         caller = self._caller(ctx)
-        action = write_in_thread(partial(replacement_action, self.service.tree, arguments))
+        action = FILE_WRITES.run(replacement_action, self.service.tree, arguments)
         work = partial(self.service.writer.edit_file, arguments, arguments, caller.share)
         return await self._write(caller, ctx.request_id, action, work, arguments)
 
@@ -87,18 +87,18 @@ class WriteTools(Struct, frozen=True, kw_only=True):
         Content is whole lines.
         """
         caller = self._caller(ctx)
-        action = write_in_thread(partial(changes_action, self.service.tree, arguments.changes))
+        action = FILE_WRITES.run(changes_action, self.service.tree, arguments.changes)
         work = partial(self.service.writer.apply_changes, arguments.changes, arguments, caller.share)
         return await self._write(caller, ctx.request_id, action, work, arguments)
 
     async def undo_patch(self, ctx: Context[Any, Any]) -> RunReply:
         """Take back the last change by one of these tools, if its files are still as it left them."""
-        action, undo = write_in_thread(partial(undo_action, self.service.writer)), self.service.writer.undo
+        action, undo = FILE_WRITES.run(undo_action, self.service.writer), self.service.writer.undo
         return await self._write(self._caller(ctx), ctx.request_id, action, undo, WriteOptions(), texts.undo_result)
 
     async def patch(self, caller: Caller, request: str, arguments: PatchArguments) -> RunReply:
         """Do what ``apply_patch`` does, with parsed arguments."""
-        action = write_in_thread(partial(patch_action, self.service.tree, arguments.patch))
+        action = FILE_WRITES.run(patch_action, self.service.tree, arguments.patch)
         work = partial(self.service.writer.apply_patch, arguments.patch, arguments, caller.share)
         return await self._write(caller, request, action, work, arguments)
 
@@ -150,7 +150,7 @@ class WriteTools(Struct, frozen=True, kw_only=True):
         try:
             action = await pending_action
             if options.dry_run:
-                outcome = await write_in_thread(work)
+                outcome = await FILE_WRITES.run(work)
             else:
                 outcome = await self._apply(caller, request, action, work)
         except (WorkspaceError, Denied) as error:
@@ -164,12 +164,12 @@ class WriteTools(Struct, frozen=True, kw_only=True):
         service = self.service
         try:
             async with service.admit(caller, action, request) as ending:
-                outcome = await write_in_thread(work)
+                outcome = await FILE_WRITES.run(work)
                 ending.fields["written"] = _written_paths(outcome)
                 return outcome
         except WorkspaceError as error:
             if error.code == "PERMISSION_REQUIRED":  # a permission is no help if a path is protected
-                await write_in_thread(partial(demand_unprotected, service.tree, action))
+                await FILE_WRITES.run(demand_unprotected, service.tree, action)
             raise
 
 

@@ -13,7 +13,7 @@ from gloveport.model.constraints import Constraints
 from gloveport.model.json_value import JsonValue
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.documents import DocumentRead, find_document, read_document
-from gloveport.workspace.files.file_threads import read_in_thread, read_large_in_thread
+from gloveport.workspace.files.file_threads import FILE_READS, LARGE_READS
 from gloveport.workspace.files.line_reader import LineRange, TextRead, find_end, read_lines
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.program import RunProgram
@@ -90,11 +90,11 @@ async def read_file(  # noqa: PLR0913 - they are the tool's
         if pages is not None:
             raise WorkspaceError("INVALID_ARGUMENT", f"pages: {path} has none; start_line and end_line choose lines")
         try:
-            return await read_in_thread(partial(read_lines, tree, path, lines, file_bytes=SMALL_FILE_BYTES))
+            return await FILE_READS.run(partial(read_lines, tree, path, lines, file_bytes=SMALL_FILE_BYTES))
         except WorkspaceError as error:
             if error.code != "OUTPUT_TOO_LARGE":
                 raise
-        return await read_large_in_thread(partial(read_lines, tree, path, lines))
+        return await LARGE_READS.run(read_lines, tree, path, lines)
 
     if paths is None:
         if path is None:

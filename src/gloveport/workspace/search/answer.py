@@ -7,7 +7,7 @@ from typing import Annotated, Final, NotRequired
 
 from gloveport.model.constraints import Constraints
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.file_threads import search_in_thread
+from gloveport.workspace.files.file_threads import FILE_SEARCHES
 from gloveport.workspace.files.gitignore import NAMES, IgnoreIndex
 from gloveport.workspace.files.spelling import is_utf8, raw, spell_path
 from gloveport.workspace.files.tree import Tree
@@ -119,7 +119,7 @@ async def search_text(  # noqa: PLR0913 - they are the tool's
     choose = partial(_files_answer if files_only else _lines_answer, query, engine, ran, selection, ending)
     # The findings may be megabytes, and the index reads files; for less, a change of threads would take longer.
     is_short = leaves_out is None and len(ran.stdout) <= _SHORT_BYTES
-    return choose() if is_short else await search_in_thread(choose)
+    return choose() if is_short else await FILE_SEARCHES.run(choose)
 
 
 async def _find_tracked(tree: Tree, run: RunProgram, question: SearchQuery) -> list[bytes]:
@@ -128,7 +128,7 @@ async def _find_tracked(tree: Tree, run: RunProgram, question: SearchQuery) -> l
         return []
     if not (found := await find_hidden_files(tree, run)):
         return []
-    return await search_in_thread(partial(_choose_tracked, tree, question, found))
+    return await FILE_SEARCHES.run(_choose_tracked, tree, question, found)
 
 
 def _choose_tracked(tree: Tree, question: SearchQuery, found: Sequence[bytes]) -> list[bytes]:

@@ -9,14 +9,13 @@ import json
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
 from gloveport.model import GUEST
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.file_threads import search_in_thread
+from gloveport.workspace.files.file_threads import FILE_SEARCHES
 from gloveport.workspace.files.gitignore import NAMES
 from gloveport.workspace.files.globs import gitignore_regex
 from gloveport.workspace.files.spelling import raw
@@ -91,7 +90,7 @@ async def run_engine(
     """
     if engine == "rg":
         return await run(_ripgrep(question, further), seconds=SECONDS, most_bytes=BYTES)
-    names = [*await search_in_thread(partial(_candidates, tree, question)), *further]
+    names = [*await FILE_SEARCHES.run(_candidates, tree, question), *further]
     head = {
         "expression": question.expression if question.regex else re.escape(question.expression),
         "ignore_case": not question.case_sensitive,
