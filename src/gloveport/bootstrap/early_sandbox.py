@@ -1,7 +1,6 @@
 """Starts the sandbox of ``gloveport run`` early: before the event loop and most imports."""
 
-import contextlib
-from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing
 
 from gloveport.bootstrap.host_setup import Host
 from gloveport.bootstrap.operator_reach import reach_of, whole_grant
@@ -13,11 +12,9 @@ from gloveport.sandbox.plan import make_plan
 from gloveport.sandbox.pool.first_sandbox import EarlyBuild, FirstSandbox
 
 
-@contextlib.contextmanager
-def begin_sandbox(host: Host, config: Config, request: Request) -> Iterator[FirstSandbox]:
+def begin_sandbox(host: Host, config: Config, request: Request) -> AbstractContextManager[FirstSandbox]:
     """The source of the program's sandbox; on leaving, an unused sandbox is ended."""
-    with contextlib.closing(FirstSandbox(backend=host.backend, early_build=_begin(host, config, request))) as first:
-        yield first
+    return closing(FirstSandbox(backend=host.backend, early_build=_begin(host, config, request)))
 
 
 def _begin(host: Host, config: Config, request: Request) -> EarlyBuild | None:

@@ -1,7 +1,7 @@
 """Makes the hub of one server. Separate from ``app``: without servers nobody waits for the MCP library."""
 
-import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 
 from gloveport.audit.log import AuditLog
 from gloveport.config import Config, environ_outside, state_directory
@@ -14,24 +14,22 @@ from gloveport.hub.pins import Pins
 from gloveport.model.hub import Server
 
 
-@contextlib.asynccontextmanager
-async def connect_servers(
+def connect_servers(
     config: Config, environ: Mapping[str, str], proxy: ForwardProxy, audit: AuditLog
-) -> AsyncIterator[Hub]:
+) -> AbstractAsyncContextManager[Hub]:
     """The hub to the servers of the configuration; see ``hub.open_hub``."""
     environ = environ_outside(config, environ)
     servers = {name: _without_workspace(server, config, environ) for name, server in config.servers.items()}
     state = state_directory(environ)
     logins = Logins(directory=state / "oauth", environ=environ)
     connector = Connector(vault=proxy.vault, logins=logins, environ=environ, record=audit.append, proxy=proxy)
-    async with hub.open_hub(
+    return hub.open_hub(
         servers,
         pins=Pins(state / "servers"),
         connect=connector.upstream,
         record=audit.append,
         clean=proxy.vault.clean,
-    ) as opened:
-        yield opened
+    )
 
 
 def _without_workspace(server: Server, config: Config, environ: Mapping[str, str]) -> Server:

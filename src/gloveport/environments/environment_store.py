@@ -22,6 +22,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
@@ -253,17 +254,13 @@ class EnvironmentStore(Struct, frozen=True):
                 stack.enter_context(hold_lock(place / _LOCK_NAME, wait=True))
             yield place
 
-    @contextlib.contextmanager
-    def keep_installed(self, address: str) -> Iterator[None]:
+    def keep_installed(self, address: str) -> AbstractContextManager[object]:
         """Mark a tree of installed packages as in use within the context, however long that is: see ``collect``."""
-        with hold_lock(self.root / "work" / f"{address}.installed.lock", wait=False, kind=fcntl.LOCK_SH):
-            yield
+        return hold_lock(self.root / "work" / f"{address}.installed.lock", wait=False, kind=fcntl.LOCK_SH)
 
-    @contextlib.contextmanager
-    def hold(self, name: str, *, wait: bool = True) -> Iterator[bool]:
+    def hold(self, name: str, *, wait: bool = True) -> AbstractContextManager[bool]:
         """Lock this name among all processes of this host; tell whether we got it."""
-        with hold_lock(self.root / "work" / f"{name}.lock", wait=wait) as ours:
-            yield ours
+        return hold_lock(self.root / "work" / f"{name}.lock", wait=wait)
 
     def _record_path(self, address: str) -> Path:
         return self.root / "trees" / f"{address}.json"
