@@ -13,7 +13,11 @@ from tests.workspace.sandboxed import careless, fork_server, running
 
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.spelling import spell_path
-from gloveport.workspace.git import git_blame, git_diff, git_log, git_show, git_status
+from gloveport.workspace.git.blame import git_blame
+from gloveport.workspace.git.diff import git_diff
+from gloveport.workspace.git.log import git_log
+from gloveport.workspace.git.show import git_show
+from gloveport.workspace.git.status import git_status
 
 pytestmark = pytest.mark.anyio
 

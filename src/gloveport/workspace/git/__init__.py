@@ -5,11 +5,3 @@ way. ``invocation.py`` switches off by name the programs that git would start. I
 program, whatever key or attribute names it, future ones included. And git runs in a sandbox that reads the workspace,
 writes nothing on the host and has no network.
 """
-
-from gloveport.workspace.git.blame import git_blame
-from gloveport.workspace.git.diff import git_diff
-from gloveport.workspace.git.log import git_log
-from gloveport.workspace.git.show import git_show
-from gloveport.workspace.git.status import git_status
-
-__all__ = ["git_blame", "git_diff", "git_log", "git_show", "git_status"]
