@@ -5,6 +5,7 @@ commands have made must not be taken for the owner's. Without a saved state, all
 """
 
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -40,15 +41,12 @@ def load(state: Path) -> ProtectedPaths:
         return NOTHING
     read_only = dict.fromkeys(map(raw, saved.read_only), (0, 0, 0, 0, 0))
     repositories = {*map(raw, saved.repositories)}
-    return ProtectedPaths(
+    return replace(
+        NOTHING,
         read_only=read_only,
-        closed={},
         pinned=mount_plan.with_ancestors(read_only.keys() | repositories) - read_only.keys(),
-        links=frozenset(),
         made_by_commands={raw(path): mark for path, mark in saved.made.items()},
         repositories=repositories,
-        removed={},
-        partial=False,
     )
 
 
