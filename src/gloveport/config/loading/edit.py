@@ -156,15 +156,11 @@ def _write_secrets(secrets: Secrets) -> Iterator[None]:
     except BaseException:
         for path, content in former.items():
             with suppress(OSError):
-                _put_back(path, content)
+                if content is None:
+                    path.unlink(missing_ok=True)
+                else:
+                    replace_file(path, content)
         raise
-
-
-def _put_back(path: Path, content: bytes | None) -> None:
-    if content is None:
-        path.unlink(missing_ok=True)
-        return
-    replace_file(path, content)
 
 
 def _make_private(directory: Path) -> None:
