@@ -31,8 +31,8 @@ else:
     installed_tree = late_module("gloveport.environments.installed_tree")
 
 
-class Host(Struct, frozen=True, kw_only=True):
-    """What this host runs programs with.
+class Interpreters(Struct, frozen=True, kw_only=True):
+    """The interpreters of a host.
 
     Attributes:
         init: The interpreter of every sandbox's init process, and of programs in Python.
@@ -40,19 +40,16 @@ class Host(Struct, frozen=True, kw_only=True):
         missing: Why the others can't.
     """
 
+    init: python.Python
+    runtimes: Mapping[Language, Runtime]
+    missing: Mapping[Language, str]
+
+
+class Host(Interpreters, frozen=True, kw_only=True):
+    """What this host runs programs with."""
+
     backend: Bubblewrap
-    init: python.Python
     system: System
-    runtimes: Mapping[Language, Runtime]
-    missing: Mapping[Language, str]
-
-
-class Interpreters(Struct, frozen=True, kw_only=True):
-    """The interpreters of a host: see ``Host``."""
-
-    init: python.Python
-    runtimes: Mapping[Language, Runtime]
-    missing: Mapping[Language, str]
 
 
 def find_interpreters(config: Config, environ: Mapping[str, str]) -> Interpreters:
