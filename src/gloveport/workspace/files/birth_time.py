@@ -7,6 +7,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from gloveport.openat2 import check
+
 _AT_SYMLINK_NOFOLLOW: Final = 0x100
 _STATX_MASK: Final = 0x7FF | 0x800  # STATX_BASIC_STATS, STATX_BTIME
 _SIZE: Final = 256
@@ -33,9 +35,7 @@ def read_times(directory: int, name: str) -> Times | None:
         OSError: The name is missing, or can't be read.
     """
     buffer = ctypes.create_string_buffer(_SIZE)
-    if _libc.statx(directory, os.fsencode(name), _AT_SYMLINK_NOFOLLOW, _STATX_MASK, buffer):
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
+    check(_libc.statx(directory, os.fsencode(name), _AT_SYMLINK_NOFOLLOW, _STATX_MASK, buffer))
     (mask,) = struct.unpack_from("=I", buffer)
     if mask & _STATX_MASK != _STATX_MASK:
         return None
