@@ -2,9 +2,12 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
+
+Result = TypeVar("Result")
 
 
 @contextlib.asynccontextmanager
@@ -36,6 +39,27 @@ async def run_all(jobs: Iterable[Callable[[], Awaitable[None]]], at_once: int) -
                 tasks.start_soon(run, job)
     except ExceptionGroup as group:
         raise flatten_group(group)[0] from None
+
+
+async def finish_all(
+    jobs: Iterable[Callable[[], Awaitable[Result]]], failures: tuple[type[Exception], ...]
+) -> list[Result]:
+    """Run jobs together to their ends, even if one fails in one of these ways; the first failure is raised then."""
+    results: dict[int, Result] = {}
+    errors: list[Exception] = []
+
+    async def finish(place: int, job: Callable[[], Awaitable[Result]]) -> None:
+        try:
+            results[place] = await job()
+        except failures as error:
+            errors.append(error)
+
+    async with anyio.create_task_group() as tasks:
+        for place, job in enumerate(jobs):
+            tasks.start_soon(finish, place, job)
+    if errors:
+        raise errors[0]
+    return [results[place] for place in sorted(results)]
 
 
 def flatten_group(error: BaseException) -> list[BaseException]:

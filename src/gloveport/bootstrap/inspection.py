@@ -30,7 +30,7 @@ from gloveport.sandbox.launch.launcher import Launcher
 from gloveport.sandbox.plan import Network, Plan, System, make_plan
 from gloveport.secrets.sources import Sources
 from gloveport.secrets.vault import Vault
-from gloveport.task_group import open_task_group
+from gloveport.task_group import finish_all, open_task_group
 from gloveport.user_directories import state_directory
 
 _log = logging.getLogger(__name__)
@@ -136,29 +136,19 @@ def warn_of_cold_start(checks: Sequence[Check]) -> None:
 async def _checks_inside(config: Config, host: Host, plan: Callable[[Program], Plan]) -> list[Check]:
     """Checks in sandboxes, if one could be built: each in its own sandbox, all at the same time."""
     has_workspace = config.workspace.root is not None and "workspace" in config.workspace.toolsets
-    tried: list[Awaitable[Check]] = []
+    tried: list[Callable[[], Awaitable[Check]]] = []
     if has_workspace or config.pool.forked:
-        tried.append(probe.fork_server(host.backend, plan(Program(name="probe")), needed=has_workspace))
+        tried.append(
+            functools.partial(probe.fork_server, host.backend, plan(Program(name="probe")), needed=has_workspace)
+        )
     tried += [
-        _check_language(language, config, host, plan) for language in LANGUAGES if language in config.policy.languages
+        functools.partial(_check_language, language, config, host, plan)
+        for language in LANGUAGES
+        if language in config.policy.languages
     ]
     if config.policy.languages & {"python", "shell"}:
-        tried.append(_data_check(config, host, plan))
-    checks: dict[int, Check] = {}
-    failures: list[Exception] = []
-
-    async def note(place: int, check: Awaitable[Check]) -> None:
-        try:
-            checks[place] = await check
-        except (SandboxError, OSError) as error:
-            failures.append(error)
-
-    async with anyio.create_task_group() as tasks:
-        for place, check in enumerate(tried):
-            tasks.start_soon(note, place, check)
-    if failures:
-        raise failures[0]
-    return [checks[place] for place in range(len(tried))]
+        tried.append(functools.partial(_data_check, config, host, plan))
+    return await finish_all(tried, (SandboxError, OSError))
 
 
 async def _check_language(language: Language, config: Config, host: Host, plan: Callable[[Program], Plan]) -> Check:

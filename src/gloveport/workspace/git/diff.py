@@ -5,13 +5,13 @@ Git does not compare untracked files. They are read here, through ``Tree``, and 
 
 import os
 import stat
-from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final
 
 import anyio
 import anyio.to_thread
 
+from gloveport.task_group import finish_all
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.spelling import raw, spell_path
 from gloveport.workspace.files.tree import Opened, Tree
@@ -66,13 +66,12 @@ async def git_diff(  # noqa: PLR0913 - they are the tool's
         "staged": (staged, (*patch, "--cached"), max_bytes + 1),
         "untracked": (include_untracked, others, _LIST_BYTES),
     }
-    outputs = await _all(
-        {
-            name: partial(run_git, run, *words, *limit, most_bytes=most)
-            for name, (is_included, words, most) in calls.items()
-            if is_included
-        }
-    )
+    jobs = {
+        name: partial(run_git, run, *words, *limit, most_bytes=most)
+        for name, (is_included, words, most) in calls.items()
+        if is_included
+    }
+    outputs = dict(zip(jobs, await finish_all(jobs.values(), (WorkspaceError,)), strict=True))
     whole = b"".join(ran.stdout for name, ran in outputs.items() if name != "untracked")
     warnings = [*dict.fromkeys(line for ran in outputs.values() for line in ran.answer["warnings"])]
     all_of_them = True
@@ -94,25 +93,6 @@ async def git_diff(  # noqa: PLR0913 - they are the tool's
         **excerpt,
         "warnings": warnings,
     }
-
-
-async def _all(calls: Mapping[str, Callable[[], Awaitable[GitOutput]]]) -> dict[str, GitOutput]:
-    """Run all of them concurrently. The first error is raised unchanged, when all have ended."""
-    results: dict[str, GitOutput] = {}
-    errors: list[WorkspaceError] = []
-
-    async def one(name: str, call: Callable[[], Awaitable[GitOutput]]) -> None:
-        try:
-            results[name] = await call()
-        except WorkspaceError as error:
-            errors.append(error)
-
-    async with anyio.create_task_group() as tasks:
-        for name, call in calls.items():
-            tasks.start_soon(one, name, call)
-    if errors:
-        raise errors[0]
-    return {name: results[name] for name in calls}
 
 
 def _diff_untracked(tree: Tree, listed: GitOutput, room: int, share: int) -> tuple[bytes, bool]:
