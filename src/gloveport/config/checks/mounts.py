@@ -28,22 +28,10 @@ _CREDENTIALS = frozenset(
 )
 """Names in a home directory that hold keys and passwords."""
 
-_SYSTEM = tuple(
-    Path(path)
-    for path in (
-        *("/proc", "/sys", "/dev", "/tmp", "/run", "/etc", "/usr", "/bin", "/sbin", "/opt/gloveport"),  # noqa: S108
-        *(
-            "/opt/data",
-            "/opt/python",
-            "/opt/toolchains",
-            "/lib",
-            "/lib32",
-            "/lib64",
-            "/libx32",
-            "/opt/deno",
-            "/program.sh",
-        ),
-    )
+_SYSTEM = (
+    *map(Path, ("/proc", "/sys", "/dev", "/tmp", "/run", "/etc", "/usr", "/bin", "/sbin")),  # noqa: S108
+    *map(Path, ("/lib", "/lib32", "/lib64", "/libx32", "/program.sh")),
+    *(Path("/opt", name) for name in ("gloveport", "data", "python", "toolchains", "deno")),
 )
 """Paths of which every sandbox consists."""
 

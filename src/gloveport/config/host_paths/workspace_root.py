@@ -23,12 +23,9 @@ from gloveport.executables import find_executable
 from gloveport.late_pattern import late_pattern
 from gloveport.user_directories import config_directory, state_directory
 
-_SYSTEM = tuple(
-    Path(path)
-    for path in (
-        *("/usr", "/etc", "/boot", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"),
-        *("/var/lib", "/var/spool"),  # the latter has the crontabs
-    )
+_SYSTEM = (
+    *map(Path, ("/usr", "/etc", "/boot", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")),
+    *map(Path, ("/var/lib", "/var/spool")),  # the latter has the crontabs
 )
 """Programs that this host runs, and files that tell it what to run."""
 
