@@ -97,11 +97,13 @@ def test_nobody_of_a_container_is_refused_as_the_kernel_names_all_of_the_hosts_u
 @pytest.mark.anyio
 async def test_a_reset_connection_takes_no_other_one_with_it(caplog):
     """P16: any user of this host can make one, at any moment."""
-    accepted = []
+    accepted, are_both_accepted = [], anyio.Event()
 
     class Accepted(asyncio.Protocol):
         def connection_made(self, transport):
             accepted.append(transport.get_extra_info("peername"))
+            if len(accepted) == 2:
+                are_both_accepted.set()
 
     with socket.create_server(("127.0.0.1", 0)) as server, contextlib.ExitStack() as stack:
         server.settimeout(0)
@@ -112,8 +114,7 @@ async def test_a_reset_connection_takes_no_other_one_with_it(caplog):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(accept_connections, server, Accepted)
             with anyio.fail_after(20):
-                while len(accepted) < 2:
-                    await anyio.sleep(0.01)
+                await are_both_accepted.wait()
             tasks.cancel_scope.cancel()
         assert accepted == [client.getsockname() for client in clients]
     assert not caplog.records

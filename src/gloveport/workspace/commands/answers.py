@@ -182,7 +182,7 @@ def parse_reference(reference: str, stream: Stream | None) -> tuple[str, Stream]
         raise WorkspaceError(
             "INVALID_ARGUMENT",
             f"{reference[:80]!a} is no reference to the output of a command, or to another stream than was asked for",
-            hint="it is command:ID:stdout, of a run output://RUN/stdout, or stderr, as an answer gives it",
+            hint="an answer gives it: command:ID:stdout or command:ID:stderr; of a run, output://ID/stdout or …/stderr",
         )
     return command_id, "stdout" if named == "stdout" else "stderr"
 
