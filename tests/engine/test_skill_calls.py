@@ -8,6 +8,7 @@ import time
 import anyio
 import pytest
 from tests import shared_host
+from tests.hub.upstreams import until
 
 from gloveport.audit import read
 from gloveport.config import Config
@@ -278,3 +279,23 @@ async def test_an_approved_skill_calls_only_skills_it_was_seen_to_call_and_that_
 
 def skill_run(kept):
     return skill_calls.SkillRun(name=kept.skill.name, sha256=kept.skill.snapshot.sha256, rights=kept.rights)
+
+
+async def test_a_skill_whose_approval_is_taken_back_while_it_waits_for_its_turn_does_not_begin(host):
+    host.save("report", "1", approved=True)
+    kept = host.engine.skills.find("report")
+    context, results = RunContext(skill=skill_run(kept)), []
+
+    async def run_skill():
+        results.append(await host.run(kept.skill.code, context=context))
+
+    async with anyio.create_task_group() as tasks:
+        async with anyio.create_task_group() as occupying:
+            occupying.start_soon(host.run, "import time; time.sleep(25)")
+            await until(lambda: host.engine.admission.running)
+            tasks.start_soon(run_skill)
+            await until(lambda: host.engine.admission.waiting)
+            host.engine.skills.revoke(kept)
+            occupying.cancel_scope.cancel()
+    assert results[0].status == "denied"
+    assert results[0].error.type == "approval_taken_back"

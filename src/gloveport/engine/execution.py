@@ -315,7 +315,18 @@ class Engine:
         return result.model_copy(update={"hint": f"{suggestion}; {result.hint}"})
 
     def _narrow_to_present(self, run: Execution) -> Execution:
-        """The same run, without what the configuration has taken back while it waited for its turn or its packages."""
+        """The same run, without what the configuration has taken back while it waited for its turn or its packages.
+
+        Raises:
+            Denied: It is a skill, and its approval has been taken back meanwhile.
+        """
+        skill = run.context.skill
+        if skill is not None and skill.rights is not None and not self.skills.is_approved(skill.name, skill.sha256):
+            raise Denied(
+                "approval_taken_back",
+                f"The approval of the skill {skill.name} was taken back before it began.",
+                hint="Ask the owner, or do without it.",
+            )
         grant = run.guard.grant
         egress = retain_unchanged(grant.egress, run.reach.egress, self.reach.egress)
         if egress is grant.egress:

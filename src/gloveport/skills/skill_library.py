@@ -177,6 +177,11 @@ class SkillLibrary:
             name, sha256=entry.skill.snapshot.sha256, forget=lambda: self.records.forget(directory, name)
         )
 
+    def is_approved(self, name: str, sha256: str) -> bool:
+        """Whether there is an approval of exactly this version of a skill. Fast. Raises ConfigError as ``find``."""
+        store = next((store for store in (self.own, *self.others) if store.has(name)), None)
+        return store is not None and self.records.get(store.directory, name).approval_of(sha256) is not None
+
     def approve(self, entry: KeptSkill, *, uid: int, without_asking: bool) -> None:
         """Approve the skill as it was read, which a person has seen. Raises ConfigError if it can't be written down."""
         approval = Approval(
