@@ -341,6 +341,7 @@ for number in range(6):
         assert len(result.artifacts.files) == 6
         shown = shown_pictures(run.engine.artifacts, result.artifacts.files, "me")
         assert len(shown) == 4
+        assert [bool(one.not_shown) for one in result.artifacts.files] == [False] * 4 + [True] * 2
         assert sum(len(one.data) for one in shown) <= SHOWN_BYTES
 
 

@@ -60,13 +60,17 @@ class Previewer(Struct, frozen=True, kw_only=True):
         """The files' metadata, with previews of the first pictures that need one, or with the reason why there is
         none.
         """
-        numbers = [number for number, one in enumerate(files.files, 1) if is_picture(one)][:MOST_SHOWN]
-        if bundle is None or not numbers:
+        pictures = [number for number, one in enumerate(files.files, 1) if is_picture(one)]
+        if bundle is None or not pictures:
             return files
-        most = SHOWN_BYTES // len(numbers)
+        shown, rest = pictures[:MOST_SHOWN], pictures[MOST_SHOWN:]
+        most = SHOWN_BYTES // len(shown)
         updated = [*files.files]
-        for number in numbers:
+        for number in shown:
             updated[number - 1] = await self.add_preview(Found(bundle, number), most)
+        for number in rest:  # not noted in the store: each can be read
+            why = f"an answer shows {MOST_SHOWN} pictures; read_artifact shows it"
+            updated[number - 1] = updated[number - 1].model_copy(update={"not_shown": why})
         return files.model_copy(update={"files": tuple(updated)})
 
     async def add_preview(self, found: Found, most_bytes: int = SHOWN_BYTES) -> Artifact:
