@@ -451,6 +451,8 @@ async def test_a_text_that_stands_twice_or_nowhere_is_shown(served):
     answer = await served.call("edit_file", path="twice.py", old_string="y = 2\nz = 3", new_string="")
     assert (answer.is_error, "2: y = 2" in answer.content[0].text) == (True, True), answer
     missing = await served.refused("edit_file", path="none.py", old_string="a", new_string="b")
+    empty = await served.refused("edit_file", path="none.py", old_string="", new_string="b")
+    assert "apply_changes with the action create" in empty["details"]["retry_hint"]
     assert (missing["code"], "list_files" in missing["details"]["retry_hint"]) == ("NOT_FOUND", True)
     error = await served.refused("edit_file", path=".env", old_string="a", new_string="b")
     assert error["code"] == "PROTECTED_PATH"

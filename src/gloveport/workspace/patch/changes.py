@@ -72,7 +72,7 @@ class Replacement(BaseModel):
 
     Attributes:
         path: The file, which must exist.
-        old_string: The text to replace. It must occur once, unless all places are meant.
+        old_string: The text to replace, not empty. It must occur once, unless all places are meant.
         new_string: Its replacement.
         replace_all: Whether to replace all occurrences.
         revision: Of the file, as ``read_file`` tells it; needed where all places are meant.
@@ -81,7 +81,7 @@ class Replacement(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     path: Text
-    old_string: Text
+    old_string: str
     new_string: str
     replace_all: bool = False
     revision: Text | None = None

@@ -138,6 +138,12 @@ class Writer(Struct, frozen=True):
         Raises:
             WorkspaceError: Why it is invalid, or does not apply.
         """
+        if not replacement.old_string:  # other clients' tools of this name create a file then
+            raise WorkspaceError(
+                "INVALID_ARGUMENT",
+                "old_string is empty",
+                hint="a new file is made by apply_changes with the action create, or by apply_patch with Add File",
+            )
         plain: dict[str, JsonValue] = {name: getattr(replacement, name) for name in Replacement.model_fields}
         demand_unicode(dumps(plain, ensure_ascii=False), "a text")
         arguments = {**plain, "dry_run": options.dry_run}
