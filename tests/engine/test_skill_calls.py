@@ -289,13 +289,12 @@ async def test_a_skill_whose_approval_is_taken_back_while_it_waits_for_its_turn_
     async def run_skill():
         results.append(await host.run(kept.skill.code, context=context))
 
-    async with anyio.create_task_group() as tasks:
-        async with anyio.create_task_group() as occupying:
-            occupying.start_soon(host.run, "import time; time.sleep(25)")
-            await until(lambda: host.engine.admission.running)
-            tasks.start_soon(run_skill)
-            await until(lambda: host.engine.admission.waiting)
-            host.engine.skills.revoke(kept)
-            occupying.cancel_scope.cancel()
+    async with anyio.create_task_group() as waiting, anyio.create_task_group() as occupying:
+        occupying.start_soon(host.run, "import time; time.sleep(25)")
+        await until(lambda: host.engine.admission.running)
+        waiting.start_soon(run_skill)
+        await until(lambda: host.engine.admission.waiting)
+        host.engine.skills.revoke(kept)
+        occupying.cancel_scope.cancel()
     assert results[0].status == "denied"
     assert results[0].error.type == "approval_taken_back"
