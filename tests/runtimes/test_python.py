@@ -43,6 +43,12 @@ def test_only_some_of_the_modules_of_an_environment_are_named():
     assert environment.packages.endswith("module_00010 and module_00011 and others")
 
 
+@pytest.mark.parametrize("program", ["/bin/echo", "/bin/true"])
+def test_a_program_that_answers_as_no_interpreter_does_is_named(program):
+    with pytest.raises(ConfigError, match=f"{program} does not run"):
+        python.find(program)
+
+
 def test_an_interpreter_that_does_not_run_is_named_without_what_it_was_asked():
     with pytest.raises(
         ConfigError, match="/bin/false does not run: Command '/bin/false' returned non-zero exit status 1"
