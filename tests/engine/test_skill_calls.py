@@ -16,7 +16,9 @@ from gloveport.config.schema import AdmissionSettings, PoolSettings
 from gloveport.engine import skill_calls
 from gloveport.engine.run_context import RunContext
 from gloveport.model import Narrowing, Request
+from gloveport.model.hub import Sampling
 from gloveport.model.skill import SkillGrant
+from gloveport.sampling.model_question import Answer
 from gloveport.skills import snapshot
 from gloveport.skills.skill_files import make_files
 
@@ -35,6 +37,14 @@ def ask(**request):
             data += connection.recv(1 << 20)
         answer = json.loads(data[4:])
         return answer["error"]["code"] if "error" in answer else answer["value"]
+"""
+
+ASK = """
+def attempt(tokens):
+    try:
+        return str(llm.ask("why?", max_tokens=tokens))
+    except ToolError as error:
+        return error.code
 """
 
 
@@ -236,6 +246,26 @@ async def test_a_skill_ends_with_its_caller_and_costs_its_time_and_memory(host):
     assert sum(filter(None, burns)) < 1500, burns  # what one run may, and what passes before anybody looks
     little = await host.run("from skills import eater\neater()", memory_bytes=48 << 20)
     assert "too little memory left" in little.error.message
+
+
+async def test_questions_of_skills_to_a_model_are_questions_of_the_run_that_calls_them(tmp_path):
+    """P28, P47, H7: else whoever saves a skill that asks could ask a hundred times as much."""
+    asked = []
+
+    async def answer(question):
+        asked.append(question)
+        return Answer(text="yes", tokens=question.max_tokens)
+
+    config = Config(
+        pool=PoolSettings(forked=1, booted=0), sampling=Sampling(enabled=True, channel="client", rounds=5, tokens=100)
+    )
+    code = f"{ASK}\nimport skills\n[attempt(40), skills.asking(), skills.asking(), attempt(20), attempt(1), attempt(1)]"
+    async with shared_host.assemble(config, {"GLOVEPORT_STATE": str(tmp_path)}) as engine:
+        host = Host(engine, tmp_path)
+        host.save("asking", f"{ASK}\nattempt(40)")
+        value = await host.value(code, context=RunContext(ask_client=answer))
+    assert value == ["yes", "yes", "too_many_tokens", "yes", "too_many_tokens", "too_many_questions"]
+    assert len(asked) == 3
 
 
 async def test_what_a_skill_returns_and_how_it_fails_tells_no_secret(host):

@@ -183,11 +183,11 @@ async def test_tokens_are_reserved_before_and_settled_after(sampler_of, far):
     """H7: of 100 reserved 7 were used, so 93 can be asked for, and not 94."""
     sampler = sampler_of(tokens=100)
     await sampler.sample(asked(max_tokens=100))
-    assert sampler.tokens == 7
+    assert sampler.usage.tokens == 7
     with pytest.raises(Denied, match="93 are left"):
         await sampler.sample(asked(max_tokens=94))
     await sampler.sample(asked(max_tokens=93))
-    assert sampler.tokens == 14
+    assert sampler.usage.tokens == 14
 
 
 async def test_questions_at_the_same_time_can_not_pass_the_budget_together(sampler_of, far):
@@ -215,7 +215,7 @@ async def test_a_question_that_fails_costs_what_it_has_reserved(sampler_of, far)
     sampler = sampler_of(tokens=150)
     with pytest.raises(UpstreamError):
         await sampler.sample(asked())
-    assert sampler.tokens == 100
+    assert sampler.usage.tokens == 100
     with pytest.raises(Denied, match="50 are left"):
         await sampler.sample(asked())
 
@@ -224,7 +224,7 @@ async def test_a_question_that_is_denied_costs_no_tokens(sampler_of):
     sampler = sampler_of()
     with pytest.raises(Denied):
         await sampler.sample(asked(model="dear"))
-    assert sampler.tokens == 0
+    assert sampler.usage.tokens == 0
 
 
 async def test_a_provider_that_says_more_tokens_than_were_asked_for_ends_the_budget(sampler_of, far):
@@ -341,5 +341,5 @@ async def test_a_key_that_was_refused_is_fetched_anew(sampler_of, tmp_path):
                 assert (await sampler.sample(asked(max_tokens=1)))["text"] == "an answer"
                 break
             except UpstreamError:
-                sampler.rounds = 0
+                sampler.usage.rounds = 0
                 await anyio.sleep(0.05)

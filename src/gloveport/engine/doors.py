@@ -66,7 +66,11 @@ async def open_doors(
             hub=hub, guard=run.guard, clean=gateway.vault.clean, look_up=look_up, ledger=run.ledger
         )
         questions = sampler.Sampler(
-            guard=run.guard, vault=gateway.vault, provider=provider, ask_client=run.context.ask_client
+            guard=run.guard,
+            vault=gateway.vault,
+            provider=provider,
+            ask_client=run.context.ask_client,
+            usage=run.sampling_usage,
         )
         handlers |= {**discovery.Discovery(hub=hub, calls=tool_calls).handlers(), "sample": questions.sample}
     if tools and skills is not None:

@@ -18,6 +18,7 @@ from gloveport.model import Execute, Grant, Request, Stream
 from gloveport.model.skill import SkillRights
 from gloveport.policy.decisions.skill_grant import UsedRight
 from gloveport.policy.npm_requests import with_imports_of_npm
+from gloveport.sampling.sampling_usage import SamplingUsage
 
 if TYPE_CHECKING:
     from gloveport.engine.run_environment import RunEnvironment
@@ -97,6 +98,7 @@ class Execution(Struct, frozen=True, kw_only=True):
         share: Owner of the fair share that it takes: see ``Engine.execute``.
         journal: Its requests, including those of skills that it called.
         ledger: Its tool calls, likewise.
+        sampling_usage: Its questions to a language model, likewise.
         budget: The budget of skills that it calls, shared with its calling run.
         depth: How many calling runs wait for it.
     """
@@ -113,6 +115,7 @@ class Execution(Struct, frozen=True, kw_only=True):
     environment: "RunEnvironment | None" = None
     journal: RequestJournal = field(default_factory=RequestJournal)
     ledger: Ledger = field(default_factory=Ledger)
+    sampling_usage: SamplingUsage = field(default_factory=SamplingUsage)
 
     @property
     def source(self) -> str:
@@ -129,6 +132,7 @@ class Execution(Struct, frozen=True, kw_only=True):
             depth=outer.depth + 1,
             journal=outer.journal,
             ledger=outer.ledger,
+            sampling_usage=outer.sampling_usage,
         )
 
     def action(self) -> Execute:

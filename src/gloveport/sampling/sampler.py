@@ -22,6 +22,7 @@ from gloveport.policy.wording import quote_sent
 from gloveport.rpc import DoorRequest
 from gloveport.sampling.model_question import Answer, ModelQuestion, question_of
 from gloveport.sampling.provider import MAX_ANSWER_BYTES, Provider
+from gloveport.sampling.sampling_usage import SamplingUsage
 from gloveport.secrets.scrub import Needles, scrub_text
 from gloveport.secrets.vault import Vault
 
@@ -47,16 +48,14 @@ class Sampler:
         vault: Holds the provider's key, and all secrets to scrub.
         provider: The operator's model, if there is one.
         ask_client: Asks the client's model, if the client offers one.
-        rounds: The number of questions, failed ones included.
-        tokens: Tokens of the answers, and reserved ones.
+        usage: What the run has asked so far; skills that it calls count there too.
     """
 
     guard: Guard
     vault: Vault
     provider: Provider | None
     ask_client: AskClient | None
-    rounds: int = 0
-    tokens: int = 0
+    usage: SamplingUsage = field(default_factory=SamplingUsage)
     _redacted: Needles = field(init=False)
 
     def __post_init__(self) -> None:
@@ -85,7 +84,7 @@ class Sampler:
                 answer = await self._record_answer(question, ending)
                 spent = answer.tokens
         finally:
-            self.tokens += spent - question.max_tokens
+            self.usage.tokens += spent - question.max_tokens
         return {"text": answer.text, "model": answer.model, "stop_reason": answer.stopped, "tokens": answer.tokens}
 
     @property
@@ -94,28 +93,28 @@ class Sampler:
 
     def _count(self) -> None:
         """Count one more question, refused ones too: nobody is to fill the log with refusals."""
-        self.rounds += 1
+        self.usage.rounds += 1
         most = self._settings.rounds
-        if self.rounds <= most:
+        if self.usage.rounds <= most:
             return
         denial = Denied(
             "too_many_questions",
             f"A run may ask a model {most} questions.",
             hint="Ask for more at once, or do the work in several runs.",
         )
-        if self.rounds == most + 1:
+        if self.usage.rounds == most + 1:
             self.guard.deny("sample", denial, {})
         raise denial
 
     def _reserve(self, tokens: int) -> None:
-        most, rest = self._settings.tokens, max(0, self._settings.tokens - self.tokens)
+        most, rest = self._settings.tokens, max(0, self._settings.tokens - self.usage.tokens)
         if tokens > rest:
             raise Denied(
                 "too_many_tokens",
                 f"The answers of a run may have {most} tokens together; {tokens} are asked for, {rest} are left.",
                 hint="Ask with a smaller max_tokens." if rest else "Do without another answer.",
             )
-        self.tokens += tokens
+        self.usage.tokens += tokens
 
     async def _outgoing(self, question: ModelQuestion) -> ModelQuestion:
         """Scrub and redact a question, as it leaves."""
