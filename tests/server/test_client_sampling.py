@@ -22,6 +22,8 @@ def attempt(*args, **kwargs):
         return error.code
 """
 REFUSAL = wire.ErrorData(code=-1, message="SECRET WORDS")
+REFUSAL_OF_VS_CODE = wire.ErrorData(code=-32000, message="The user has denied permission to call this method.")
+FAILURE = wire.ErrorData(code=wire.INTERNAL_ERROR, message="SECRET WORDS")
 PICTURE = wire.ImageContent(type="image", data="aGk=", mime_type="image/png")
 
 
@@ -81,9 +83,9 @@ await both()
         assert said(await execute(client, code))["value"] == ["word", "destroyed ship"]
 
 
-async def test_a_client_that_refuses_is_an_error_that_says_so(shop):
+async def test_a_client_that_fails_is_an_error_that_says_so(shop):
     """H7: in the handshake protocols; on 2026-07-28 the client ends the call itself. Its words go nowhere."""
-    async with shop.client("legacy", sampling_callback=Dialogs([REFUSAL])) as client:
+    async with shop.client("legacy", sampling_callback=Dialogs([FAILURE])) as client:
         result = said(await execute(client, "llm.ask('why?')"))
     assert result["status"] == "error"
     assert "The client's model can't be asked" in result["error"]["message"]
@@ -91,20 +93,37 @@ async def test_a_client_that_refuses_is_an_error_that_says_so(shop):
     assert shop.records(result["run_id"], "sample.ended")[0].fields["code"] == "client_failed"
 
 
-@pytest.mark.parametrize("model", [{"sampling_callback": Dialogs([REFUSAL])}, {}], ids=["refuses", "has none"])
-async def test_where_the_client_does_not_answer_the_provider_does(shop, model, tmp_path):
-    """H7, T6: a client that refuses is noted. On 2026-07-28 it would end the call itself."""
+@pytest.fixture
+async def with_provider(shop, tmp_path):
+    """The shop with a provider, and what that was asked."""
     key = tmp_path / "key"
     key.write_text(KEY)
     key.chmod(0o600)
     async with models() as far:
         settings = {"provider": "openai", "url": far.url(), "model": "small", "secret": f"file:{key}"}
-        shop = under(shop, **settings).but(provider=Provider(settings=Sampling(**settings)))
-        async with shop.client("legacy", **model) as client:
-            result = said(await execute(client, f"{ASK}\nattempt('why?')"))
+        yield under(shop, **settings).but(provider=Provider(settings=Sampling(**settings))), far.asked
+
+
+@pytest.mark.parametrize("model", [{"sampling_callback": Dialogs([FAILURE])}, {}], ids=["fails", "has none"])
+async def test_where_the_client_does_not_answer_the_provider_does(with_provider, model):
+    """H7, T6: a client that fails is noted. On 2026-07-28 it would end the call itself."""
+    shop, _ = with_provider
+    async with shop.client("legacy", **model) as client:
+        result = said(await execute(client, f"{ASK}\nattempt('why?')"))
     assert result["value"] == "an answer"
     ended = shop.records(result["run_id"], "sample.ended")[0].fields
     assert (ended["channel"], ended.get("client")) == ("provider", "client_failed" if model else None)
+
+
+@pytest.mark.parametrize("refusal", [REFUSAL, REFUSAL_OF_VS_CODE], ids=["specification", "VS Code"])
+async def test_where_the_user_of_the_client_refuses_the_provider_is_not_asked(with_provider, refusal):
+    """H7, P28: else what they have kept from one model would go to another."""
+    shop, asked_of_provider = with_provider
+    async with shop.client("legacy", sampling_callback=Dialogs([refusal])) as client:
+        result = said(await execute(client, f"{ASK}\nattempt('why?')"))
+    assert (result["value"], asked_of_provider) == ("approval_denied", [])
+    assert shop.records(result["run_id"], "sample.denied")[0].fields["code"] == "approval_denied"
+    assert refusal.message not in str(result)
 
 
 async def test_a_client_that_comes_back_without_an_answer_has_none(shop):

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from gloveport.background_jobs import Job, Jobs, Retention
 from gloveport.engine.live import LiveOutput
-from gloveport.errors import UpstreamError
+from gloveport.errors import Denied, UpstreamError
 from gloveport.model import Language, Result
 from gloveport.sampling.model_question import Answer, ModelQuestion
 from gloveport.task_group import open_task_group
@@ -29,7 +29,7 @@ class SamplingRequest(Struct, eq=False, kw_only=True):
 
     id: str
     question: ModelQuestion
-    _answer: Answer | UpstreamError | None = None
+    _answer: Answer | UpstreamError | Denied | None = None
     _answered: anyio.Event = field(default_factory=anyio.Event)
 
     @property
@@ -37,13 +37,13 @@ class SamplingRequest(Struct, eq=False, kw_only=True):
         """Whether it has been answered."""
         return self._answered.is_set()
 
-    def settle(self, answer: Answer | UpstreamError) -> None:
+    def settle(self, answer: Answer | UpstreamError | Denied) -> None:
         """Answer it. Only the first answer counts."""
         self._answer = self._answer or answer
         self._answered.set()
 
     async def answer(self) -> Answer:
-        """The answer, when it is there. Raises UpstreamError if there is none."""
+        """The answer, when it is there. Raises UpstreamError if there is none, Denied if a person has refused."""
         await self._answered.wait()
         if isinstance(self._answer, Answer):
             return self._answer
@@ -72,7 +72,7 @@ class Run(Job, eq=False, kw_only=True):
     live: LiveOutput = field(default_factory=LiveOutput)
 
     async def ask_model(self, question: ModelQuestion) -> Answer:
-        """Ask the model of the attending client. Raises UpstreamError if there is no answer."""
+        """Ask the model of the attending client. Raises as ``SamplingRequest.answer``."""
         need = SamplingRequest(id=f"ask-{os.urandom(8).hex()}", question=question)
         self.needs.append(need)
         self.notify()

@@ -22,7 +22,8 @@ from pydantic import ValidationError
 from gloveport.approvals.desk import Desk
 from gloveport.approvals.question import Question, Scope, Verdict
 from gloveport.engine.runs import Run, SamplingRequest
-from gloveport.errors import UpstreamError
+from gloveport.errors import Denied, UpstreamError
+from gloveport.policy.wording import FINAL
 from gloveport.server.tools.client_sampling import answer_of, can_sample, params_of
 
 Reply: TypeAlias = wire.CallToolResult | wire.InputRequiredResult
@@ -37,6 +38,9 @@ _SAME_CALL = (
 _CAN_NOT_ASK = Verdict(allowed=False, by="the client can't ask, and there is no queue")
 _TOO_FAST_SECONDS = 1.0
 """No person reads a question and declines it in less, so the client has declined it by itself."""
+_REFUSED = frozenset({-1, wire.CONNECTION_CLOSED})
+"""Codes of clients whose user refuses a question to the model: the specification's, and VS Code's. The SDK has the
+latter for a connection that is gone, too: then nobody has allowed the question either."""
 _MOST_ROUNDS = 8
 """Most times that one call is answered by questions on 2026-07-28. Clients give up after ten, and lose the run."""
 
@@ -183,7 +187,7 @@ class Attendance(Struct, kw_only=True):
                     self._answer(one, await send(_elicit(one), wire.ElicitResult, metadata=metadata), sent_at)
             except (MCPError, ValidationError) as error:  # the client can't ask after all, or its answer is malformed
                 if isinstance(one, SamplingRequest):
-                    one.settle(_failure(f"error {error.code}" if isinstance(error, MCPError) else "a malformed answer"))
+                    one.settle(_reason_of(error))
                 else:
                     self._give_back(one)
 
@@ -248,6 +252,15 @@ def _form(question: Question) -> dict[str, Any]:
         },
         "required": ["allow"],
     }
+
+
+def _reason_of(error: MCPError | ValidationError) -> UpstreamError | Denied:
+    """Why a client's model has not answered."""
+    if isinstance(error, ValidationError):
+        return _failure("a malformed answer")
+    if error.code in _REFUSED:
+        return Denied("approval_denied", "The client's user has not allowed this question to its model.", hint=FINAL)
+    return _failure(f"error {error.code}")
 
 
 def _failure(why: str) -> UpstreamError:
