@@ -385,6 +385,20 @@ async def test_a_changed_configuration_obtains_a_token_of_its_own(get, endpoint)
     assert await get(CLIENT, name="gitlab.oauth") == "access-token-3"
 
 
+async def test_a_changed_api_renews_its_token_on_its_present_terms_alone(tokens, endpoint):
+    """P18, P20: else the owner's secret goes on going to an address, or under an authority, that they took away."""
+    present = API.model_copy(
+        update={"addresses": (ip_address("127.0.0.8"),), "networks": (), "ca_file": "/etc/new.pem"}
+    )
+    await tokens.get("github.oauth", API, CLIENT)
+    assert await tokens.get("github.oauth", present, CLIENT) == "access-token-2"
+    pass_time(3601)
+    await tokens.get("github.oauth", present, CLIENT)
+    for route, _, _ in endpoint.asked[1:]:
+        assert (route.networks, route.addresses, route.ca_file) == ((), present.addresses, "/etc/new.pem")
+    assert len(endpoint.asked) == 3
+
+
 async def test_an_old_and_a_new_configuration_leave_each_other_their_tokens(get, endpoint):
     """N5, hot reload: programs of the old one go on while the new one begins, and a refresh token holds once."""
     both = REFRESH, changed(REFRESH, scopes=("more",))

@@ -49,7 +49,7 @@ class AccessTokens:
     def __init__(self, vault: Vault, post: PostTo) -> None:
         self._vault = vault
         self._post = post
-        self._tokens: dict[tuple[str, Grant], _TokenEntry] = {}
+        self._tokens: dict[tuple[str, Grant, Route], _TokenEntry] = {}
         self._rotating_tokens: dict[
             tuple[str, str], _RotatingToken
         ] = {}  # by server too, so that none gets another's token
@@ -62,16 +62,17 @@ class AccessTokens:
             ConfigError: A secret for it is not available.
             UpstreamError: The token endpoint issues none (``oauth_failed``), or can't be reached.
         """
-        entry = self._tokens.get((name, grant))
+        route, target = _endpoint(name, api, grant)
+        entry = self._tokens.get((name, grant, route))  # the route too: a reload may have changed the API's terms
         if entry is None:
             # A grant that is not in use may be one of a former configuration.
             self._tokens = {key: other for key, other in self._tokens.items() if other.token.is_in_use}
 
             async def obtain(_refused: str) -> Token:
-                return await self._obtain(name, api, grant)
+                return await self._obtain(name, grant, route, target)
 
             token = RenewedToken(owner=name, obtain=obtain, clock=anyio.current_time)
-            entry = self._tokens[name, grant] = _TokenEntry(token)
+            entry = self._tokens[name, grant, route] = _TokenEntry(token)
         return await entry.token.get(entry.refused)
 
     def invalidate(self, name: str) -> None:
@@ -79,32 +80,33 @@ class AccessTokens:
 
         A token that is only a moment old stays: a new one would be refused too.
         """
-        for (owner, _), entry in self._tokens.items():
+        for (owner, *_), entry in self._tokens.items():
             if owner == name:
                 entry.refused = entry.token.settled or entry.refused
 
-    async def _obtain(self, name: str, api: Api, grant: Grant) -> Token:
-        token = require_access(name, await self._ask(name, api, grant))
+    async def _obtain(self, name: str, grant: Grant, route: Route, target: str) -> Token:
+        token = require_access(name, await self._ask(name, grant, route, target))
         with require_scrubbable(name):
             self._vault.remember(f"{name}.token", token.access)  # from here on it is scrubbed
         return token
 
-    async def _ask(self, name: str, api: Api, grant: Grant) -> Token | Refusal:
+    async def _ask(self, name: str, grant: Grant, route: Route, target: str) -> Token | Refusal:
         if isinstance(grant, ClientCredentials):
-            return await self._request(name, api, grant)
+            return await self._request(name, grant, route, target)
         token = self._rotating_tokens.setdefault((grant.token_url, grant.refresh_token), _RotatingToken())
         async with token.lock:
             source_token = await self._vault.get(f"{name}.refresh", grant.refresh_token)
             if source_token != token.original:  # the owner has replaced it
                 token.original = token.current = source_token
-            answer = await self._request(name, api, grant, token.current)
+            answer = await self._request(name, grant, route, target, token.current)
             if isinstance(answer, Token) and answer.refresh:
                 await self._keep(name, grant, token, answer.refresh)
         return answer
 
-    async def _request(self, name: str, api: Api, grant: Grant, refresh_token: str = "") -> Token | Refusal:
+    async def _request(
+        self, name: str, grant: Grant, route: Route, target: str, refresh_token: str = ""
+    ) -> Token | Refusal:
         secret = await self._vault.get(f"{name}.client", grant.client_secret) if grant.client_secret else ""
-        route, target = _endpoint(name, api, grant)
 
         async def post(headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
             raw = tuple((header.encode(), value.encode()) for header, value in headers.items())
