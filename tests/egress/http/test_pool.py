@@ -4,9 +4,11 @@ import contextlib
 import gzip
 import hashlib
 import json
+from pathlib import Path
 
 import anyio
 import pytest
+from tests.far_side import authority as far_authority
 from tests.far_side import websocket
 from tests.far_side.listening import listening
 from tests.far_side.scripted import scripted
@@ -333,6 +335,22 @@ async def test_connections_are_used_again_and_only_for_the_very_same_route(far, 
     assert server.place.connections == 1
     await fetch(upstreams, route_to(server.place, scheme=scheme, api="other"), out("/size/100"))
     assert server.place.connections == 2
+
+
+async def test_a_connection_is_not_used_again_when_its_authority_is_not_trusted_any_more(
+    authority, upstreams, route_to, out, tmp_path
+):
+    """P18: else the owner's credentials go on going to a server that has proved nothing to anybody still trusted."""
+    file = tmp_path / "ca.pem"
+    file.write_bytes(Path(authority.ca_file).read_bytes())
+    (other := tmp_path / "other").mkdir()
+    async with web(authority.server("api.test", protocols=("http/1.1",))) as server:
+        route = route_to(server.place, scheme="https", ca_file=str(file))
+        await fetch(upstreams, route, out("/size/100"))
+        file.write_bytes(Path(far_authority.make(other).ca_file).read_bytes())
+        await refusal("tls_failed", upstreams, route, out("/size/100"))
+        file.unlink()
+        await refusal("tls_failed", upstreams, route, out("/size/100"))
 
 
 @pytest.mark.parametrize(

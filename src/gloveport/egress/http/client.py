@@ -51,6 +51,7 @@ class ClientConnection:
 
     Attributes:
         proxy: The settings of the proxy through which it goes; None for none.
+        tls_context: The context by which its server was verified; None without TLS.
         used: Whether it has carried an exchange.
         idle_since: When its last exchange ended, by the monotonic clock.
     """
@@ -58,6 +59,7 @@ class ClientConnection:
     def __init__(self, wire: SocketStream, route: Route, proxy: Proxy | None = None) -> None:
         self.route = route
         self.proxy = proxy
+        self.tls_context = wire.tls_context
         self.used = False
         self.idle_since = math.inf
         self._wire = wire

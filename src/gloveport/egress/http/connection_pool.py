@@ -129,11 +129,17 @@ class ConnectionPool:
         return ClientConnection(await self.dialer.dial(route), route)
 
     def _take(self, route: Route) -> ClientConnection | None:
-        """Take a ready connection of this route, the one used last: it is the least likely to be closed soon."""
+        """Take a ready connection of this route, the one used last: it is the least likely to be closed soon.
+
+        Raises:
+            UpstreamError: ``tls_failed``: the authorities of the route can't be read any more.
+        """
         proxy = None if self._proxy is None else self._proxy.settings_for(route)
-        for connection in reversed([idle for idle in self._idle if idle.route == route and idle.proxy == proxy]):
+        found = [idle for idle in self._idle if idle.route == route and idle.proxy == proxy]
+        context = self.dialer.tls_context(route) if found and route.scheme == "https" else None
+        for connection in reversed(found):
             self._idle.remove(connection)
-            if connection.is_ready():
+            if connection.tls_context is context and connection.is_ready():
                 return connection
             connection.close()
         return None

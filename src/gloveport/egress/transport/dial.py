@@ -65,7 +65,7 @@ class Dialer:
         if route.scheme == "http":
             return await self.connect(route)
         addresses = await self._resolve_route(route)
-        context = self._context(route.ca_file, _HTTP)
+        context = self.tls_context(route)
         async with limit_time(route, CONNECT_SECONDS, "connect to"):
             wire = await _first(route, addresses)
             await _secure(wire, context, route)
@@ -77,7 +77,7 @@ class Dialer:
         Raises:
             UpstreamError: ``tls_failed`` or ``upstream_timeout``.
         """
-        context = self._context(route.ca_file, tuple(protocols))
+        context = self.tls_context(route, protocols)
         async with limit_time(route, CONNECT_SECONDS, "agree on TLS with"):
             await _secure(wire, context, route)
 
@@ -101,14 +101,19 @@ class Dialer:
             raise UpstreamError("name_not_found", f"{route.host} has no address.")
         return found
 
-    def _context(self, ca_file: str | None, protocols: tuple[str, ...]) -> ssl.SSLContext:
-        """Return the TLS context for these authorities; a changed file is read again."""
+    def tls_context(self, route: Route, protocols: Sequence[str] = _HTTP) -> ssl.SSLContext:
+        """Return the TLS context for a route's authorities; another one when their file has changed.
+
+        Raises:
+            UpstreamError: ``tls_failed``.
+        """
+        ca_file, key = route.ca_file, (route.ca_file, tuple(protocols))
         try:
             # The ctime changes with mode and owner too, and can't be set back.
             changed = os.stat(ca_file).st_ctime_ns if ca_file else 0  # noqa: PTH116 - one call, no object
-            entry = self._contexts.get((ca_file, protocols))
+            entry = self._contexts.get(key)
             if entry is None or entry[0] != changed:
-                entry = self._contexts[ca_file, protocols] = changed, _trust(ca_file, protocols)
+                entry = self._contexts[key] = changed, _trust(*key)
         except OSError as error:
             raise UpstreamError(
                 "tls_failed",

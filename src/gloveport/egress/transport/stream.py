@@ -106,6 +106,11 @@ class SocketStream:
         return self._socket.getpeercert(binary_form=True) if isinstance(self._socket, ssl.SSLSocket) else None
 
     @property
+    def tls_context(self) -> ssl.SSLContext | None:
+        """The context of TLS, with the trusted authorities; None without TLS."""
+        return self._socket.context if isinstance(self._socket, ssl.SSLSocket) else None
+
+    @property
     def local_address(self) -> tuple[str, int]:
         """Address and port at this end."""
         host, port = self._socket.getsockname()[:2]
