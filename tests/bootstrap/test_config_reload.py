@@ -175,3 +175,18 @@ async def test_environments_that_can_not_be_opened_end_no_server(tmp_path, caplo
         file.write_text(f"[policy]\nlanguages = ['python']\n{SOUND}")
         await until(lambda: "the environments stay as they were" in caplog.text)
         assert engine.reach.egress.apis
+
+
+async def test_packages_that_the_owner_takes_away_are_denied_also_where_environments_can_not_be_opened(
+    tmp_path, caplog
+):
+    """P45, N2: else a package that turned out to be hostile could still be installed."""
+    rules = "[policy]\nlanguages = ['python']\n[packages]\nallow = ['wanted', 'hostile']\n"
+    async with configured(tmp_path, rules) as (engine, file):
+        (store := tmp_path / "state" / "environments").mkdir(exist_ok=True)
+        store.chmod(0o777)
+        file.write_text(f"{rules}deny = ['hostile']\n")
+        await until(lambda: "the environments stay as they were" in caplog.text)
+        code = '# /// script\n# dependencies = ["{}"]\n# ///\n1'
+        result = await engine.execute(Request(language="python", code=code.format("hostile")), caller="test")
+    assert (result.status, result.error.type) == ("denied", "package_denied")

@@ -166,9 +166,10 @@ async def assemble_on(
 
 
 def adopt(engine: Engine, config: Config) -> None:
-    """Adopt the outbound rules and the proxy of ``config`` for all runs that begin from now on."""
+    """Adopt the outbound rules, the proxy and the package rules of ``config`` for all runs that begin from now on."""
     engine.gateway.proxy.settings = config.proxy
     engine.reach = reach_of(config, engine.gateway, skills=engine.reach.skills)
+    engine.adopt_packages(rules_of(config))
     engine.restock = functools.partial(_restock, engine, config)
     engine.restock()
 

@@ -151,7 +151,14 @@ class Engine:
 
     def adopt_environments(self, environments: "Environments") -> None:
         """Use these environments for runs that begin from now on."""
-        self._environments, self.packages = environments, environments.rules
+        self._environments = environments
+        self.adopt_packages(environments.rules)
+
+    def adopt_packages(self, rules: PackageRules) -> None:
+        """Hold runs that begin from now on to these rules."""
+        if self._environments is not None:
+            self._environments = replace(self._environments, rules=rules)
+        self.packages = rules
         self._granted = self._make_cache(self._granted.writable)
 
     def _make_cache(self, writable: Mount | None = None) -> GrantCache:
