@@ -252,7 +252,7 @@ async def test_questions_of_skills_to_a_model_are_questions_of_the_run_that_call
     """P28, P47, H7: else whoever saves a skill that asks could ask a hundred times as much."""
     asked = []
 
-    async def answer(question):
+    async def answer(question, _seconds):
         asked.append(question)
         return Answer(text="yes", tokens=question.max_tokens)
 

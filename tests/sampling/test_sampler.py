@@ -6,6 +6,7 @@ from tests.far_side.models import KEY, models
 
 from gloveport.audit import read
 from gloveport.audit.log import AuditLog
+from gloveport.engine.runs import Run
 from gloveport.errors import Denied, UpstreamError
 from gloveport.guard import Guard
 from gloveport.model import Grant
@@ -61,7 +62,7 @@ def asked(*contents, **other):
 
 
 def client(text="from the client", **other):
-    async def ask(question):
+    async def ask(question, _seconds):
         ask.asked.append(question)
         return Answer(
             **{"text": text, "model": "theirs", "stop_reason": "endTurn", "tokens": question.max_tokens} | other
@@ -72,7 +73,7 @@ def client(text="from the client", **other):
 
 
 def failing(error):
-    async def ask(question):
+    async def ask(_question, _seconds):
         raise error
 
     return ask
@@ -299,13 +300,11 @@ async def test_the_channel_is_the_owners_choice(sampler_of, far):
 
 
 async def test_a_client_that_never_answers_is_given_up(sampler_of, far):
-    async def ask(question):
-        await anyio.sleep_forever()
-
-    answer = await sampler_of(ask, timeout_seconds=1.0).sample(asked())
+    run = Run(id="run-1", owner="me", language="python")
+    answer = await sampler_of(run.ask_model, timeout_seconds=1.0).sample(asked())
     assert answer["text"] == "an answer"
     with pytest.raises(UpstreamError) as caught:
-        await sampler_of(ask, timeout_seconds=0.05, channel="client").sample(asked())
+        await sampler_of(run.ask_model, timeout_seconds=0.05, channel="client").sample(asked())
     assert caught.value.code == "client_timeout"
 
 

@@ -3,6 +3,7 @@
 import anyio
 import mcp_types as wire
 import pytest
+from mcp.shared.exceptions import MCPError
 from tests.far_side.models import KEY, models
 from tests.server.eras import both_eras
 from tests.server.shop import YES, Dialogs, execute, said
@@ -95,19 +96,24 @@ async def test_a_client_that_fails_is_an_error_that_says_so(shop):
 
 @pytest.fixture
 async def with_provider(shop, tmp_path):
-    """The shop with a provider, and what that was asked."""
+    """Give the shop a provider, and tell what that was asked."""
     key = tmp_path / "key"
     key.write_text(KEY)
     key.chmod(0o600)
     async with models() as far:
         settings = {"provider": "openai", "url": far.url(), "model": "small", "secret": f"file:{key}"}
-        yield under(shop, **settings).but(provider=Provider(settings=Sampling(**settings))), far.asked
+
+        def make(**more):
+            provider = Provider(settings=Sampling(**settings))
+            return under(shop, **settings, **more).but(provider=provider), far.asked
+
+        yield make
 
 
 @pytest.mark.parametrize("model", [{"sampling_callback": Dialogs([FAILURE])}, {}], ids=["fails", "has none"])
 async def test_where_the_client_does_not_answer_the_provider_does(with_provider, model):
     """H7, T6: a client that fails is noted. On 2026-07-28 it would end the call itself."""
-    shop, _ = with_provider
+    shop, _ = with_provider()
     async with shop.client("legacy", **model) as client:
         result = said(await execute(client, f"{ASK}\nattempt('why?')"))
     assert result["value"] == "an answer"
@@ -118,7 +124,7 @@ async def test_where_the_client_does_not_answer_the_provider_does(with_provider,
 @pytest.mark.parametrize("refusal", [REFUSAL, REFUSAL_OF_VS_CODE], ids=["specification", "VS Code"])
 async def test_where_the_user_of_the_client_refuses_the_provider_is_not_asked(with_provider, refusal):
     """H7, P28: else what they have kept from one model would go to another."""
-    shop, asked_of_provider = with_provider
+    shop, asked_of_provider = with_provider()
     async with shop.client("legacy", sampling_callback=Dialogs([refusal])) as client:
         result = said(await execute(client, f"{ASK}\nattempt('why?')"))
     assert (result["value"], asked_of_provider) == ("approval_denied", [])
@@ -126,7 +132,18 @@ async def test_where_the_user_of_the_client_refuses_the_provider_is_not_asked(wi
     assert refusal.message not in str(result)
 
 
-async def test_a_client_that_comes_back_without_an_answer_has_none(shop):
+async def test_where_the_user_of_a_newer_client_refuses_the_provider_is_not_asked_later_either(with_provider):
+    """H7, P28: on 2026-07-28 the client ends the call, and the run waits for nobody."""
+    shop, asked_of_provider = with_provider(timeout_seconds=3)
+    async with shop.client("2026-07-28", sampling_callback=Dialogs([REFUSAL])) as client:
+        with pytest.raises(MCPError):
+            await execute(client, f"{ASK}\nattempt('why?')")
+        await shop.idle()
+    assert asked_of_provider == []
+    assert shop.records(shop.last_run(), "sample.denied")[0].fields["code"] == "approval_denied"
+
+
+async def test_a_client_that_comes_back_without_an_answer_has_refused(shop):
     """H7: on 2026-07-28; an approval is no answer either."""
     arguments = {"language": "python", "code": f"{ASK}\nattempt('why?')"}
     async with shop.client("2026-07-28", sampling_callback=Dialogs([])) as client:
@@ -140,7 +157,7 @@ async def test_a_client_that_comes_back_without_an_answer_has_none(shop):
                 request_state=asked.request_state,
                 allow_input_required=True,
             )
-            assert result.structured_content["value"] == "client_failed"
+            assert result.structured_content["value"] == "approval_denied"
 
 
 async def test_an_answer_that_is_no_text_is_an_error(shop, era):

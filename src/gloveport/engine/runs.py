@@ -17,6 +17,7 @@ from gloveport.background_jobs import Job, Jobs, Retention
 from gloveport.engine.live import LiveOutput
 from gloveport.errors import Denied, UpstreamError
 from gloveport.model import Language, Result
+from gloveport.policy.wording import FINAL
 from gloveport.sampling.model_question import Answer, ModelQuestion
 from gloveport.task_group import open_task_group
 
@@ -25,10 +26,15 @@ OnOutput: TypeAlias = Callable[[str, str], None]
 
 
 class SamplingRequest(Struct, eq=False, kw_only=True):
-    """A pending question to the client's model."""
+    """A pending question to the client's model.
+
+    Attributes:
+        is_sent: Whether it was sent to a client that is silent if its user refuses, as on 2026-07-28.
+    """
 
     id: str
     question: ModelQuestion
+    is_sent: bool = False
     _answer: Answer | UpstreamError | Denied | None = None
     _answered: anyio.Event = field(default_factory=anyio.Event)
 
@@ -41,6 +47,18 @@ class SamplingRequest(Struct, eq=False, kw_only=True):
         """Answer it. Only the first answer counts."""
         self._answer = self._answer or answer
         self._answered.set()
+
+    def refuse(self) -> None:
+        """Settle it: the user of the client has not allowed it."""
+        reason = "The client's user has not allowed this question to its model."
+        self.settle(Denied("approval_denied", reason, hint=FINAL))
+
+    def give_up(self, seconds: float) -> None:
+        """Settle it: there was no answer within so many seconds."""
+        if self.is_sent:
+            self.refuse()
+        message = f"The client's model has not answered within {seconds:g} s."
+        self.settle(UpstreamError("client_timeout", message, hint="Ask for less."))
 
     async def answer(self) -> Answer:
         """The answer, when it is there. Raises UpstreamError if there is none, Denied if a person has refused."""
@@ -71,12 +89,15 @@ class Run(Job, eq=False, kw_only=True):
     on_output: OnOutput | None = None
     live: LiveOutput = field(default_factory=LiveOutput)
 
-    async def ask_model(self, question: ModelQuestion) -> Answer:
-        """Ask the model of the attending client. Raises as ``SamplingRequest.answer``."""
+    async def ask_model(self, question: ModelQuestion, seconds: float) -> Answer:
+        """Ask the model of the attending client, and wait so long. Raises as ``SamplingRequest.answer``."""
         need = SamplingRequest(id=f"ask-{os.urandom(8).hex()}", question=question)
         self.needs.append(need)
         self.notify()
         try:
+            with anyio.move_on_after(seconds):
+                return await need.answer()
+            need.give_up(seconds)
             return await need.answer()
         finally:
             self.needs.remove(need)

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-import anyio
 from anyio import to_thread
 
 from gloveport.errors import ConfigError, Denied, UpstreamError
@@ -26,9 +25,9 @@ from gloveport.sampling.sampling_usage import SamplingUsage
 from gloveport.secrets.scrub import Needles, scrub_text
 from gloveport.secrets.vault import Vault
 
-AskClient: TypeAlias = Callable[[ModelQuestion], Awaitable[Answer]]
-"""Asks the client's own model. Raises ``UpstreamError`` if it can't be asked, and ``Denied`` if a person has refused:
-then the provider is not asked either."""
+AskClient: TypeAlias = Callable[[ModelQuestion, float], Awaitable[Answer]]
+"""Asks the client's own model, and waits so many seconds. Raises ``UpstreamError`` if there is no answer, and
+``Denied`` if a person has refused: then the provider is not asked either."""
 
 _Channel: TypeAlias = Literal["client", "provider"]
 
@@ -175,14 +174,7 @@ class Sampler:
         )
 
     async def _by_client(self, ask: AskClient, question: ModelQuestion) -> Answer:
-        seconds = self._settings.timeout_seconds
-        try:
-            with anyio.fail_after(seconds):
-                answer = await ask(question)
-        except TimeoutError:
-            raise UpstreamError(
-                "client_timeout", f"The client's model has not answered within {seconds:g} s.", hint="Ask for less."
-            ) from None
+        answer = await ask(question, self._settings.timeout_seconds)
         if _size(answer.text) > MAX_ANSWER_BYTES:
             raise UpstreamError("client_failed", f"The client's model answers more than {MAX_ANSWER_BYTES} bytes.")
         return answer

@@ -22,8 +22,7 @@ from pydantic import ValidationError
 from gloveport.approvals.desk import Desk
 from gloveport.approvals.question import Question, Scope, Verdict
 from gloveport.engine.runs import Run, SamplingRequest
-from gloveport.errors import Denied, UpstreamError
-from gloveport.policy.wording import FINAL
+from gloveport.errors import UpstreamError
 from gloveport.server.tools.client_sampling import answer_of, can_sample, params_of
 
 Reply: TypeAlias = wire.CallToolResult | wire.InputRequiredResult
@@ -114,7 +113,7 @@ class Attendance(Struct, kw_only=True):
             elif isinstance(response, wire.CreateMessageResult):
                 one.settle(answer_of(response, one.question))
             else:
-                one.settle(_failure("it has given no answer"))
+                one.refuse()
 
     async def _until(self, deadline: float, tasks: TaskGroup) -> Sequence[_ClientRequest]:
         while not self.run.is_over:
@@ -186,10 +185,14 @@ class Attendance(Struct, kw_only=True):
                 else:
                     self._answer(one, await send(_elicit(one), wire.ElicitResult, metadata=metadata), sent_at)
             except (MCPError, ValidationError) as error:  # the client can't ask after all, or its answer is malformed
-                if isinstance(one, SamplingRequest):
-                    one.settle(_reason_of(error))
-                else:
+                if not isinstance(one, SamplingRequest):
                     self._give_back(one)
+                elif isinstance(error, ValidationError):
+                    one.settle(_failure("a malformed answer"))
+                elif error.code in _REFUSED:
+                    one.refuse()
+                else:
+                    one.settle(_failure(f"error {error.code}"))
 
     def _answer(self, question: Question, result: wire.ElicitResult | None, sent_at: float) -> None:
         match result:
@@ -210,6 +213,9 @@ class Attendance(Struct, kw_only=True):
     def _input_required(self, requests: Sequence[_ClientRequest]) -> wire.InputRequiredResult:
         rounds = self.state.rounds + 1 if self.state else 1
         ids = tuple(one.id for one in requests)
+        for one in requests:
+            if isinstance(one, SamplingRequest):
+                one.is_sent = True
         return wire.InputRequiredResult(
             request_state=str(State(run_id=self.run.id, sent_at=time.monotonic(), rounds=rounds, ids=ids)),
             input_requests={
@@ -252,15 +258,6 @@ def _form(question: Question) -> dict[str, Any]:
         },
         "required": ["allow"],
     }
-
-
-def _reason_of(error: MCPError | ValidationError) -> UpstreamError | Denied:
-    """Why a client's model has not answered."""
-    if isinstance(error, ValidationError):
-        return _failure("a malformed answer")
-    if error.code in _REFUSED:
-        return Denied("approval_denied", "The client's user has not allowed this question to its model.", hint=FINAL)
-    return _failure(f"error {error.code}")
 
 
 def _failure(why: str) -> UpstreamError:
