@@ -1,9 +1,12 @@
 """One execution's questions: what is refused, what is paid, what leaves and what comes back. H7, T4, A1."""
 
+import threading
+
 import anyio
 import pytest
 from tests.far_side.models import KEY, models
 
+from gloveport import fairness
 from gloveport.audit import read
 from gloveport.audit.log import AuditLog
 from gloveport.engine.runs import Run
@@ -245,6 +248,22 @@ async def test_secrets_and_what_the_owner_redacts_do_not_leave(sampler_of, far):
     first, second = (body["messages"] for _, _, body in far.asked)
     assert [message["content"] for message in first[1:]] == ["login with [secret github.bearer]", "about REDACTED"]
     assert second[0] == {"role": "system", "content": "key [secret sampling.secret] for REDACTED"}
+
+
+async def test_large_questions_wait_for_their_turn_among_all_large_work_one_of_each_run(sampler_of):
+    """P8, P38: searched for secrets in threads of their own, thirty of them stopped the event loop for five seconds."""
+    places, ask, over = fairness._COMPUTATIONS, client(), threading.Event()
+    question = asked(*["x" * 680] * 256, max_tokens=1)
+    async with anyio.create_task_group() as tasks:
+        for _ in range(places._count):
+            tasks.start_soon(fairness.compute, fairness.SMALL_BYTES + 1, over.wait)
+        for sampler in (sampler_of(ask), sampler_of(ask)):
+            for _ in range(3):
+                tasks.start_soon(sampler.sample, question)
+        await anyio.wait_all_tasks_blocked()
+        waiting = places._of_loop.get().statistics().tasks_waiting
+        over.set()
+    assert (waiting, len(ask.asked)) == (2, 6)
 
 
 async def test_secrets_in_an_answer_do_not_come_back(sampler_of, far):

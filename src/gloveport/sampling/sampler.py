@@ -7,13 +7,14 @@ before a question leaves and settled after the answer, so that concurrent questi
 import hashlib
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from anyio import to_thread
+import anyio
 
 from gloveport.errors import ConfigError, Denied, UpstreamError
+from gloveport.fairness import compute
 from gloveport.guard import Ending, Guard
 from gloveport.model.hub import Sample, Sampling
 from gloveport.model.json_value import JsonValue
@@ -56,6 +57,8 @@ class Sampler:
     ask_client: AskClient | None
     usage: SamplingUsage = field(default_factory=SamplingUsage)
     _redacted: Needles = field(init=False)
+    _turn: anyio.Lock = field(default_factory=anyio.Lock, init=False)
+    """One question at a time is searched for secrets, so that the others don't queue before the work of other runs."""
 
     def __post_init__(self) -> None:
         self._redacted = Needles.literal(self.guard.grant.egress.redact, _REDACTED)
@@ -117,10 +120,9 @@ class Sampler:
 
     async def _outgoing(self, question: ModelQuestion) -> ModelQuestion:
         """Scrub and redact a question, as it leaves."""
-        system, *contents = [
-            await self._clean(text, self._redacted)
-            for text in (question.system, *(message.content for message in question.messages))
-        ]
+        texts = (question.system, *(message.content for message in question.messages))
+        async with self._turn:
+            system, *contents = await self._clean(texts, self._redacted)
         messages = [
             message.model_copy(update={"content": content})
             for message, content in zip(question.messages, contents, strict=True)
@@ -128,9 +130,9 @@ class Sampler:
         model = question.model or self._settings.model
         return question.model_copy(update={"system": system, "messages": tuple(messages), "model": model})
 
-    async def _clean(self, text: str, also: Needles) -> str:
-        """Remove secrets and these other strings from a text. In a thread, for it may be long."""
-        return await to_thread.run_sync(_scrub, text, (self.vault.needles, also))
+    async def _clean(self, texts: Sequence[str], also: Needles) -> Sequence[str]:
+        """Remove secrets and these other strings from texts, which may be long."""
+        return await compute(sum(map(len, texts)), _scrub, texts, (self.vault.needles, also))
 
     async def _record_answer(self, question: ModelQuestion, ending: Ending) -> Answer:
         """Ask, and return the scrubbed answer; facts about it go into the audit record."""
@@ -140,9 +142,9 @@ class Sampler:
             channel, answer = await self._ask(question, ending)
         finally:
             ending.fields["duration_ms"] = round((time.monotonic() - began) * 1000)
-        model, reason = await self._clean(answer.model, Needles()), await self._clean(answer.stop_reason, Needles())
+        text, model, reason = await self._clean((answer.text, answer.model, answer.stop_reason), Needles())
         answer = Answer(
-            text=await self._clean(answer.text, Needles()),
+            text=text,
             model=quote_sent(model)[1:-1],
             stop_reason=quote_sent(reason)[1:-1],
             tokens=answer.tokens,
@@ -199,10 +201,10 @@ class Sampler:
             raise
 
 
-def _scrub(text: str, all_needles: tuple[Needles, ...]) -> str:
+def _scrub(texts: Sequence[str], all_needles: tuple[Needles, ...]) -> Sequence[str]:
     for needles in all_needles:
-        text = scrub_text(needles, text)
-    return text
+        texts = [scrub_text(needles, text) for text in texts]
+    return texts
 
 
 def _digest(text: str) -> str:
