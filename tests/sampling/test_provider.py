@@ -153,6 +153,13 @@ async def test_what_is_no_answer_is_an_error(far, api, content):
     assert (await failure(far, api)).code == "provider_failed"
 
 
+async def test_an_answer_of_very_many_values_is_an_error_and_stops_nobody(far):
+    """P25: to parse it takes most of a second, of the only event loop, and 140 MiB."""
+    rest = b"{}," * (MAX_ANSWER_BYTES // 3 - 30)
+    far.said = (200, {}, b'{"choices": [{"message": {"content": "x"}}], "more": [' + rest + b"{}]}")
+    assert (await failure(far)).code == "provider_failed"
+
+
 @pytest.mark.parametrize("usage", [None, 7, {}, {"completion_tokens": -1}, {"completion_tokens": True}])
 async def test_where_nothing_is_said_of_tokens_all_that_were_allowed_count(far, usage):
     """H7: a provider that does not count must not make a budget endless."""

@@ -17,6 +17,7 @@ from msgspec import Struct, field
 from gloveport.errors import UpstreamError
 from gloveport.forward_proxy.forward_proxy import ForwardProxy
 from gloveport.forward_proxy.http_transport import BoundedReply, ForwardedTransport, UnusableReplyError, post_bounded
+from gloveport.limits.untrusted_json import has_many_values
 from gloveport.model.hub import Sampling
 from gloveport.model.json_value import JsonValue
 from gloveport.policy.hosts.authorities import is_confidential
@@ -160,6 +161,8 @@ def _document(reply: BoundedReply, clean: Callable[[str], str]) -> Mapping[str, 
 
 
 def _parse_json(content: bytes) -> JsonValue:
+    if has_many_values(content):
+        return None
     try:
         document: JsonValue = pydantic_core.from_json(content, allow_inf_nan=False)
     except ValueError:
