@@ -31,14 +31,19 @@ def is_canonical(path: str) -> bool:
 def state_directory(environ: Mapping[str, str]) -> Path:
     """Find the state directory: audit log, trusted files. Not created here.
 
+    Its path has no symbolic link, since sandboxes mount directories of it, which no link may redirect. The home
+    directory of many a user is one.
+
     Raises:
         ConfigError: ``GLOVEPORT_STATE`` is no absolute path, or this user has no home directory.
     """
     if setting := environ.get("GLOVEPORT_STATE"):
-        return _absolute("GLOVEPORT_STATE", Path(setting))
-    if os.geteuid() == 0:
-        return Path("/var/lib/gloveport")
-    return _of_user("XDG_STATE_HOME", lambda: platformdirs.user_state_path("gloveport"))
+        path = _absolute("GLOVEPORT_STATE", Path(setting))
+    elif os.geteuid() == 0:
+        path = Path("/var/lib/gloveport")
+    else:
+        path = _of_user("XDG_STATE_HOME", lambda: platformdirs.user_state_path("gloveport"))
+    return Path(os.path.realpath(path))
 
 
 def workspaces_directory(environ: Mapping[str, str]) -> Path:

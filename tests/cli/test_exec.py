@@ -187,6 +187,16 @@ def test_a_state_directory_that_can_not_be_written_is_named_with_what_to_do(run,
     )
 
 
+def test_the_state_directory_may_be_reached_by_a_symbolic_link(run, told, tmp_path):
+    """As the home directory of many a user is."""
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "home").symlink_to("disk")
+    told["GLOVEPORT_STATE"] = str(tmp_path / "home/state")
+    ended = run("--", "echo", "ran")
+    assert (ended.stdout, ended.stderr) == ("ran\n", "")
+    assert (tmp_path / "disk/state/workspaces").is_dir()
+
+
 def test_its_limits_end_it_and_are_named(run, told, tmp_path):
     """E4, T5: ``exec.limits``."""
     config_file(tmp_path, "[exec.limits]\nwall_seconds = 0.5\nmemory_bytes = '64MiB'\n")
