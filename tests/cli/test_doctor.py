@@ -1,13 +1,26 @@
 """O1: ``gloveport doctor``."""
 
+import contextlib
 import json
 import os
+import pty
+import struct
+import subprocess
+import sys
+import tempfile
 
 import pytest
+from tests.sandbox.without_forks import ALLOW, EQUAL, LOAD, NUMBER, REFUSE, RETURN
 
 from gloveport.bootstrap.configured_parts import inspect_proxy, inspect_secrets
 from gloveport.config import Config
+from gloveport.file_descriptors import closing
 from gloveport.model.reading import read_value
+
+SETHOSTNAME = {"x86_64": 170}["x86_64"]
+FILTER = ((LOAD, 0, 0, NUMBER), (EQUAL, 0, 1, SETHOSTNAME), (RETURN, 0, 0, REFUSE), (RETURN, 0, 0, ALLOW))
+HIDING = ("--ro-bind", "/proc/sys", "/proc/sys")
+DOCTOR = "from gloveport.cli.main import main; main()"
 
 
 @pytest.fixture
@@ -42,6 +55,74 @@ def test_a_missing_layer_is_named_with_its_repair_and_the_exit_code_is_4(doctor,
     missing = [check for check in checks if check["state"] == "missing"]
     assert missing
     assert all(check["repair"] for check in missing)
+
+
+def test_a_language_that_lacks_its_interpreter_is_named_with_its_repair(doctor, tmp_path):
+    (tmp_path / "gloveport.toml").write_text('[runtimes]\ndeno = "/nonexistent/deno"\n')
+    checks = json.loads(doctor("--config", str(tmp_path / "gloveport.toml"), "--json").stdout)
+    [found] = [check for check in checks if check["name"] == "typescript"]
+    assert found["state"] == "missing"
+    assert found["detail"].startswith("runtimes.deno: ")
+    assert "hint" not in found["detail"]
+    assert found["repair"] == "`pip install deno` brings a binary, or set runtimes.deno"
+
+
+def test_no_colour_is_written_to_a_terminal_where_the_environment_wants_none(gloveport, environ):
+    ours, terminal = pty.openpty()
+    process = gloveport.start("doctor", stdout=terminal, env={**os.environ, **environ, "NO_COLOR": "1"})
+    os.close(terminal)
+    told = b""
+    with closing(ours), contextlib.suppress(OSError):  # the last process that had the terminal has ended
+        while True:
+            told += os.read(ours, 4096)
+    process.wait()
+    assert b"audit " in told
+    assert b"\x1b" not in told
+
+
+@pytest.fixture
+def sandbox_in_container(environ):
+    """What ``doctor`` finds of the sandbox where bubblewrap has started it with these options, as an engine would."""
+
+    def inspect(*options: str):
+        with tempfile.TemporaryFile() as file:
+            file.write(b"".join(struct.pack("=HBBI", *line) for line in FILTER))
+            file.seek(0)
+            words = [str(file.fileno()) if word == "FILTER" else word for word in options]
+            command = ["bwrap", "--dev-bind", "/", "/", *words, sys.executable, "-c", DOCTOR, "doctor", "--json"]
+            environment = {**os.environ, **environ}
+            told = subprocess.run(
+                command, check=False, env=environment, pass_fds=[file.fileno()], stdout=subprocess.PIPE, timeout=100
+            ).stdout
+        [found] = [check for check in json.loads(told) if check["name"] == "sandbox"]
+        return found
+
+    return inspect
+
+
+def test_a_container_that_hides_a_part_of_proc_is_told_which_option_shows_it(sandbox_in_container):
+    """T3: as each engine does by default; the kernel then mounts no other /proc."""
+    found = sandbox_in_container(*HIDING)
+    assert (found["state"], "mount proc" in found["detail"]) == ("missing", True)
+    assert "--security-opt systempaths=unconfined" in found["repair"]
+    assert "SYS_ADMIN" not in found["repair"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can lack a capability")
+def test_root_of_a_container_is_told_which_capability_it_lacks(sandbox_in_container):
+    """T3."""
+    found = sandbox_in_container("--cap-drop", "CAP_SYS_ADMIN", "--seccomp", "FILTER")
+    assert found["state"] == "missing"
+    assert "--cap-add SYS_ADMIN" in found["repair"]
+    assert "seccomp" not in found["repair"]  # engines' filters follow the capability
+
+
+def test_a_container_that_filters_a_call_that_sandboxes_need_is_told_so(sandbox_in_container):
+    """T3."""
+    found = sandbox_in_container("--seccomp", "FILTER")
+    assert (found["state"], "hostname" in found["detail"]) == ("missing", True)
+    assert "--security-opt seccomp=unconfined" in found["repair"]
+    assert "/proc" not in found["repair"]
 
 
 @pytest.mark.anyio

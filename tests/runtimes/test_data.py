@@ -176,7 +176,7 @@ def test_without_the_whole_extra_its_installation_is_named(site, monkeypatch, wh
     found = data.find(GUEST, OURS, [])
     assert (found.modules, found.sources, found.env) == ((), {}, {})
     assert found.detail == "programs have no numpy, pandas or matplotlib"
-    assert found.repair.startswith("pip install '.[data]' in a checkout")
+    assert found.repair.startswith("in a checkout of Gloveport, by what has installed it: `pip install '.[data]'`")
 
 
 @pytest.mark.anyio

@@ -154,7 +154,8 @@ async def _checks_inside(config: Config, host: Host, plan: Callable[[Program], P
 async def _check_language(language: Language, config: Config, host: Host, plan: Callable[[Program], Plan]) -> Check:
     """Try a language with a program that prints a line."""
     if language in host.missing:
-        return make_check(language, "missing", host.missing[language])
+        detail, _, repair = host.missing[language].partition("\nhint: ")
+        return make_check(language, "missing", detail, repair)
     program = host.runtimes[language].prepare(_GREETINGS[language], whole_grant(config))
     try:
         failure = await probe.failure_of(host.backend, plan(program), program)

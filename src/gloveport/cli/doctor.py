@@ -35,7 +35,7 @@ def doctor(
         typer.echo(json.dumps([check.model_dump() for check in checks], indent=2))
     else:
         for line in _table(checks):
-            typer.echo(line)
+            typer.echo(line, color=False if os.environ.get("NO_COLOR") else None)
     raise typer.Exit(4 if any(check.state == "missing" for check in checks) else 0)
 
 

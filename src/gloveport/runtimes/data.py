@@ -34,7 +34,10 @@ _SETTINGS = {
     "OPENBLAS_NUM_THREADS": "1",
 }
 _NAME = late_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_INSTALL = "pip install '.[data]' in a checkout of Gloveport, by the pip with which it was installed"
+_INSTALL = (
+    "in a checkout of Gloveport, by what has installed it: `pip install '.[data]'`, `uv tool install '.[data]'` or "
+    "`pipx install --force '.[data]'`"
+)
 
 
 class Data(Value):

@@ -179,7 +179,6 @@ def find(configured: str | None, language: Literal["typescript", "javascript"]) 
     try:
         path = Path(configured or deno_package.find_deno_bin()).resolve(strict=True)
     except OSError as error:
-        raise ConfigError(
-            f"runtimes.deno: {error}", hint="`pip install deno` brings a binary, or set runtimes.deno"
-        ) from error
+        detail = f"runtimes.deno: {error}" if configured else f"Deno's binary is nowhere, not at {error} either"
+        raise ConfigError(detail, hint="`pip install deno` brings a binary, or set runtimes.deno") from error
     return Deno(executable=str(path), language=language)

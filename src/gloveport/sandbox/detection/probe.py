@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias
 from gloveport.errors import SandboxError
 from gloveport.model import Program, Value
 from gloveport.sandbox.base import IsolationReport
+from gloveport.sandbox.detection import restrictions
 from gloveport.sandbox.detection.host import BUBBLEWRAP_HINT
 from gloveport.sandbox.launch import apparmor
 from gloveport.sandbox.launch.bubblewrap_process import ASK_DOCTOR
@@ -139,7 +140,7 @@ def core_dumps() -> Check:
     pattern = (_SYSCTL / "kernel/core_pattern").read_text().strip()
     if pattern.startswith("@"):
         detail = f"the kernel sends crashes to the socket {pattern}, perhaps whatever the limit; they hold no memory"
-        return make_check("core dumps", "weaker", detail, "sysctl -w kernel.core_pattern=core")
+        return make_check("core dumps", "weaker", detail, "sudo sysctl -w kernel.core_pattern=core")
     return make_check("core dumps", "enforced", "none is written, and no handler of the host is started")
 
 
@@ -151,13 +152,15 @@ def _landlock(version: int) -> Check:
 
 
 def _repair(sandbox: Bubblewrap) -> str:
-    """The known reasons why a host refuses user namespaces to an ordinary user."""
+    """The known reasons why a host, or a container, has no sandboxes."""
     repairs = {
-        "kernel/unprivileged_userns_clone": "sysctl -w kernel.unprivileged_userns_clone=1",
-        "user/max_user_namespaces": "sysctl -w user.max_user_namespaces=15000",
+        "kernel/unprivileged_userns_clone": "sudo sysctl -w kernel.unprivileged_userns_clone=1",
+        "user/max_user_namespaces": "sudo sysctl -w user.max_user_namespaces=15000",
     }
     for name, repair in repairs.items():
         path = _SYSCTL / name
         if path.exists() and path.read_text().strip() == "0":
             return repair
+    if repair := restrictions.repair():
+        return repair
     return apparmor.repair(sandbox.program) if apparmor.is_restricting() else apparmor.UNKNOWN

@@ -1,0 +1,37 @@
+"""Finds what the container or unit in which Gloveport was started takes from it, and sandboxes need."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+_STATUS: Final = Path("/proc/self/status")
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+
+_SYS_ADMIN: Final = 1 << 21
+_EMPTY: Final = ("/proc/fs/nfsd", "/proc/sys/fs/binfmt_misc")
+"""Directories of ``/proc`` that are always empty: a mount there hides nothing of it."""
+
+
+def repair() -> str:
+    """What to change of the container or unit; empty where nothing of that kind is found.
+
+    Only for a host where no sandbox can be built: each of these may be in force where one can.
+    """
+    status = dict(line.split(":", 1) for line in _STATUS.read_text().splitlines())
+    is_root, needs = os.geteuid() == 0, []
+    if is_root and not int(status["CapEff"], 16) & _SYS_ADMIN:
+        needs.append("root lacks CAP_SYS_ADMIN: --cap-add SYS_ADMIN, or an ordinary user by --user")
+    # The kernel lets nobody mount another /proc where a part of this one is hidden.
+    if _hides_proc():
+        needs.append("a part of /proc is hidden: --security-opt systempaths=unconfined, with podman unmask=ALL")
+    # Where root has CAP_SYS_ADMIN, a container engine's filter lets through what sandboxes need.
+    if int(status.get("Seccomp", "0")) and not (is_root and needs):
+        needs.append("system calls are filtered: --security-opt seccomp=unconfined")
+    if not needs:
+        return ""
+    return f"start the container, or the unit, with what sandboxes need (docs/server.md): {'; '.join(needs)}"
+
+
+def _hides_proc() -> bool:
+    points = [line.split()[4] for line in _MOUNTS.read_text().splitlines()]
+    return any(point.startswith("/proc/") and point not in _EMPTY for point in points)
