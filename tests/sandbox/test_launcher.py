@@ -17,7 +17,7 @@ import pytest
 
 from gloveport.errors import GuestError, SandboxError
 from gloveport.model import Limits
-from gloveport.sandbox.launch.bubblewrap_process import open_child
+from gloveport.sandbox.launch.bubblewrap_process import BubblewrapProcess, is_dead, open_child
 from gloveport.sandbox.launch.launcher import Launched, Launcher
 from gloveport.sandbox.launch.uid_lease import lease
 from gloveport.sandbox.reaper import launch, reaper
@@ -238,6 +238,35 @@ def test_who_has_the_number_of_a_dead_child_is_refused_whatever_its_name(tmp_pat
         open_child(process.pid, Launched(status=status, _pid=os.getpid())).close()
         with pytest.raises(GuestError, match="it died while it was built"):
             open_child(process.pid, Launched(status=status, _pid=process.pid))
+
+
+async def test_a_sandbox_that_is_up_before_the_reaper_has_told_its_number_is_found():
+    ours, theirs = socket.socketpair()
+    near, far = socket.socketpair()
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    ours.settimeout(0)
+    with subprocess.Popen(["sleep", "1000"]) as inner, FileIO(reading) as info, ours, theirs, near, far:
+        os.write(writing, b'{"child-pid": %d}' % inner.pid)
+        os.close(writing)
+        process = BubblewrapProcess(
+            process=Launched(status=ours),
+            channel=near,
+            uid=None,
+            mount_identities=(),
+            info=info,
+            diagnosis=info,
+            network=None,
+        )
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(process.find_inner)
+                await anyio.wait_all_tasks_blocked()
+                theirs.send(reaper.STATUS.pack(os.getpid()))
+            with process.inner:
+                assert not is_dead(process.inner)
+        finally:
+            inner.kill()
 
 
 def test_where_no_process_can_be_watched_that_is_said_before_anything_is_started(monkeypatch):

@@ -54,6 +54,7 @@ class BubblewrapProcess(Struct, kw_only=True):
         Raises:
             GuestError: It has died.
         """
+        await self.process.wait_started()
         information = json.loads(self.info.read(_INFORMATION_BYTES) or b"{}")
         self.inner = open_child(information.get("child-pid"), self.process)
         self._number = information["child-pid"]

@@ -49,6 +49,11 @@ class Launched(Struct, kw_only=True):
         with contextlib.suppress(OSError):  # it has ended
             self.status.shutdown(socket.SHUT_WR)
 
+    async def wait_started(self) -> None:
+        """Return when its process id is known, or it is dead: on a busy host it may run before the reaper tells."""
+        while not self.pid and not self.is_over:
+            await anyio.wait_readable(self.status)
+
     async def wait(self) -> None:
         """Return when it is dead."""
         while not self.is_over:
