@@ -48,16 +48,15 @@ class SamplingRequest(Struct, eq=False, kw_only=True):
         self._answer = self._answer or answer
         self._answered.set()
 
-    def refuse(self) -> None:
+    def refuse(self, reason: str = "The client's user has not allowed this question to its model.") -> None:
         """Settle it: the user of the client has not allowed it."""
-        reason = "The client's user has not allowed this question to its model."
         self.settle(Denied("approval_denied", reason, hint=FINAL))
 
     def give_up(self, seconds: float) -> None:
         """Settle it: there was no answer within so many seconds."""
-        if self.is_sent:
-            self.refuse()
         message = f"The client's model has not answered within {seconds:g} s."
+        if self.is_sent:
+            self.refuse(f"{message} Its user may have refused.")
         self.settle(UpstreamError("client_timeout", message, hint="Ask for less."))
 
     async def answer(self) -> Answer:
