@@ -15,6 +15,7 @@ from gloveport.config import Config
 from gloveport.config.schema import AdmissionSettings, PoolSettings
 from gloveport.engine import skill_calls
 from gloveport.engine.run_context import RunContext
+from gloveport.hub import discovery
 from gloveport.model import Narrowing, Request
 from gloveport.model.hub import Sampling
 from gloveport.model.skill import SkillGrant
@@ -266,6 +267,20 @@ async def test_questions_of_skills_to_a_model_are_questions_of_the_run_that_call
         value = await host.value(code, context=RunContext(ask_client=answer))
     assert value == ["yes", "yes", "too_many_tokens", "yes", "too_many_tokens", "too_many_questions"]
     assert len(asked) == 3
+
+
+async def test_what_skills_ask_about_skills_and_tools_counts_for_the_run_that_calls_them(tmp_path, monkeypatch):
+    """P47."""
+    monkeypatch.setattr(skill_calls, "_MOST_REQUESTS", 2)
+    monkeypatch.setattr(discovery, "_MOST_REQUESTS", 2)
+    code = f"{RAW}\nimport skills\n[[ask(op=op) for op in ('skills', 'search')], skills.asking(), skills.asking()]"
+    config = Config(pool=PoolSettings(forked=1, booted=0), sampling=Sampling(enabled=True))  # or there is no search
+    async with shared_host.assemble(config, {"GLOVEPORT_STATE": str(tmp_path)}) as engine:
+        host = Host(engine, tmp_path)
+        host.save("asking", f"{RAW}\n[ask(op='skills'), ask(op='search')]")
+        first, second, third = await host.value(code)
+    assert first == second
+    assert third == ["too_many_searches"] * 2
 
 
 async def test_what_a_skill_returns_and_how_it_fails_tells_no_secret(host):

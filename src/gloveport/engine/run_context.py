@@ -47,10 +47,12 @@ class SkillBudget(Struct, eq=False, kw_only=True):
     Attributes:
         cpu_seconds: Processor time that is left.
         total: How many skills were started.
+        searches: How often it was asked which skills there are.
     """
 
     cpu_seconds: float
     total: int = 0
+    searches: int = 0
 
 
 class Nesting(Struct, frozen=True, kw_only=True):

@@ -71,7 +71,6 @@ class SkillCalls(Struct, eq=False, kw_only=True):
     execute: ProgramRunner
     clean: Callable[[str], str]
     default_seconds: float
-    _request_count: int = 0
     _turn: anyio.Lock = field(default_factory=anyio.Lock)
 
     def handlers(self) -> Mapping[str, Handler]:
@@ -205,8 +204,8 @@ class SkillCalls(Struct, eq=False, kw_only=True):
             )
 
     def _count(self) -> None:
-        self._request_count += 1
-        if self._request_count > _MOST_REQUESTS:
+        self.run.budget.searches += 1
+        if self.run.budget.searches > _MOST_REQUESTS:
             raise Denied("too_many_searches", f"A run may ask {_MOST_REQUESTS} times for skills.", hint=FINAL)
 
 

@@ -34,7 +34,7 @@ DISCOVERY_SECONDS = 1.5
 _DECLARED: Final = {"python": (python_stubs.module, "pyi"), "typescript": (typescript_stubs.module, "d.ts")}
 _MOST_FOUND = 100
 _MOST_REQUESTS = 1000
-"""Questions of one execution."""
+"""Questions of one run."""
 
 _MOST_TOLD_BYTES = 1 << 20
 """Most bytes of one answer, unless it has a single tool, or the declarations of a single server."""
@@ -78,7 +78,6 @@ class Discovery(Struct, kw_only=True):
 
     hub: Hub
     calls: Calls
-    _request_count: int = 0
     _refused: bool = False
     _turn: anyio.Lock = field(default_factory=anyio.Lock)
 
@@ -105,9 +104,9 @@ class Discovery(Struct, kw_only=True):
         return handle
 
     def _require_budget(self) -> None:
-        self._request_count += 1
-        spent, most = self.calls.ledger.bytes, int(self.calls.guard.grant.limits.tool_bytes)
-        if self._request_count <= _MOST_REQUESTS and spent <= most:
+        ledger, most = self.calls.ledger, int(self.calls.guard.grant.limits.tool_bytes)
+        ledger.searches += 1
+        if ledger.searches <= _MOST_REQUESTS and ledger.bytes <= most:
             return
         denial = Denied(
             "too_many_searches",

@@ -1,4 +1,4 @@
-"""Records the calls of tools of a run, for its answer."""
+"""Records the calls of tools of a run, for its answer, and counts its questions about tools."""
 
 from typing import Final
 
@@ -15,11 +15,13 @@ class Ledger(Struct, kw_only=True):
     Attributes:
         total: The number of calls, the refused ones included.
         bytes: Bytes of all arguments and results together.
+        searches: The number of questions about tools.
         listed: The first calls that have ended.
     """
 
     total: int = 0
     bytes: int = 0
+    searches: int = 0
     listed: list[ToolCall] = field(default_factory=list)
 
     def add(self, call: ToolCall) -> None:
