@@ -11,7 +11,6 @@ import ctypes
 import itertools
 import mmap
 import os
-import sys
 
 CLONE_NEWPID = 0x20000000
 CLONE_VM, CLONE_FS, CLONE_FILES = 0x100, 0x200, 0x400
@@ -25,12 +24,12 @@ _libc = ctypes.PyDLL(None, use_errno=True)  # as in ``walls.py``
 def start_keepers():
     """Fork the process that makes pid namespaces, with a keeper in each. Keepers inherit its signal settings.
 
-    Returns a socket: for each byte, the pidfd of a new keeper comes back, or an errno.
+    Returns its process id, and a socket: for each byte, the pidfd of a new keeper comes back, or an errno.
     """
     ours, theirs = socket.socketpair()
-    if os.fork():
+    if maker := os.fork():
         theirs.close()
-        return ours
+        return maker, ours
     try:
         ours.close()
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that the kernel reaps the orphans of a keeper
@@ -63,7 +62,7 @@ def new_keeper(keepers):
     keepers.send(b"K")
     error, ancillary, _, _ = keepers.recvmsg(1, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
     if not error:
-        sys.exit("zygote: the process that makes pid namespaces has died")
+        raise BrokenPipeError("the process that makes pid namespaces has died")
     if not ancillary:  # errno is 0 where this process had no free descriptor for it
         raise OSError(error[0], f"no pid namespace: {os.strerror(error[0])}")
     return struct.unpack("i", ancillary[0][2][:4])[0]

@@ -204,6 +204,11 @@ class Zygote:
         """From now on protect these paths in each child; see ``walls.protect_calls``."""
         self.walls = walls.wall_calls(self.host, self.profile, self.landlock, places)
 
+    def start_keepers(self):
+        """Start the process that makes pid namespaces; when it dies, this process ends, and the host starts another."""
+        self.maker, self.keepers = keepers.start_keepers()
+        self.events.register(os.pidfd_open(self.maker), select.POLLIN)
+
     def serve(self):
         """Fork whenever the host asks, reap whenever a child ends, until the host is gone."""
         while True:
@@ -280,6 +285,8 @@ class Zygote:
         """Reap all dead processes, end what dead children have left behind, and tell how they ended."""
         try:
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                if ended[0] == self.maker:
+                    sys.exit("zygote: the process that makes pid namespaces has died")
                 if ended[0] not in self.children:  # reaped all the same: a zombie would keep its namespace from ending
                     continue
                 child, teller, keeper = self.children.pop(ended[0])
@@ -330,7 +337,7 @@ def main():
         rehearse(profile)
     gc.collect()
     gc.freeze()
-    zygote.keepers = keepers.start_keepers()  # now that this memory changes little: they share all unchanged pages
+    zygote.start_keepers()  # now that this memory changes little: they share all unchanged pages
     zygote.serve()
 
 
