@@ -19,8 +19,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from gloveport.egress.transport.stream import SniSocket
 
 _MOST_NAMES = 1024
-_LIFETIME = dt.timedelta(days=3650)
-_CLOCK_SKEW = dt.timedelta(days=1)
+_ALWAYS = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.datetime(9999, 12, 31, 23, 59, 59, tzinfo=dt.UTC)
+"""Validity of all certificates, which end with the server: a clock may be years wrong when it starts, and set later."""
 _MOST_OF_A_COMMON_NAME = 64
 
 
@@ -79,7 +79,7 @@ def _certificate(
     common_name: str, key: ec.EllipticCurvePrivateKey, issuer: x509.Name | None = None
 ) -> x509.CertificateBuilder:
     """Make an unsigned certificate; without an issuer, that of a self-signed authority."""
-    now, is_root = dt.datetime.now(dt.UTC), issuer is None
+    (begin, end), is_root = _ALWAYS, issuer is None
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     unused = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement")
     usage = {**dict.fromkeys((*unused, "encipher_only", "decipher_only"), False), "digital_signature": not is_root}
@@ -89,8 +89,8 @@ def _certificate(
         .issuer_name(issuer or name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _CLOCK_SKEW)
-        .not_valid_after(now + _LIFETIME)
+        .not_valid_before(begin)
+        .not_valid_after(end)
         .add_extension(x509.BasicConstraints(ca=is_root, path_length=0 if is_root else None), critical=True)
         .add_extension(x509.KeyUsage(key_cert_sign=is_root, crl_sign=is_root, **usage), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
