@@ -550,6 +550,41 @@ def test_a1_a_full_disk_stops_the_log_and_room_lets_it_go_on(tmp_path: Path, max
     assert done.stderr.count("nothing runs: ") == 1
 
 
+POWER_CUT = """
+import subprocess, sys
+from pathlib import Path
+from gloveport.audit.log import AuditLog
+image, disk = Path(sys.argv[1]), Path(sys.argv[2])
+with image.open("wb") as file:
+    file.truncate(16 << 20)
+disk.mkdir()
+subprocess.run(["mkfs.ext4", "-q", image], check=True)
+subprocess.run(["mount", "-o", "loop", image, disk], check=True)
+subprocess.run(["sync", "-f", disk], check=True)
+with AuditLog.open(disk / "new" / "audit", max_file_bytes=1 << 20) as log:
+    log.append("a", {})
+    at_the_power_cut = image.with_name("image at the power cut")
+    at_the_power_cut.write_bytes(image.read_bytes())
+subprocess.run(["umount", disk], check=True)
+subprocess.run(["mount", "-o", "loop", at_the_power_cut, disk], check=True)
+with AuditLog.open(disk / "new" / "audit", max_file_bytes=1 << 20) as log:
+    print(log.append("b", {}).seq)
+subprocess.run(["umount", disk], check=True)
+"""
+
+
+def test_a1_a_power_cut_takes_no_whole_log_so_that_another_begins(tmp_path: Path):
+    """A1: a real file system, and what its disk holds at one moment."""
+    if os.geteuid():
+        pytest.skip("only root may mount a file")
+    image = tmp_path / "image"
+    command = ["unshare", "--mount", sys.executable, "-c", POWER_CUT, image, tmp_path / "disk"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "subprocess.run" in done.stderr:
+        pytest.skip(f"no file can be mounted here: {done.stderr.splitlines()[-1]}")
+    assert done.stdout == "2\n", done.stderr
+
+
 def test_a_lock_that_is_never_released_is_an_error_and_not_a_hang(directory: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(log_files, "LOCK_SECONDS", 0.05)
     with AuditLog.open(directory, max_file_bytes=BIG) as log, (directory / "head").open("rb") as other:

@@ -7,6 +7,7 @@ Invariants, kept under an exclusive lock on the head file:
 - A new file is begun empty and named by the head before anything is written to it.
 - Nothing is appended to a log whose end differs from the head: an append links to a line that was just checked.
 - A partly written record is taken back; a failed write is an ``AuditError``, never silence.
+- The first record is on the disk when its append returns: no power cut takes a whole log, so that another would begin.
 """
 
 import contextlib
@@ -186,9 +187,13 @@ class AuditLog:
         try:
             lock(self._head_fd, fcntl.LOCK_EX)
             self._catch_up()
-            return self._write(what)
+            record = self._write(what)
         finally:
             fcntl.flock(self._head_fd, fcntl.LOCK_UN)  # no function around it, into which an interrupt could come first
+        if record.seq == 1:  # without the lock, for which others wait a few seconds only
+            for descriptor in (self._log_fd, self._head_fd, self._directory_fd):
+                os.fsync(descriptor)
+        return record
 
     def _catch_up(self) -> None:
         """Update ``_head`` and ``_log_fd`` to the end of the log after writes of others; refuse a false end."""
