@@ -1,5 +1,8 @@
 """Reading: what was written, what matches, and the end as it grows."""
 
+import os
+import subprocess
+import sys
 import threading
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +14,7 @@ from hypothesis import strategies as st
 
 from gloveport.audit.log import AuditLog
 from gloveport.audit.read import Damaged, Filter, Follower, query, records, tail
+from gloveport.audit.verify import verify
 from gloveport.errors import AuditError
 
 BIG = 1 << 20
@@ -145,3 +149,38 @@ def test_an_altered_record_is_never_shown_as_one(directory: Path):
     path = directory / "audit-000001.jsonl"
     path.write_bytes(path.read_bytes().replace(b"mallory", b"someone"))
     assert list(records(directory)) == [Damaged(file=path.name, offset=0)]
+
+
+def test_the_tail_of_a_file_without_lines_takes_no_memory(directory: Path):
+    """A file with a hole of 256 MiB at its end, read where less is to be had."""
+    with AuditLog.open(directory, max_file_bytes=BIG) as log:
+        record = log.append("a", {})
+    os.truncate(directory / "audit-000001.jsonl", 256 << 20)
+    code = (
+        "import sys; from pathlib import Path; from gloveport.audit.read import tail; print(tail(Path(sys.argv[1]), 5))"
+    )
+    command = ["prlimit", f"--as={256 << 20}", sys.executable, "-c", code, directory]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == f"{[record]}\n", done.stderr
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_what_is_no_regular_file_is_an_error_for_each_reader(directory: Path, make):
+    with AuditLog.open(directory, max_file_bytes=300) as log:
+        log.append("a", {})
+        log.append("b", {})
+    path = directory / "audit-000002.jsonl"
+    path.unlink()
+    make(path)
+    for read in (verify, lambda place: tail(place, 5), lambda place: list(records(place))):
+        with pytest.raises(AuditError, match=r"audit-000002\.jsonl in the audit directory is no regular file"):
+            read(directory)
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_a_head_that_is_no_regular_file_is_missing(directory: Path, make):
+    with AuditLog.open(directory, max_file_bytes=BIG) as log:
+        log.append("a", {})
+    (directory / "head").unlink()
+    make(directory / "head")
+    assert [problem.kind for problem in verify(directory).problems] == ["head"]

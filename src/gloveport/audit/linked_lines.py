@@ -6,6 +6,7 @@ An intact log is one run. Every altered, removed, moved or inserted line ends a 
 import errno
 import fcntl
 import os
+import stat
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -125,7 +126,7 @@ def scan(directory: Path) -> Scan:
 
 
 def _snapshot(descriptor: int) -> tuple[bytes, dict[int, int]]:
-    """Return the head file's content, empty when there is none, and each file's size, as they were together."""
+    """Return the head file's content, empty where it is no file, and each file's size, as they were together."""
     try:
         head = os.open(HEAD_NAME, os.O_RDONLY | os.O_NONBLOCK | SAFE, dir_fd=descriptor)
     except OSError as error:
@@ -133,7 +134,8 @@ def _snapshot(descriptor: int) -> tuple[bytes, dict[int, int]]:
             return b"", _sizes(descriptor)
         raise AuditError(f"the head file can't be read: {error.strerror}", hint="run as the log's owner") from error
     with closing(head), hold_lock(head, fcntl.LOCK_SH):
-        return os.pread(head, HEAD_BYTES + 1, 0), _sizes(descriptor)
+        data = os.pread(head, HEAD_BYTES + 1, 0) if stat.S_ISREG(os.fstat(head).st_mode) else b""
+        return data, _sizes(descriptor)
 
 
 def _sizes(descriptor: int) -> dict[int, int]:

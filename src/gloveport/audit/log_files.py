@@ -82,12 +82,16 @@ def open_file(number: int, directory: int) -> int:
     """Open one of the log's files (the directory is a descriptor) for reading.
 
     Raises:
-        AuditError: It does not exist, is a link, or may not be read.
+        AuditError: It does not exist, is no regular file, or may not be read.
     """
     try:
-        return os.open(file_name(number), os.O_RDONLY | os.O_NONBLOCK | SAFE, dir_fd=directory)
+        opened = os.open(file_name(number), os.O_RDONLY | os.O_NONBLOCK | SAFE, dir_fd=directory)
     except OSError as error:
         raise AuditError(f"{file_name(number)} can't be read: {error.strerror}", hint=VERIFY_HINT) from error
+    if not stat.S_ISREG(os.fstat(opened).st_mode):
+        os.close(opened)
+        raise _irregular_error(file_name(number))
+    return opened
 
 
 def file_size(number: int, directory: int) -> int:
@@ -199,6 +203,10 @@ def replacement_error() -> AuditError:
     return AuditError("the audit log was replaced while it was open", hint=f"{VERIFY_HINT}; then restart")
 
 
+def _irregular_error(name: str) -> AuditError:
+    return AuditError(f"{name} in the audit directory is no regular file", hint=VERIFY_HINT)
+
+
 def identify(number: int, status: os.stat_result) -> tuple[int, int, int]:
     """Identify a file of the log, so that a replacement can be told from it."""
     return number, status.st_dev, status.st_ino
@@ -212,7 +220,7 @@ def describe_standing(status: os.stat_result) -> tuple[int, ...]:
 def require_log_file(status: os.stat_result, name: str) -> None:
     """Refuse anything but a private regular file."""
     if not stat.S_ISREG(status.st_mode):
-        raise AuditError(f"{name} in the audit directory is no regular file", hint=VERIFY_HINT)
+        raise _irregular_error(name)
     require_private(status, name)
 
 

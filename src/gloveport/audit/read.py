@@ -156,19 +156,29 @@ class Follower:
 def _last_of_file(descriptor: int, number: int, count: int) -> tuple[list[Entry], int]:
     """Return a file's last records and the offset of the end of its last whole line."""
     with closing(open_file(number, descriptor)) as opened:
-        start, data = os.fstat(opened).st_size, b""
-        while start > 0 and data.count(b"\n") <= count:
-            step = min(start, max(BLOCK, len(data)))
-            start -= step
-            data = os.pread(opened, step, start) + data
-    *whole, unfinished = data.split(b"\n")
-    end = start + len(data) - len(unfinished)
+        size = os.fstat(opened).st_size
+        end = _find_lines(opened, size, count)
     entries: list[Entry] = []
-    offset = end
-    for line in reversed(whole[max(0, len(whole) - count) :]):
-        offset -= len(line) + 1
-        entries.append(_entry(line, number, offset))
-    return entries[::-1], end
+    for line, line_end in lines(number, descriptor, start=end, end=size):
+        if line.endswith(b"\n"):
+            entries.append(_entry(line, number, end))
+            end = line_end
+    return entries, end
+
+
+def _find_lines(opened: int, end: int, count: int) -> int:
+    """Return where the last ``count`` whole lines begin; keeps nothing of a file without lines, however large."""
+    ends = 0
+    while end > 0:
+        start = max(0, end - BLOCK)
+        block = os.pread(opened, end - start, start)
+        offset = len(block)
+        while (offset := block.rfind(b"\n", 0, offset)) >= 0:
+            ends += 1
+            if ends > count:
+                return start + offset + 1
+        end = start
+    return 0
 
 
 def _entry(line: bytes, number: int, offset: int) -> Entry:
