@@ -15,6 +15,8 @@ from gloveport.hub.credentials.auth import auth_of
 from gloveport.hub.credentials.login_storage import Logins
 from gloveport.model.egress import Basic, Bearer, ClientCredentials, Header, Query
 from gloveport.model.hub import Server
+from gloveport.oauth.renewal import RenewedToken
+from gloveport.oauth.token_endpoint import Token
 from gloveport.secrets.scrub import scrub_text
 from gloveport.secrets.sources import Sources
 from gloveport.secrets.vault import Vault
@@ -295,3 +297,20 @@ async def test_a_token_endpoint_that_nobody_vouches_for_gets_nothing(tmp_path, v
     error = await failure(auth_of("far", Server(url=url, auth=(grant(),)), vault=vault, logins=logins, tls=strict))
     assert (error.code, "ConnectError" in error.args[0]) == ("oauth_failed", True)
     assert not asked
+
+
+@pytest.mark.parametrize("hours", [1, 24 * 3652])
+async def test_a_refused_token_is_renewed_although_the_clock_was_set_back(hours):
+    """As after the start of a host whose clock is wrong until the network has told it the time."""
+    now, obtained = [2_000_000_000.0], []
+
+    async def obtain(_refused):
+        obtained.append(Token(f"token-{len(obtained)}", now[0], now[0] + 3600))
+        return obtained[-1]
+
+    token = RenewedToken(owner="far", obtain=obtain, clock=lambda: now[0])
+    assert await token.get() == "token-0"
+    now[0] -= hours * 3600
+    assert await token.get("token-0") == "token-1"
+    with pytest.raises(UpstreamError):
+        await token.get("token-1")

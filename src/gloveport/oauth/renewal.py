@@ -71,7 +71,7 @@ class RenewedToken(Struct, eq=False, kw_only=True):
     @property
     def is_in_use(self) -> bool:
         """Whether the token is valid, is being renewed, or failed to be renewed a moment ago."""
-        return self._lock.locked() or self._holds("") or self.clock() < self._not_before
+        return self._lock.locked() or self._holds("") or self._is_paused
 
     @property
     def settled(self) -> str:
@@ -79,11 +79,16 @@ class RenewedToken(Struct, eq=False, kw_only=True):
         token = self._token
         return token.access if token is not None and self.clock() - token.obtained >= LEAST_SECONDS else ""
 
+    @property
+    def _is_paused(self) -> bool:
+        """Whether a renewal was a moment ago. A longer pause would be one that a clock was set back over."""
+        return 0 < self._not_before - self.clock() <= LEAST_SECONDS
+
     def _holds(self, refused: str) -> bool:
         return self._token is not None and self._token.access != refused and self.clock() < self._token.expires
 
     def _is_wanted(self, refused: str) -> bool:
-        if self.clock() < self._not_before:
+        if self._is_paused:
             return False
         return self._token is None or not self._holds(refused) or is_due(self._token, self.clock())
 
