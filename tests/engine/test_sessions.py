@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import os
+import resource
 import sys
 from dataclasses import replace
 
@@ -76,6 +77,23 @@ async def test_variables_output_and_values_are_as_one_goes_on(opened):
         assert [(one.name, one.type, one.preview) for one in first.session.variables] == [("x", "int", "41")]
         second = await caller.call("x + 1")
         assert (second.value, second.stdout.text, second.session.id) == (42, "", first.session.id)
+
+
+async def test_a_session_that_can_not_be_watched_ends_alone(opened):
+    """P12: no descriptor is left while it waits for its next call. It ended the server."""
+    async with opened(sessions={"per_caller": 2}) as engine:
+        caller = Caller(engine)
+        await caller.call("x = 1")
+        (session,) = engine.sessions.list_of(caller.share)
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+        try:
+            await until(lambda: session.ended)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        await session.wait_over()
+        assert session.ended == "its sandbox could not be watched: Too many open files"
+        assert (await Caller(engine).call("40 + 2")).value == 42
 
 
 async def test_a_failing_call_leaves_the_session(opened):

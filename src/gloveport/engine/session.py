@@ -7,8 +7,8 @@ turns with its trunk, and ends with it at the latest.
 """
 
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, TypeAlias
 
@@ -320,7 +320,7 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
     async def keep(self, sandbox: Sandbox, plan: Plan, program: Program) -> None:
         """Keep its sandbox until the session is over."""
         try:
-            with self._scope:
+            with self._scope, _as_sandbox_error():
                 async with sandbox.start(plan) as child:
                     self._child_session = await child.begin_session(program)
                     self._child = child
@@ -349,3 +349,12 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
             turn, self._next = self._next, None
             turn.ready.set()
             await turn.over.wait()
+
+
+@contextmanager
+def _as_sandbox_error() -> Iterator[None]:
+    """With no descriptor left, a sandbox can't be watched: it alone ends, and neither other sessions nor the server."""
+    try:
+        yield
+    except OSError as error:
+        raise SandboxError(f"its sandbox could not be watched: {error.strerror}", hint=ANEW) from error
