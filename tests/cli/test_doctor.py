@@ -82,9 +82,9 @@ def test_no_colour_is_written_to_a_terminal_where_the_environment_wants_none(glo
 
 @pytest.fixture
 def sandbox_in_container(environ):
-    """What ``doctor`` finds of the sandbox where bubblewrap has started it with these options, as an engine would."""
+    """What ``doctor`` finds where bubblewrap has started it with these options, as an engine would. None: nothing."""
 
-    def inspect(*options: str):
+    def inspect(*options: str, check: str = "sandbox"):
         with tempfile.TemporaryFile() as file:
             file.write(b"".join(struct.pack("=HBBI", *line) for line in FILTER))
             file.seek(0)
@@ -94,8 +94,7 @@ def sandbox_in_container(environ):
             told = subprocess.run(
                 command, check=False, env=environment, pass_fds=[file.fileno()], stdout=subprocess.PIPE, timeout=100
             ).stdout
-        [found] = [check for check in json.loads(told) if check["name"] == "sandbox"]
-        return found
+        return next((found for found in json.loads(told) if found["name"] == check), None)
 
     return inspect
 
@@ -115,6 +114,15 @@ def test_root_of_a_container_is_told_which_capability_it_lacks(sandbox_in_contai
     assert found["state"] == "missing"
     assert "--cap-add SYS_ADMIN" in found["repair"]
     assert "seccomp" not in found["repair"]  # engines' filters follow the capability
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can lack a capability")
+def test_root_that_may_not_see_what_programs_do_is_told_what_fails_then(sandbox_in_container):
+    """T3: as root of a container that has CAP_SYS_ADMIN alone."""
+    assert sandbox_in_container(check="supervision") is None
+    found = sandbox_in_container("--cap-drop", "CAP_SYS_PTRACE", check="supervision")
+    assert (found["state"], "can't connect" in found["detail"]) == ("weaker", True)
+    assert "--cap-add SYS_PTRACE" in found["repair"]
 
 
 def test_a_container_that_filters_a_call_that_sandboxes_need_is_told_so(sandbox_in_container):

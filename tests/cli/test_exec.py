@@ -197,6 +197,21 @@ def test_the_state_directory_may_be_reached_by_a_symbolic_link(run, told, tmp_pa
     assert (tmp_path / "disk/state/workspaces").is_dir()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only for root files are shown with another owner")
+def test_a_file_system_without_id_mapped_mounts_is_named_with_what_to_do(environ, tmp_path):
+    """T3: as the overlay of most containers."""
+    script = 'mount -t ramfs ramfs "$1" && cd "$1" && exec "$2" -P -c "$3" exec -- echo ran'
+    (project := tmp_path / "project").mkdir()
+    words = ["sh", "-c", script, "sh", project, sys.executable, "from gloveport.cli.main import main; main()"]
+    environment = {**os.environ, "GLOVEPORT_STATE": environ["GLOVEPORT_STATE"]}
+    ended = subprocess.run(
+        ["unshare", "--mount", *words], check=False, env=environment, capture_output=True, text=True, timeout=100
+    )
+    assert (ended.returncode, ended.stdout) == (4, "")
+    assert f"the file system of {project}" in ended.stderr
+    assert "in a container, whose overlay has none, on a volume" in ended.stderr
+
+
 def test_its_limits_end_it_and_are_named(run, told, tmp_path):
     """E4, T5: ``exec.limits``."""
     config_file(tmp_path, "[exec.limits]\nwall_seconds = 0.5\nmemory_bytes = '64MiB'\n")

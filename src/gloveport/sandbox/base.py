@@ -3,6 +3,7 @@
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from io import FileIO
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
@@ -101,6 +102,10 @@ class Child(Protocol):
     @property
     def walls(self) -> IsolationReport:
         """The isolation in force in it."""
+
+    @property
+    def inner(self) -> FileIO:
+        """Process descriptor of the first process of its pid namespace. It closes with the child."""
 
     @property
     def doors(self) -> tuple[socket.socket, ...]:

@@ -16,6 +16,7 @@ from gloveport.sandbox.launch.bubblewrap_process import ASK_DOCTOR
 from gloveport.sandbox.launch.spawn import Bubblewrap
 from gloveport.sandbox.plan import Plan
 from gloveport.sandbox.pool import zygote_process
+from gloveport.sandbox.run.calling_process import can_supervise
 from gloveport.sandbox.run.capture import Capture
 
 FORK_SERVER: Final = "fork server"
@@ -71,7 +72,7 @@ def bubblewrap_version(sandbox: Bubblewrap) -> Check:
 async def walls(sandbox: Bubblewrap, plan: Plan) -> list[Check]:
     """Build one sandbox and report the walls that its first process found in force."""
     try:
-        found = await _find_walls(sandbox, plan)
+        found, is_supervised = await _find_walls(sandbox, plan)
     except SandboxError as error:
         repair = error.hint if error.hint != ASK_DOCTOR else _repair(sandbox)
         return [make_check("sandbox", "missing", error.args[0], repair)]
@@ -82,6 +83,11 @@ async def walls(sandbox: Bubblewrap, plan: Plan) -> list[Check]:
         _landlock(found.landlock),
         core_dumps(),
     ]
+    if not is_supervised:
+        of_user = "sudo sysctl -w kernel.yama.ptrace_scope=1"
+        repair = of_user if sandbox.uids is None else "start the container with --cap-add SYS_PTRACE"
+        detail = "commands of a workspace can't connect to anything, nor watch files: nobody may see their calls"
+        checks.append(make_check("supervision", "weaker", detail, repair))
     if sandbox.uids is not None:
         last = sandbox.uids.first + sandbox.uids.count - 1
         detail = f"started as root; each sandbox runs as its own uid of {sandbox.uids.first} to {last}"
@@ -89,15 +95,17 @@ async def walls(sandbox: Bubblewrap, plan: Plan) -> list[Check]:
     return checks
 
 
-async def _find_walls(sandbox: Bubblewrap, plan: Plan) -> IsolationReport:
-    """Build a sandbox and return what its first process found. A host that is short of memory ends sandboxes first: a
-    failure counts if it comes again, since a server would refuse everything until it is started anew.
+async def _find_walls(sandbox: Bubblewrap, plan: Plan) -> tuple[IsolationReport, bool]:
+    """Build a sandbox; return what its first process found, and whether its system calls can be supervised.
+
+    A host that is short of memory ends sandboxes first: a failure counts if it comes again, since a server would refuse
+    everything until it is started anew.
     """
     with contextlib.suppress(SandboxError):
         async with sandbox.start(plan) as child:
-            return child.walls
+            return child.walls, can_supervise(child.inner)
     async with sandbox.start(plan) as child:
-        return child.walls
+        return child.walls, can_supervise(child.inner)
 
 
 async def fork_server(sandbox: Bubblewrap, plan: Plan, *, needed: bool) -> Check:

@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 from typing import Final
 
+from gloveport.sandbox.launch import apparmor
+
 _STATUS: Final = Path("/proc/self/status")
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 
@@ -20,16 +22,26 @@ def repair() -> str:
     status = dict(line.split(":", 1) for line in _STATUS.read_text().splitlines())
     is_root, needs = os.geteuid() == 0, []
     if is_root and not int(status["CapEff"], 16) & _SYS_ADMIN:
-        needs.append("root lacks CAP_SYS_ADMIN: --cap-add SYS_ADMIN, or an ordinary user by --user")
+        needs.append(
+            "root lacks CAP_SYS_ADMIN (--cap-add SYS_ADMIN --cap-add SYS_PTRACE, or an ordinary user by --user)"
+        )
     # The kernel lets nobody mount another /proc where a part of this one is hidden.
     if _hides_proc():
-        needs.append("a part of /proc is hidden: --security-opt systempaths=unconfined, with podman unmask=ALL")
+        needs.append(
+            "a part of /proc is hidden (--security-opt systempaths=unconfined, with podman unmask=ALL; "
+            "in a unit no ProtectKernelTunables= or ProtectKernelLogs=)"
+        )
+    if (label := apparmor.read_label()).endswith("(enforce)"):
+        needs.append(f"the AppArmor profile {label} confines us (--security-opt apparmor=unconfined)")
     # Where root has CAP_SYS_ADMIN, a container engine's filter lets through what sandboxes need.
     if int(status.get("Seccomp", "0")) and not (is_root and needs):
-        needs.append("system calls are filtered: --security-opt seccomp=unconfined")
+        needs.append(
+            "system calls are filtered (--security-opt seccomp=unconfined; "
+            "in a unit no RestrictNamespaces=, ProtectHostname= or SystemCallFilter=)"
+        )
     if not needs:
         return ""
-    return f"start the container, or the unit, with what sandboxes need (docs/server.md): {'; '.join(needs)}"
+    return f"start the container, or the unit, with what sandboxes need: {'; '.join(needs)}"
 
 
 def _hides_proc() -> bool:

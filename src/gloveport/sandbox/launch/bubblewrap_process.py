@@ -22,6 +22,11 @@ from gloveport.sandbox.run import frames
 ASK_DOCTOR = "`gloveport doctor` names the missing layer and the command that repairs it"
 """The hint for failures of which only the failing process's words are known."""
 
+_OTHER_FILE_SYSTEM = (
+    "have it on a file system with id-mapped mounts, such as ext4, and in a container, whose overlay has none, on a "
+    "volume; or start Gloveport as an ordinary user"
+)
+
 _START_SECONDS = 20.0
 _INFORMATION_BYTES = 4096
 _DIAGNOSIS_BYTES = 4096
@@ -92,7 +97,7 @@ class BubblewrapProcess(Struct, kw_only=True):
             words = data.decode(errors="replace").strip()
             raise SandboxError(
                 f"the sandbox could not be built: {words or str(error) or 'no answer in time'}",
-                hint=ASK_DOCTOR,
+                hint=_OTHER_FILE_SYSTEM if "(mount_setattr)" in words else ASK_DOCTOR,
             ) from error
 
     async def exit_status(self) -> ExitStatus:

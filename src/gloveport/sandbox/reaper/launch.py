@@ -87,7 +87,7 @@ def open_mapped(source: int, uid: int, namespaces: dict[tuple[int, int], int]) -
     attributes = struct.pack("QQQQ", MOUNT_ATTR_IDMAP, 0, 0, namespace)  # struct mount_attr
     check(
         _libc.syscall(MOUNT_SETATTR, cloned, b"", AT_EMPTY_PATH, attributes, len(attributes)),
-        "its file system can't show a directory with another owner (mount_setattr)",
+        f"the file system of {os.readlink(f'/proc/self/fd/{source}')} can't show it with another owner (mount_setattr)",
     )
     return cloned
 

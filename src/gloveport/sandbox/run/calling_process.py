@@ -38,6 +38,17 @@ class _Vector(ctypes.Structure):
     _fields_ = (("base", ctypes.c_uint64), ("size", ctypes.c_uint64))
 
 
+def can_supervise(process: FileIO) -> bool:
+    """Whether the kernel lets us see memory and descriptors of a process; ``process`` is its descriptor."""
+    try:
+        os.close(check(_libc.syscall(_PIDFD_GETFD, process.fileno(), 0, 0)))
+    except PermissionError:
+        return False
+    except OSError:  # it has no such descriptor
+        pass
+    return True
+
+
 class CallingProcess(Struct, frozen=True):
     """One thread of a sandbox, stopped in one call.
 
