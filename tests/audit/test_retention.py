@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gloveport.audit.log import AuditLog
-from gloveport.audit.read import Follower, records
+from gloveport.audit.read import Follower, records, tail
 from gloveport.audit.record import Record, draft, parse, seal
 from gloveport.audit.retention import RetentionBounds
 from gloveport.audit.verify import verify
@@ -131,6 +131,9 @@ def test_who_reads_while_the_oldest_go_finds_no_fault(directory: Path):
         for _ in range(30):
             assert verify(directory).problems == ()
             assert all(isinstance(entry, Record) for entry in records(directory))
+        follower = Follower(directory, last=5)
+        for _ in range(500):
+            assert all(isinstance(entry, Record) for entry in [*tail(directory, 30), *follower.poll()])
     finally:
         stop.set()
         writer.join()

@@ -6,6 +6,7 @@ A line that is no record, or does not match its own hash, is neither shown as a 
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TypeAlias
@@ -74,15 +75,12 @@ def records(directory: Path) -> Iterator[Entry]:
         numbers = file_numbers(descriptor)
         for number in numbers:
             start = 0
-            try:
+            with _unless_removed(number, descriptor):
                 for line, end in lines(number, descriptor):
                     # Without a newline at the very end: a record that is being written.
                     if line.endswith(b"\n") or number != numbers[-1]:
                         yield _entry(line, number, start)
                     start = end
-            except AuditError:
-                if number in file_numbers(descriptor):
-                    raise  # else it was removed meanwhile, as the oldest of a log that is too large
 
 
 def query(directory: Path, criteria: Filter) -> Iterator[Entry]:
@@ -126,7 +124,8 @@ class Follower:
             for number in numbers:
                 if number != self._number:
                     self._number, self._offset = number, 0
-                entries += self._read_added(descriptor)
+                with _unless_removed(number, descriptor):
+                    entries += self._read_added(descriptor)
         return entries
 
     def _read_added(self, descriptor: int) -> list[Entry]:
@@ -143,14 +142,26 @@ class Follower:
     def _last(self, descriptor: int, count: int) -> list[Entry]:
         found: list[Entry] = []
         numbers = file_numbers(descriptor)
+        self._number = max(numbers, default=1)
         for number in reversed(numbers):
-            entries, end = _last_of_file(descriptor, number, count - len(found))
-            found = entries + found
-            if number == numbers[-1]:
-                self._number, self._offset = number, end
+            with _unless_removed(number, descriptor):
+                entries, end = _last_of_file(descriptor, number, count - len(found))
+                found = entries + found
+                if number == self._number:
+                    self._offset = end
             if len(found) >= count:
                 break
         return found
+
+
+@contextmanager
+def _unless_removed(number: int, descriptor: int) -> Iterator[None]:
+    """Pass over a file that is removed meanwhile, as the oldest of a log that is too large."""
+    try:
+        yield
+    except AuditError:
+        if number in file_numbers(descriptor):
+            raise
 
 
 def _last_of_file(descriptor: int, number: int, count: int) -> tuple[list[Entry], int]:
