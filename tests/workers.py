@@ -6,6 +6,7 @@ A file at a time each, in the order in which they were collected. Each process o
 itself, which takes as long as two hundred tests.
 """
 
+import asyncio
 import atexit
 import contextlib
 import functools
@@ -20,7 +21,8 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO
+from io import FileIO
+from typing import IO, Any
 
 import pytest
 from tests import forked
@@ -29,6 +31,9 @@ _FILE = struct.Struct("H")
 _LENGTH = struct.Struct("I")
 _PATIENCE_SECONDS = 600
 """Where nobody has said anything for so long, those that are left hang."""
+
+_LAST_WORDS_SECONDS = 20
+"""Then they have so long to show where their tasks wait, unless they hang outside of Python."""
 
 
 def pytest_addoption(parser):
@@ -96,13 +101,16 @@ def _run(session: pytest.Session, count: int) -> None:
                 config._tmp_path_factory._basetemp = place
                 _become_worker(session, _take(files, queue), writing)
             os.close(writing)
-            pipe = stack.enter_context(os.fdopen(reading, "rb"))
+            pipe = stack.enter_context(FileIO(reading))  # what a buffer held would be reported late, or never
             selector.register(pipe, selectors.EVENT_READ, _Worker(process))
+        patience = _PATIENCE_SECONDS
         while selector.get_map():
-            said = selector.select(_PATIENCE_SECONDS)
+            said = selector.select(patience)
             if not said:
+                number = signal.SIGUSR1 if patience == _PATIENCE_SECONDS else signal.SIGABRT
+                patience = _LAST_WORDS_SECONDS
                 for key in selector.get_map().values():
-                    os.kill(key.data.process, signal.SIGABRT)  # faulthandler shows where each was
+                    os.kill(key.data.process, number)  # faulthandler shows where each was
             for key, _ in said:
                 if not _report(session, key.fileobj, key.data):
                     selector.unregister(key.fileobj)
@@ -125,11 +133,11 @@ class _Worker:
     """The test of its last report."""
 
 
-def _report(session: pytest.Session, pipe: BinaryIO, worker: _Worker) -> bool:
+def _report(session: pytest.Session, pipe: FileIO, worker: _Worker) -> bool:
     """Report what a worker says next; whether there may be more."""
     config = session.config
-    if head := pipe.read(_LENGTH.size):
-        told = pickle.loads(pipe.read(*_LENGTH.unpack(head)))
+    if head := _read(pipe, _LENGTH.size):
+        told = pickle.loads(_read(pipe, *_LENGTH.unpack(head)))
         report = config.hook.pytest_report_from_serializable(config=config, data=told)
         worker.last = report.nodeid
         config.hook.pytest_runtest_logreport(report=report)
@@ -142,8 +150,15 @@ def _report(session: pytest.Session, pipe: BinaryIO, worker: _Worker) -> bool:
     return False
 
 
+def _read(pipe: FileIO, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size and (more := pipe.read(size - len(data))):
+        data += more
+    return bytes(data)
+
+
 class _Sender:
-    def __init__(self, config: pytest.Config, pipe: BinaryIO) -> None:
+    def __init__(self, config: pytest.Config, pipe: IO[bytes]) -> None:
         self._config = config
         self._pipe = pipe
 
@@ -162,6 +177,7 @@ def _become_worker(session: pytest.Session, items: Iterator[pytest.Item], writin
         plugins.unregister(name="terminalreporter")
         capturing = plugins.getplugin("capturemanager")  # into files that are the parent's
         capturing.stop_global_capturing()
+        signal.signal(signal.SIGUSR1, functools.partial(_show_tasks, os.fdopen(os.dup(2), "w")))
         capturing.start_global_capturing()
         with os.fdopen(writing, "wb") as pipe:
             plugins.register(_Sender(session.config, pipe))
@@ -178,3 +194,23 @@ def _become_worker(session: pytest.Session, items: Iterator[pytest.Item], writin
         with contextlib.suppress(Exception):
             capturing.stop_global_capturing()
         os._exit(status)
+
+
+def _show_tasks(file: IO[str], *_: object) -> None:
+    """Show where each task of the event loop waits, and end by a signal, at which all threads are shown."""
+    with contextlib.suppress(RuntimeError):  # no event loop runs
+        for task in asyncio.all_tasks():
+            print(task.get_name(), *_places(task.get_coro()), sep="\n  ", file=file, flush=True)
+    os.abort()
+
+
+def _places(waiting: Any) -> Iterator[str]:
+    """Where a coroutine waits, from the outermost call on, as far as it can be followed."""
+    while waiting is not None:
+        kind = next((kind for kind in ("cr", "gi", "ag") if hasattr(waiting, f"{kind}_frame")), None)
+        if kind is None:
+            yield repr(waiting)
+            return
+        if frame := getattr(waiting, f"{kind}_frame"):
+            yield f"{frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_qualname}"
+        waiting = getattr(waiting, "gi_yieldfrom" if kind == "gi" else f"{kind}_await")
