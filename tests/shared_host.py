@@ -65,20 +65,21 @@ class Forks:
     @contextlib.asynccontextmanager
     async def start(self, plan: Plan) -> AsyncIterator[Child]:
         """See ``sandbox.base.Sandbox``."""
-        fork = await self._find(plan)
-        if fork is None:
-            async with self.backend.start(plan) as child:
-                yield child
-            return
-        fork.children += 1
-        try:
-            async with fork.server.make() as child:
-                child.narrow(plan)
-                yield child
-        finally:
-            fork.children -= 1
+        fork = self._find(plan)
+        if fork is not None:
+            fork.children += 1  # from here on, for who waits for one that was ended meanwhile waits for ever
+            try:
+                if await _is_up(fork.server):
+                    async with fork.server.make() as child:
+                        child.narrow(plan)
+                        yield child
+                    return
+            finally:
+                fork.children -= 1
+        async with self.backend.start(plan) as child:
+            yield child
 
-    async def _find(self, plan: Plan) -> _Fork | None:
+    def _find(self, plan: Plan) -> _Fork | None:
         if "DENO_DIR" in plan.env:  # what has threads can't be forked
             return None
         self._asked[plan.walls] += 1
@@ -94,11 +95,15 @@ class Forks:
             if not other.children and other is not fork:
                 del self._forks[walls]
                 other.task.cancel()
-        try:
-            await fork.server.check()
-        except (ForkRefusedError, SandboxError):
-            return None
         return fork
+
+
+async def _is_up(server: ForkServer) -> bool:
+    try:
+        await server.check()
+    except (ForkRefusedError, SandboxError):
+        return False
+    return True
 
 
 _of_loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Forks] = weakref.WeakKeyDictionary()
