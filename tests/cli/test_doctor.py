@@ -116,6 +116,22 @@ def test_root_of_a_container_is_told_which_capability_it_lacks(sandbox_in_contai
     assert "seccomp" not in found["repair"]  # engines' filters follow the capability
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone has cgroups everywhere")
+def test_a_container_whose_cgroups_are_read_only_is_told_so(sandbox_in_container):
+    found = sandbox_in_container("--ro-bind", "/sys/fs/cgroup", "/sys/fs/cgroup", check="cgroups")
+    assert (found["state"], "Read-only file system" in found["detail"]) == ("weaker", True)
+    assert "let the container write its /sys/fs/cgroup" in found["repair"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="for root alone sandboxes have users of their own")
+def test_root_of_a_rootless_container_is_told_which_user_there_is_not(sandbox_in_container):
+    """T3: there a few thousand users are mapped."""
+    found = sandbox_in_container("--unshare-user", "--uid", "0", "--cap-add", "ALL")
+    assert found["state"] == "missing"
+    assert "there is no user 1900000000 (sandbox.first_uid" in found["repair"]
+    assert "seccomp" not in found["repair"]
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can lack a capability")
 def test_root_that_may_not_see_what_programs_do_is_told_what_fails_then(sandbox_in_container):
     """T3: as root of a container that has CAP_SYS_ADMIN alone."""

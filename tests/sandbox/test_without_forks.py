@@ -84,7 +84,7 @@ async def test_where_bubblewrap_gets_no_namespaces_the_refusal_says_what_to_do(
     monkeypatch.setattr(apparmor, "_RESTRICTED", tmp_path / "restricted")
     checks = await inspect(read_value(Config, {"sandbox": {"bubblewrap": refused_bubblewrap}}), environ)
     (failed,) = [check for check in checks if check.name == "sandbox"]
-    repair = restrictions.repair() or {"0": apparmor.UNKNOWN, "1": apparmor.repair(refused_bubblewrap)}[restricted]
+    repair = restrictions.repair(None) or {"0": apparmor.UNKNOWN, "1": apparmor.repair(refused_bubblewrap)}[restricted]
     assert (failed.state, failed.repair) == ("missing", repair)
     assert "setting up uid map: Permission denied" in failed.detail
     with pytest.raises(SandboxError) as caught:

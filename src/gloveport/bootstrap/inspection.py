@@ -192,12 +192,12 @@ def _cgroup_checks(tree: cgroup.CgroupTree | None) -> list[Check]:
 def _disk_check(tree: cgroup.CgroupTree) -> Check:
     if can_limit_disks(tree):
         return make_check("disks", "enforced", "what all sandboxes read from disks a second is bounded")
-    return make_check(
-        "disks",
-        "weaker",
-        "what sandboxes read from disks is not bounded",
-        "mount or delegate the cgroup controller blkio" if tree.version == 1 else "delegate the controller io",
-    )
+    repair = "delegate the controller io"
+    if tree.version == 1:
+        repair = "mount or delegate the cgroup controller blkio"
+    elif os.geteuid() != 0:  # systemd delegates the other controllers to every user
+        repair += ": `[Service] Delegate=cpu io memory pids` in /etc/systemd/system/user@.service.d/io.conf, and reboot"
+    return make_check("disks", "weaker", "what sandboxes read from disks is not bounded", repair)
 
 
 def _limit_checks(config: Config, system: System) -> list[Check]:

@@ -50,15 +50,19 @@ def detect(
     """
     memberships = _memberships(own.read_text())
     failures: list[str] = []
+    is_read_only = False
     for attempt in (_version_2, _version_1):
         try:
             return attempt(root, memberships, claim, front)
         except (OSError, SandboxError) as error:
+            is_read_only |= isinstance(error, OSError) and error.errno == errno.EROFS
             failures.append(f"{attempt.__name__.removeprefix('_').replace('_', ' ')}: {error}")
     manager = "" if os.geteuid() == 0 else "--user "
     raise SandboxError(
         "no cgroup in which memory, processes and processor time can be limited: " + "; ".join(failures),
-        hint="start Gloveport as root, under systemd with `systemd-run --scope -p Delegate=yes gloveport serve`, or "
+        hint="let the container write its /sys/fs/cgroup, as it may with --privileged"
+        if is_read_only
+        else "start Gloveport as root, under systemd with `systemd-run --scope -p Delegate=yes gloveport serve`, or "
         "boot the host with systemd.unified_cgroup_hierarchy=1"
         if "memory" in memberships  # then it belongs to version 1, which is not delegated to ordinary users
         else f"start Gloveport with `systemd-run {manager}--scope -p Delegate=yes gloveport serve`, "

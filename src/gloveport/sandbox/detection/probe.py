@@ -169,6 +169,6 @@ def _repair(sandbox: Bubblewrap) -> str:
         path = _SYSCTL / name
         if path.exists() and path.read_text().strip() == "0":
             return repair
-    if repair := restrictions.repair():
+    if repair := restrictions.repair(None if sandbox.uids is None else sandbox.uids.first):
         return repair
     return apparmor.repair(sandbox.program) if apparmor.is_restricting() else apparmor.UNKNOWN

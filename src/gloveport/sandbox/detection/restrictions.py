@@ -8,14 +8,16 @@ from gloveport.sandbox.launch import apparmor
 
 _STATUS: Final = Path("/proc/self/status")
 _MOUNTS: Final = Path("/proc/self/mountinfo")
+_UIDS: Final = Path("/proc/self/uid_map")
 
 _SYS_ADMIN: Final = 1 << 21
 _EMPTY: Final = ("/proc/fs/nfsd", "/proc/sys/fs/binfmt_misc")
 """Directories of ``/proc`` that are always empty: a mount there hides nothing of it."""
 
 
-def repair() -> str:
-    """What to change of the container or unit; empty where nothing of that kind is found.
+def repair(first_uid: int | None) -> str:
+    """What to change of the container or unit; empty where nothing of that kind is found. ``first_uid``: of sandboxes
+    that root starts.
 
     Only for a host where no sandbox can be built: each of these may be in force where one can.
     """
@@ -25,6 +27,8 @@ def repair() -> str:
         needs.append(
             "root lacks CAP_SYS_ADMIN (--cap-add SYS_ADMIN --cap-add SYS_PTRACE, or an ordinary user by --user)"
         )
+    if first_uid is not None and not _is_mapped(first_uid):
+        needs.append(f"there is no user {first_uid} (sandbox.first_uid, or an ordinary user by --user)")
     # The kernel lets nobody mount another /proc where a part of this one is hidden.
     if _hides_proc():
         needs.append(
@@ -42,6 +46,11 @@ def repair() -> str:
     if not needs:
         return ""
     return f"start the container, or the unit, with what sandboxes need: {'; '.join(needs)}"
+
+
+def _is_mapped(uid: int) -> bool:
+    ranges = [[int(word) for word in line.split()] for line in _UIDS.read_text().splitlines()]
+    return any(first <= uid < first + count for first, _, count in ranges)
 
 
 def _hides_proc() -> bool:
