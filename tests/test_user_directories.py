@@ -6,7 +6,7 @@ import stat
 import pytest
 
 from gloveport.errors import ConfigError
-from gloveport.user_directories import make_private_directory, read_private, refuse_others
+from gloveport.user_directories import make_private_directory, read_private, refuse_others, state_directory
 
 
 def test_nobody_else_can_enter_a_directory_nor_those_made_for_it_whatever_the_umask(tmp_path):
@@ -19,6 +19,12 @@ def test_nobody_else_can_enter_a_directory_nor_those_made_for_it_whatever_the_um
         os.umask(before)
     for name in ("state", "state/gloveport", "state/gloveport/audit"):
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("path", ["state", "/a/../state", "/a\nb", "/state-\udcff"])
+def test_a_state_directory_that_can_not_be_written_down_is_refused(path):
+    with pytest.raises(ConfigError, match=r"GLOVEPORT_STATE leads to .* no absolute path in UTF-8"):
+        state_directory({"GLOVEPORT_STATE": path})
 
 
 def test_a_file_that_others_could_write_is_not_read_and_a_fifo_keeps_nobody_waiting(tmp_path):

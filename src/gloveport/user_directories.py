@@ -20,7 +20,8 @@ from gloveport.untrusted_text import quote
 FILE_NAME = "gloveport.toml"
 
 # Control characters would forge lines in logs and error texts; "." and ".." would give one place two spellings.
-_CANONICAL = late_pattern(r"(?:/(?!\.{1,2}(?:/|\Z))[^/\x00-\x1f\x7f]+)+")
+# What is not UTF-8 can't be written in JSON.
+_CANONICAL = late_pattern(r"(?:/(?!\.{1,2}(?:/|\Z))[^/\x00-\x1f\x7f\ud800-\udfff]+)+")
 
 
 def is_canonical(path: str) -> bool:
@@ -137,7 +138,7 @@ def _absolute(variable: str, path: Path) -> Path:
     # A relative one would lie in the working directory: inside the checkout that the agent works on.
     if not is_canonical(str(path)):
         raise ConfigError(
-            f"{variable} leads to {quote(str(path))}, which is no absolute path free of '.' and '..'",
+            f"{variable} leads to {quote(str(path))}, which is no absolute path in UTF-8 free of '.' and '..'",
             hint=f"set {variable} to an absolute path, or unset it",
         )
     return path

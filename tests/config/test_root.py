@@ -45,6 +45,11 @@ def test_a_directory_of_a_project_is_one(work):
     assert "expected a directory" in refusal(work / "missing")
 
 
+def test_a_directory_whose_path_is_not_utf8_is_none(work):
+    (name := work / "\udcff").mkdir()
+    assert "expected a path in UTF-8" in refusal(name)
+
+
 def test_what_holds_more_than_a_project_is_no_workspace():
     """W2, T1"""
     for root in ("/", "/home", "/proc/self", "/run", "/home/somebody", "/var", "/tmp"):

@@ -50,6 +50,7 @@ _CODE_VARIABLES = frozenset(
 """Variables that name files and directories from which a server runs code. ``PATH`` is filtered instead."""
 
 _ABSOLUTE = late_pattern(r"/[^\s:\"']+")
+_SURROGATE = late_pattern(r"[\ud800-\udfff]")
 
 
 class _Belonging(Struct, frozen=True, kw_only=True):
@@ -81,6 +82,8 @@ def refuse_as_workspace(root: Path, config: Config, environ: Mapping[str, str], 
     )
     if refused is None and not root.is_dir():
         refused = f"expected a directory, found {as_toml(str(root))}", "name the directory of a project"
+    if refused is None and _SURROGATE.search(str(real(root))):
+        refused = f"expected a path in UTF-8, found {as_toml(str(root))}", "rename what is not, or name another"
     if refused is not None:
         problem, hint = refused
         raise ConfigError(f"workspace: {problem}", hint=hint)
