@@ -222,6 +222,15 @@ async def test_a_login_without_renewal_is_over_when_its_token_is(far, server, de
     assert "over" in (await failure(whoami(server, vault, logins))).args[0]
 
 
+async def test_a_login_without_renewal_holds_until_its_token_expires(far, server, desk_of, storage, vault, logins):
+    """H1: and not only until a token would be renewed."""
+    far.books.refreshes = False
+    login = await desk_of().login("far", server)
+    now = time.time()
+    await storage.save(login.model_copy(update={"obtained": now - 24 * 86_400, "expires": now + 5 * 86_400}))
+    assert await whoami(server, vault, logins) == "the owner"
+
+
 async def test_a_token_that_holds_still_is_used_while_no_other_can_be_had(
     far, logged_in, server, storage, vault, logins
 ):

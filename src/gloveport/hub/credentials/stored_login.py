@@ -63,7 +63,8 @@ class StoredLogin(Struct, eq=False, kw_only=True):
             raise login_required(self.name, "nobody has logged in")
         self.remember(login)
         token = _token_of(login)
-        if token.access != refused and not is_due(token, time.time()):
+        holds = token.access != refused and time.time() < token.expires
+        if holds and not (login.refresh_token and is_due(token, time.time())):
             return token
         if not login.refresh_token:
             raise login_required(self.name, "the login is over")
