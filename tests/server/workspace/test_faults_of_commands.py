@@ -20,6 +20,7 @@ from tests import remembered
 from tests.server.workspace.served import OWNER, git, opened, owned
 from tests.server.workspace.test_commands import begun
 
+from gloveport.errors import SandboxError
 from gloveport.policy.decisions.inherited_variables import inherit_variables
 from gloveport.workspace.protected import protected_paths
 
@@ -769,3 +770,17 @@ async def test_no_escape_of_a_command_reaches_a_terminal(served, tty):
     answer = await served.call("exec_command", cmd=cmd, tty=tty, verbosity="preview", yield_time_ms=5000)
     assert "\033" not in answer.model_dump_json() + answer.content[0].text
     assert "u001b" not in answer.model_dump_json()
+
+
+async def test_where_no_sandbox_can_be_made_what_tells_of_the_server_says_that(served, monkeypatch):
+    """And not that the server has a fault."""
+
+    @contextlib.asynccontextmanager
+    async def make(_):
+        raise SandboxError("the sandbox could not be built: it died while it was built")
+        yield
+
+    monkeypatch.setattr(served.service.sandboxes.workers, "make", make)
+    monkeypatch.setattr(served.service.sandboxes.workers, "_idle", [])
+    for tool in ("server_info", "check_exec_environment"):
+        assert (await served.refused(tool))["code"] == "SANDBOX_UNAVAILABLE"

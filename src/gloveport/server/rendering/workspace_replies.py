@@ -72,6 +72,8 @@ def unforeseen(tool: str, fault: Exception) -> RunReply:
     if isinstance(fault, AuditError | ConfigError):  # as for programs: its text is for the owner, and no caller's
         again = not isinstance(fault, UnrecordedEndError)
         error = WorkspaceError("RUNTIME_DIR_UNWRITABLE", str(fault.args[0]), hint=fault.hint, retryable=again)
+    elif isinstance(fault, WorkspaceError):
+        return refusal(fault)
     else:
         _log.error("%s has failed", tool, exc_info=fault)
         hint = "its log says which: tell the owner"
