@@ -9,7 +9,7 @@ import json
 import os
 import secrets
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -25,6 +25,8 @@ app = typer.Typer()
 
 _LINE_BYTES = 1 << 20
 _SHOWN_CHARACTERS = 100
+_ANSWER_SECONDS = 20.0
+"""How long a server may take to answer: longer than it waits for a free connection to the sandbox."""
 
 
 class _Sandbox(NamedTuple):
@@ -82,7 +84,10 @@ def _find_sandboxes() -> Iterator[_Sandbox]:
         try:
             with _ask(server, {}) as connection:
                 answer = _read(connection)[0]
-        except OSError:  # the server has ended
+        except TimeoutError:
+            typer.echo(f"The server of process {server} does not answer.", err=True)
+            continue
+        except OSError:  # it has ended
             continue
         yield from (_Sandbox(name, what, server) for name, what in answer["sandboxes"].items())
 
@@ -92,9 +97,9 @@ def _choose(port: int, identifier: str | None) -> _Sandbox:
     if not found:
         what = "no command of a workspace runs" if identifier is None else f"{identifier} is no id"
         raise ConfigError(what, hint="gloveport ports prints them; a server started by session='new' goes on there")
-    failed: dict[str, Any] = {}
+    failed = {"error": "the server does not answer", "hint": "it may have ended, or be stopped"}
     for one in reversed(found):
-        with _ask(one.server, {"id": one.name, "port": port}) as connection:
+        with contextlib.suppress(OSError), _ask(one.server, {"id": one.name, "port": port}) as connection:
             answer, descriptor = _read(connection)
             if descriptor is not None:
                 os.close(descriptor)
@@ -110,6 +115,7 @@ def _ask(server: str, message: dict[str, object]) -> socket.socket:
 
     with contextlib.ExitStack() as stack:
         connection = stack.enter_context(socket.socket(socket.AF_UNIX))
+        connection.settimeout(_ANSWER_SECONDS)
         directory = stack.enter_context(run_protocol.open_directory(port_directory(os.environ)))
         connection.connect(run_protocol.address(directory, server))
         if not run_protocol.is_of_this_user(connection):
@@ -125,7 +131,7 @@ def _read(connection: socket.socket) -> tuple[dict[str, Any], int | None]:
         data += (piece := connection.recv(_LINE_BYTES))
         if not piece:
             break
-    if not data:
+    if not data.endswith(b"\n"):
         raise ConnectionResetError("the server has ended")
     return json.loads(data), descriptors[0] if descriptors else None
 
@@ -137,20 +143,31 @@ async def _serve(sandbox: _Sandbox, port: int) -> None:
 
     require_own_uid()
     address = ".".join(["127", *(str(1 + secrets.randbelow(254)) for _ in range(3))])
-    listener = await anyio.create_tcp_listener(local_host=address, local_port=port)
+    try:
+        listener = await anyio.create_tcp_listener(local_host=address, local_port=port)
+    except OSError as error:
+        raise ConfigError(
+            f"port {port} of this host can't be opened: {error.strerror}",
+            hint="another program of this host may use it for all addresses; ports below 1024 are root's",
+        ) from error
     echo_lines([f"http://{address}:{port}/ leads to port {port} of: {_title(sandbox)}"])
     typer.echo("Ctrl-C ends it. What is shown there an agent's programs have made.")
 
-    trusted, refused = _trusted_users(), set[int]()
+    trusted, told = _trusted_users(), set[str]()
+
+    def tell(text: str) -> None:
+        """Print it once: pages and other users decide how often it happens."""
+        if text not in told:
+            told.add(text)
+            typer.echo(text, err=True)
 
     async def handle(client: "SocketStream") -> None:
         async with client:
             user = _user_of(client)
             if user in trusted:
-                await _connect(client, sandbox, port)
-            elif user is not None and user not in refused:
-                refused.add(user)
-                typer.echo(f"Connections of user {user} are closed: only you and root reach it.", err=True)
+                await _connect(client, sandbox, port, tell)
+            elif user is not None:
+                tell(f"Connections of user {user} are closed: only you and root reach it.")
 
     await listener.serve(handle)
 
@@ -175,24 +192,24 @@ def _user_of(client: "SocketStream") -> int | None:
     return uid
 
 
-async def _connect(client: "SocketStream", sandbox: _Sandbox, port: int) -> None:
+async def _connect(client: "SocketStream", sandbox: _Sandbox, port: int, tell: Callable[[str], None]) -> None:
     """Relay bytes between a browser and the program, until one of them ends."""
     import anyio
-    from anyio import abc, to_thread
+    from anyio import abc
 
     try:
-        control = await to_thread.run_sync(_ask, sandbox.server, {"id": sandbox.name, "port": port})
-        with control:
-            answer, descriptor = await to_thread.run_sync(_read, control)
+        with _ask(sandbox.server, {"id": sandbox.name, "port": port}) as control:
+            await anyio.wait_readable(control)
+            answer, descriptor = _read(control)
             if descriptor is None:
-                typer.echo(f"{answer['error']}", err=True)
+                tell(answer["error"])
                 return
             inner = await abc.SocketStream.from_socket(socket.socket(fileno=descriptor))
             async with inner, anyio.create_task_group() as tasks:
                 tasks.start_soon(_pass_on, client, inner)
                 tasks.start_soon(_pass_on, inner, client)
-    except OSError:
-        typer.echo("the server, or the command, has ended", err=True)
+    except (OSError, ValueError):  # ValueError of anyio: the program has reset the connection already
+        tell("the server, or the command, has ended")
 
 
 async def _pass_on(source: "SocketStream", target: "SocketStream") -> None:

@@ -2,10 +2,12 @@
 
 import contextlib
 import functools
+import json
 import os
 import re
 import signal
 import socket
+import struct
 import subprocess
 import urllib.request
 from pathlib import Path
@@ -14,8 +16,11 @@ import anyio
 import pytest
 from anyio import to_thread
 from tests.server.workspace.served import opened
+from typer.testing import CliRunner
 
-from gloveport.cli.port_service import answer_ports
+from gloveport.cli import ports as cli_ports
+from gloveport.cli.port_service import answer_ports, port_directory
+from gloveport.cli.server_sockets import serve_commands
 from gloveport.sandbox.connectors import Connectors
 from gloveport.workspace_service import sandbox_ports
 from gloveport.workspace_service.sandbox_ports import PortError, SandboxPorts
@@ -160,6 +165,89 @@ async def test_no_command_hides_others_by_its_length(served, gloveport, tmp_path
     assert listed.returncode == 0, listed.stderr
     assert listed.stdout.startswith(r"long-0  sleep 9 # \u0001\u0001")
     assert listed.stdout.endswith("short  make run\n")
+
+
+@pytest.fixture
+async def answering(environ):
+    """Serves ``gloveport ports`` for one sandbox: calls what is appended with each connection to a port of it."""
+    answers = []
+
+    async def answer(connection):
+        if "id" not in json.loads(await connection.receive()):
+            await connection.send(b'{"sandboxes": {"one": "make run"}}\n')
+        else:
+            await answers.pop(0)(connection)
+
+    async with serve_commands(port_directory(environ), "1", "gloveport ports", answer):
+        yield answers
+
+
+async def send_reset(connection):
+    """Send a connection which the program has reset after the server has checked it."""
+    with socket.create_server(("127.0.0.1", 0)) as program, socket.create_connection(program.getsockname()) as one:
+        with program.accept()[0] as accepted:
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        await anyio.wait_readable(one)
+        await connection.send(b"{}\n", (one.fileno(),))
+
+
+async def test_neither_a_program_that_resets_connections_nor_a_server_that_hangs_ends_or_holds_it(
+    answering, environ, gloveport
+):
+    """P48: by the first, a program would close its owner's other tabs."""
+    has_come = anyio.Event()
+
+    async def hang(_):
+        has_come.set()
+        await anyio.sleep_forever()
+
+    answering += [send_reset, send_reset, send_reset, hang]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    opened = gloveport.start("ports", "open", "5173", env={**os.environ, **environ}, text=True, **streams)
+    try:
+        address = re.search(r"127\.[0-9.]+", await to_thread.run_sync(opened.stdout.readline))[0]
+        for _ in range(2):
+            async with await anyio.connect_tcp(address, 5173) as browser:
+                with pytest.raises(anyio.EndOfStream):
+                    await browser.receive()
+        async with await anyio.connect_tcp(address, 5173):
+            await has_come.wait()
+            opened.send_signal(signal.SIGINT)
+            _, said = await to_thread.run_sync(functools.partial(opened.communicate, timeout=30))
+    finally:
+        opened.kill()
+    assert (opened.returncode, said) == (130, "the server, or the command, has ended\n")
+
+
+async def test_a_port_that_another_program_of_the_host_uses_is_named(answering, environ, gloveport):
+    answering.append(send_reset)
+    with socket.create_server(("0.0.0.0", 0)) as other:
+        port = other.getsockname()[1]
+        run = functools.partial(gloveport.run, "ports", "open", str(port), env={**os.environ, **environ})
+        refused = await to_thread.run_sync(run)
+    assert refused.returncode == 2
+    assert f"port {port} of this host can't be opened" in refused.stderr
+
+
+@pytest.mark.parametrize(("answer", "said"), [(b"", "The server of process 1 does not answer.\n"), (b'{"sandb', "")])
+async def test_a_server_that_is_stopped_or_killed_hides_no_other(answer, said, environ, monkeypatch):
+    monkeypatch.setattr(cli_ports, "_ANSWER_SECONDS", 2.0)
+
+    async def fail(connection):
+        await connection.receive()
+        await (connection.send(answer) if answer else anyio.sleep_forever())
+
+    async def tell(connection):
+        await connection.receive()
+        await connection.send(b'{"sandboxes": {"one": "make run"}}\n')
+
+    directory, run = port_directory(environ), functools.partial(CliRunner().invoke, cli_ports.app, [], env=environ)
+    async with (
+        serve_commands(directory, "1", "gloveport ports", fail),
+        serve_commands(directory, "2", "gloveport ports", tell),
+    ):
+        listed = await to_thread.run_sync(run)
+    assert (listed.exit_code, listed.stdout, listed.stderr) == (0, "one  make run\n", said)
 
 
 async def test_where_the_operator_says_no_nothing_can_be_reached(tmp_path):
