@@ -49,6 +49,9 @@ REFUSED = {
     "modes that are not known": ("\x1b[?1061h\x1b[3h\x1b[?1000:1h\x1b[?9001;25h", "\x1b[?25h"),
     "all is written to the status line": ("\x1b[2$~\x1b[1$}", ""),
     "the window gets other columns": ("\x1b[?40h\x1b[?3h\x1b[132$|\x1b[99*|", ""),
+    "a Linux console shows another, and goes blank": ("\x1b[12;1]\x1b[9;1]\x1b[14;1]\x1b[8]\x1b[15]", ""),
+    "a Linux console swallows what comes next": ("\x1b[[", ""),
+    "the terminal tests itself": ("\x1b[2;1y", ""),
     "titles come back that others have saved": ("\x1b[23;0t", ""),
     "a title without end": ("\x1b]0;" + "x" * 100_000 + "\x07", None),
 }

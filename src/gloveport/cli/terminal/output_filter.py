@@ -33,8 +33,10 @@ _PUSH_TITLE, _POP_TITLE = "\x1b[22;0t", "\x1b[23;0t"
 # Designations of character sets, alignment, keypad, cursor, tabs, reset. Not ESC % and ESC blank: they change how the
 # terminal decodes bytes, and a letter for us could be an escape for it.
 _ESCAPES: Final = late_pattern(r"[()*+./-][0-~]|#[3-8]|[78DEHMNOZc=>no|}~\\]")
-# Cursor, erasing, colours, scrolling, rectangles, keys, questions. Not the status line, columns, nor modes as saved.
-_PRIVATE: Final = {"?": "JKSWchlmnu", ">": "cmnqu", "=": "cu", "<": "u"}
+# Cursor, erasing, colours, scrolling, rectangles, keys, questions. Not the status line, columns, nor modes as saved; no
+# printing (i) nor self-test (y); nor "]" and "[", by which the Linux console shows another console, blanks all of them,
+# and swallows what comes next.
+_FINALS: Final = {"": "@ABCDEFGHIJKLMPSTXZ^`abcdefghjklmnrstux", "?": "JKSWchlmnu", ">": "cmnqu", "=": "cu", "<": "u"}
 _BETWEEN: Final = {" ": "@Aq", "!": "p", "#": "PQRpq{}", "$": "prtvxz{", "'": "}~", "*": "x"}
 _WINDOW: Final = frozenset({14, 16, 18, 19})
 """Allowed operations of CSI t besides saving and restoring the title: report the size; not to move, nor to type the
@@ -187,13 +189,14 @@ class OutputFilter(Struct, kw_only=True):
         if not _NUMBERS.fullmatch(parameters, len(private)):
             return
         numbers = [int(number) if number.isdecimal() else 0 for number in parameters[len(private) :].split(";")]
-        if (private and final not in _PRIVATE[private]) or (between and final not in _BETWEEN.get(between, "")):
+        is_known = final in _FINALS[private] or (between and not private)
+        if not is_known or (between and final not in _BETWEEN.get(between, "")):
             if (private, between, final) != ("?", "$", "p"):  # asks for a mode
                 return
         elif not between and final in {"h", "l"}:
             self._switch_modes(private, numbers, final, out)
             return
-        elif not between and (final == "i" or (final == "t" and not self._may_operate(numbers[0]))):  # i prints
+        elif not between and final == "t" and not self._may_operate(numbers[0]):
             return
         self._note_control(private, between, final, numbers)
         out.append(found.group())
