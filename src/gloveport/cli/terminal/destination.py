@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 from msgspec import Struct, field
 
+from gloveport.cli.terminal.front import STRING_END, write_last
 from gloveport.cli.terminal.output_filter import OutputFilter
 from gloveport.cli.terminal.own_descriptors import reopen
 from gloveport.late_module import late_module
@@ -38,6 +39,8 @@ class Destination(Struct, eq=False, kw_only=True):
     _scrubber: "Scrubber | None" = None
     _turn: anyio.Lock = field(default_factory=anyio.Lock)
     _own: int = -1
+    _is_cut: bool = False
+    """Whether a part of the last output is not written, perhaps from the middle of a sequence on."""
 
     def __post_init__(self) -> None:
         self._own = reopen(self.descriptor, os.O_WRONLY)
@@ -79,7 +82,7 @@ class Destination(Struct, eq=False, kw_only=True):
         """Restore the terminal's state."""
         if self.filter is not None:
             with contextlib.suppress(OSError):  # the terminal is gone, or accepts nothing
-                os.write(self._own, self.filter.finish())
+                write_last(self._own, (STRING_END if self._is_cut else b"") + self.filter.finish())
         if self._own != self.descriptor:
             os.close(self._own)
 
@@ -88,9 +91,11 @@ class Destination(Struct, eq=False, kw_only=True):
 
     async def _write(self, data: bytes) -> None:
         remaining_data = memoryview(data)
+        self._is_cut = True
         async with self._turn:
             while remaining_data:
                 remaining_data = remaining_data[await self._write_some(remaining_data) :]
+        self._is_cut = False
 
     async def _write_some(self, data: memoryview) -> int:
         if self._own == self.descriptor:

@@ -34,11 +34,17 @@ _ENDING: Final = frozenset({signal.SIGTERM, signal.SIGHUP})
 _PATIENCE_SECONDS: Final = 10.0
 """How long the engine may take to end after a signal, before it is killed."""
 
+_ROOM_SECONDS: Final = 2.0
+"""How long a terminal may take to accept what restores its state, before it loses the program's unread output."""
+
 _MOMENT_SECONDS: Final = 0.01
 _BYTES: Final = 4096
+STRING_END: Final = b"\x1b\\"
+"""Ends a control string, and cancels any other sequence that is not complete."""
+
 _LEAVE: Final = (
     # The end of a control string; frames that are held back, the alternate screen, the mouse, pasting, the cursor.
-    b"\x1b\\\x1b[?2026l\x1b[<99u\x1b[=0u\x1b[?1049l"
+    STRING_END + b"\x1b[?2026l\x1b[<99u\x1b[=0u\x1b[?1049l"
     b"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2004l\x1b[?25h"
     # What keys send, character sets, a link, colours.
     b"\x1b[<99u\x1b[=0u\x1b[>4m\x0f\x1b(B\x1b]8;;\x1b\\\x1b[m\r\n"
@@ -79,6 +85,24 @@ def restore(terminal: int, settings: Settings, how: int = termios.TCSADRAIN) -> 
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTTOU})
 
 
+def write_last(terminal: int, data: bytes) -> None:
+    """Write to a terminal which may have no room: it may be slow, or stopped, and full of the program's output.
+
+    Raises:
+        OSError: The terminal is gone, or accepts nothing.
+    """
+    deadline, rest = time.monotonic() + _ROOM_SECONDS, data
+    while rest and select.select([], [terminal], [], max(0.0, deadline - time.monotonic()))[1]:
+        rest = rest[os.write(terminal, rest[:1]) :]  # more bytes than there is room for would block
+    if rest:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
+        with contextlib.suppress(termios.error):
+            termios.tcflush(terminal, termios.TCOFLUSH)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTTOU})
+        if select.select([], [terminal], [], 0)[1]:
+            os.write(terminal, STRING_END + data)
+
+
 class _Front:
     def __init__(self, engine: int, channel: socket.socket, numbers: socket.socket, terminal: int | None) -> None:
         self._engine = engine
@@ -103,7 +127,7 @@ class _Front:
                 sources.remove(self._channel)
         if self._is_started and self._terminal is not None:
             with contextlib.suppress(OSError):
-                os.write(self._terminal, _LEAVE)
+                write_last(self._terminal, _LEAVE)
             self._end()
         return code
 
