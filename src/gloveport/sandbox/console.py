@@ -62,6 +62,8 @@ class Console(Struct, eq=False, kw_only=True):
 
     def signal(self, number: int) -> None:
         """Send a signal to its process group, or only to its first process on older kernels."""
+        if self.process.closed:  # it has ended, though its command may not have
+            return
         with contextlib.suppress(ProcessLookupError):
             try:
                 signal.pidfd_send_signal(self.process.fileno(), number, None, _PROCESS_GROUP)
@@ -72,7 +74,7 @@ class Console(Struct, eq=False, kw_only=True):
 
     def resize(self, rows: int, columns: int) -> None:
         """Resize its terminal, which notifies the program."""
-        if self.is_terminal:
+        if self.is_terminal and not self.input.closed:
             fcntl.ioctl(self.input, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 

@@ -481,6 +481,13 @@ async def test_whoever_ends_a_command_that_has_ended_hears_all_that_it_said(serv
     assert told["exit_code"] == 0
 
 
+async def test_a_command_whose_process_is_gone_already_is_ended_all_the_same(served):
+    """CT-L6: its sandbox is cleared away a moment before its end is told."""
+    command_id, _ = await begun(served, SLOW)
+    served.service.sandboxes.commands.get(command_id, "stdio").console.process.close()
+    assert (await served.told("kill_command", command_id=command_id, wait_ms=0))["killed"] is True
+
+
 async def test_the_older_name_ends_a_command_too(served):
     """W4: kill_session."""
     command_id, _ = await begun(served, SLOW)
