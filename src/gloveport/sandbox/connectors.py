@@ -5,6 +5,7 @@ import os
 import socket
 from collections.abc import Sequence
 
+import anyio
 from msgspec import Struct, field
 
 from gloveport.errors import GuestError
@@ -44,11 +45,12 @@ class Connectors(Struct, eq=False):
         return self._sockets
 
     def close(self) -> None:
-        """Close all connectors."""
+        """Close all connectors. Tasks that wait for one are notified: see ``console.close``."""
         self.is_closed = True
         for number in self._descriptors:
             os.close(number)
         for one in self._sockets:
+            anyio.notify_closing(one)
             one.close()
         self._descriptors, self._sockets = [], []
 

@@ -125,7 +125,7 @@ async def _is_connected(connector: socket.socket, address: str, port: int) -> bo
             code = connector.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         # TCP may connect a socket with itself, where the port is an ephemeral one.
         return code == 0 and connector.getsockname() != connector.getpeername()
-    except (OSError, TimeoutError):
+    except (OSError, TimeoutError, anyio.ClosedResourceError):  # closed: the sandbox has ended
         return False
 
 

@@ -108,6 +108,32 @@ async def test_who_has_all_connections_leaves_those_of_others(served, monkeypatc
         await served.told("kill_command", command_id=name)
 
 
+async def test_a_sandbox_that_ends_while_a_connection_is_made_disturbs_no_other_file():
+    """The event loop would still wait for the number of its socket, which the next file of the server has."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full, contextlib.ExitStack() as stack:
+        for _ in range(4):
+            waits = stack.enter_context(socket.socket())
+            waits.settimeout(0)
+            waits.connect_ex(full.getsockname())
+        number = socket.socket().detach()
+        ports, connectors = SandboxPorts(), Connectors((socket.AF_INET,), [number])
+        ports.add("one", "make run", connectors)
+
+        async def connect():
+            with pytest.raises(PortError, match="nothing listens"):
+                async with ports.connect("one", full.getsockname()[1]):
+                    pass
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(connect)
+            await anyio.wait_all_tasks_blocked()
+            near, far = map(stack.enter_context, socket.socketpair())
+            connectors.close()
+            stack.callback(os.close, os.dup2(near.fileno(), number))
+            far.send(b"x")
+            await anyio.wait_readable(number)
+
+
 async def test_a_program_has_no_part_in_the_sockets_that_reach_it(served):
     """It finds none among its descriptors, and none that listens or is connected."""
     count = "ls -l /proc/self/fd | grep -c socket; grep -c : /proc/net/tcp /proc/net/tcp6"
