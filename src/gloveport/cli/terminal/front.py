@@ -91,15 +91,16 @@ def write_last(terminal: int, data: bytes) -> None:
     Raises:
         OSError: The terminal is gone, or accepts nothing.
     """
-    deadline, rest = time.monotonic() + _ROOM_SECONDS, data
-    while rest and select.select([], [terminal], [], max(0.0, deadline - time.monotonic()))[1]:
+    deadline, rest, poll = time.monotonic() + _ROOM_SECONDS, data, select.poll()
+    poll.register(terminal, select.POLLOUT)
+    while rest and poll.poll(1000 * max(0.0, deadline - time.monotonic())):
         rest = rest[os.write(terminal, rest[:1]) :]  # more bytes than there is room for would block
     if rest:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
         with contextlib.suppress(termios.error):
             termios.tcflush(terminal, termios.TCOFLUSH)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTTOU})
-        if select.select([], [terminal], [], 0)[1]:
+        if poll.poll(0):
             os.write(terminal, STRING_END + data)
 
 
