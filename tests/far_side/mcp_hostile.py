@@ -6,11 +6,13 @@ It speaks a handshake protocol, and has the tools ``plain`` and ``bad``. It star
 standard library it imports little.
 """
 
+import fcntl
 import itertools
 import json
 import os
 import signal
 import sys
+import termios
 import time
 from collections.abc import Callable
 
@@ -98,6 +100,12 @@ def huge_line(_: dict) -> None:
     for _ in range(1200):
         sys.stdout.write("x" * 65536)
     sys.stdout.flush()
+
+
+def huge_line_instead_of_reading(request: dict) -> None:
+    while int.from_bytes(fcntl.ioctl(0, termios.FIONREAD, bytes(4)), sys.byteorder) < 60_000:
+        time.sleep(0.01)  # until the pipe is full, and who sends something has to wait
+    huge_line(request)
 
 
 def wrong_ids(request: dict) -> None:
@@ -208,6 +216,7 @@ UNREADABLE: dict[str, Callable[[dict], None]] = {
 }
 BAD: dict[str, Callable[[dict], None]] = {
     "huge line": huge_line,
+    "huge line instead of reading": huge_line_instead_of_reading,
     "huge answer": lambda request: text(request, "x" * (20 << 20)),
     "huge answer, id last": lambda request: send({"result": {"x": ["x" * (2 << 20)]}, "id": request["id"]}),
     "huge notification": lambda _: notify("notifications/message", data="x" * (2 << 20)),

@@ -129,6 +129,24 @@ async def test_what_is_too_large_and_answers_nobody_ends_the_connection(conduct,
         assert words(await far.call("plain", {}))["listings"] == 1
 
 
+async def test_who_waits_to_send_to_a_server_hears_of_the_end_of_its_connection():
+    """H1: else the call hung, and the event loop took the next file with the pipe's number for the pipe."""
+    async with using(hostile("huge line instead of reading")) as far:
+        await far.tools()
+        errors = []
+
+        async def call(tool, arguments):
+            errors.append(await failure(far.call(tool, arguments)))
+
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as calls:
+                calls.start_soon(call, "bad", {})
+                calls.start_soon(call, "plain", {"text": "x" * 1_000_000})
+                calls.start_soon(call, "plain", {"text": "x" * 1_000_000})
+        assert {error.code for error in errors} == {"answer_too_large"}
+        assert words(await far.call("plain", {}))["listings"] == 1
+
+
 async def test_a_caller_that_asks_for_too_much_again_and_again_keeps_nobody_from_the_server():
     """P8: for a minute it was not connected to for anybody, as one that fails."""
     async with using(hostile("huge answer", answer_bytes=1 << 20)) as far:

@@ -90,9 +90,14 @@ def _signal(process: "subprocess.Popen[bytes]", number: int) -> None:
 
 
 def _close(pipe: IO[bytes] | None) -> None:
+    """Close a pipe, and notify who waits for it: else they would wait on, and the event loop would mistake the next
+    file with the same number for it.
+    """
     assert pipe is not None  # noqa: S101 - it was asked for
-    with contextlib.suppress(BrokenPipeError):
-        pipe.close()
+    if not pipe.closed:
+        anyio.notify_closing(pipe.fileno())
+        with contextlib.suppress(BrokenPipeError):
+            pipe.close()
 
 
 async def wait_ended(process: "subprocess.Popen[bytes]", seconds: float) -> bool:

@@ -66,12 +66,12 @@ async def connect(
     process = start_process(name, server, environ, secrets)
     # No await before the ``try``: a cancel there would leave the process running.
     try:
-        writer = _MessageWriter(_pipe(process.stdin))
+        writer = _MessageWriter(_without_blocking(process.stdin))
         async with (
             _open_reader(process, name, standard_error, int(server.answer_bytes), has_spoken) as received,
             anyio.create_task_group() as tasks,
         ):
-            tasks.start_soon(standard_error.read, _pipe(process.stderr))
+            tasks.start_soon(standard_error.read, _without_blocking(process.stderr).fileno())
             tasks.start_soon(_await_end, received, process)
             yield received, writer
             tasks.cancel_scope.cancel()
@@ -84,10 +84,10 @@ async def connect(
         await end_process(process, graces)
 
 
-def _pipe(pipe: IO[bytes] | None) -> int:
+def _without_blocking(pipe: IO[bytes] | None) -> IO[bytes]:
     assert pipe is not None  # noqa: S101 - it was asked for
     os.set_blocking(pipe.fileno(), False)
-    return pipe.fileno()
+    return pipe
 
 
 @contextlib.asynccontextmanager
@@ -219,7 +219,7 @@ def _message(line: bytes, excess: str) -> SessionMessage | Exception | str:
 class _MessageWriter(Struct, eq=False):
     """Messages to the server, one a line. A server that has stopped reading is no error here: its end is noticed."""
 
-    descriptor: int
+    pipe: IO[bytes]
     _turn: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
     _rest: memoryview = field(default_factory=lambda: memoryview(b""))
     """The rest of a line, written before the next even if its sender was cancelled: half a line would corrupt that."""
@@ -235,15 +235,17 @@ class _MessageWriter(Struct, eq=False):
                 await self._write()
                 self._rest = memoryview(line)
                 await self._write()
-            except BrokenPipeError:
+            except (BrokenPipeError, anyio.ClosedResourceError):
                 self._broken = True
 
     async def _write(self) -> None:
         while self._rest:
+            if self.pipe.closed:  # while others wrote; its number may be another file's by now
+                raise BrokenPipeError
             try:
-                self._rest = self._rest[os.write(self.descriptor, self._rest) :]
+                self._rest = self._rest[os.write(self.pipe.fileno(), self._rest) :]
             except BlockingIOError:
-                await anyio.wait_writable(self.descriptor)
+                await anyio.wait_writable(self.pipe.fileno())
 
     async def aclose(self) -> None:
         """Nothing to do: ``end_process`` closes the pipe."""
