@@ -21,6 +21,12 @@ def test_nobody_else_can_enter_a_directory_nor_those_made_for_it_whatever_the_um
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o700
 
 
+def test_a_state_directory_that_leads_to_what_can_not_be_written_down_is_refused(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "a\nb")
+    with pytest.raises(ConfigError, match="GLOVEPORT_STATE leads to"):
+        state_directory({"GLOVEPORT_STATE": str(tmp_path / "link")})
+
+
 @pytest.mark.parametrize("path", ["state", "/a/../state", "/a\nb", "/state-\udcff"])
 def test_a_state_directory_that_can_not_be_written_down_is_refused(path):
     with pytest.raises(ConfigError, match=r"GLOVEPORT_STATE leads to .* no absolute path in UTF-8"):

@@ -38,13 +38,16 @@ def state_directory(environ: Mapping[str, str]) -> Path:
     Raises:
         ConfigError: ``GLOVEPORT_STATE`` is no absolute path, or this user has no home directory.
     """
+    return _absolute("GLOVEPORT_STATE", Path(os.path.realpath(named_state_directory(environ))))
+
+
+def named_state_directory(environ: Mapping[str, str]) -> Path:
+    """The same as the environment names it, for who checks the symbolic links on the way. Raises as that."""
     if setting := environ.get("GLOVEPORT_STATE"):
-        path = _absolute("GLOVEPORT_STATE", Path(setting))
-    elif os.geteuid() == 0:
-        path = Path("/var/lib/gloveport")
-    else:
-        path = _of_user("XDG_STATE_HOME", lambda: platformdirs.user_state_path("gloveport"))
-    return Path(os.path.realpath(path))
+        return _absolute("GLOVEPORT_STATE", Path(setting))
+    if os.geteuid() == 0:
+        return Path("/var/lib/gloveport")
+    return _of_user("XDG_STATE_HOME", lambda: platformdirs.user_state_path("gloveport"))
 
 
 def workspaces_directory(environ: Mapping[str, str]) -> Path:

@@ -213,6 +213,14 @@ def test_a_link_that_leads_through_the_workspace_makes_it_none(work, tmp_path):
     assert f"{work}/turned (sandbox.bubblewrap)" in refusal(work, sandbox={"bubblewrap": tmp_path / "tools/bwrap"})
 
 
+def test_a_directory_with_a_link_on_the_way_to_the_state_directory_is_none(work, tmp_path):
+    """T1: commands could lead the next start to a state of their own, with approvals in it."""
+    (tmp_path / "elsewhere").mkdir()
+    (work / "link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "home").symlink_to(work / "link")
+    assert "overlaps" in refusal(work, environ={"GLOVEPORT_STATE": str(tmp_path / "home/state")})
+
+
 def test_a_workspace_that_is_a_link_is_judged_by_where_it_leads(work, tmp_path):
     """T1"""
     (tmp_path / "link").symlink_to(work)

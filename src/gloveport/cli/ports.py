@@ -153,12 +153,12 @@ async def _serve(sandbox: _Sandbox, port: int) -> None:
     echo_lines([f"http://{address}:{port}/ leads to port {port} of: {_title(sandbox)}"])
     typer.echo("Ctrl-C ends it. What is shown there an agent's programs have made.")
 
-    trusted, told = _trusted_users(), set[str]()
+    trusted, past_texts = _trusted_users(), set[str]()
 
     def tell(text: str) -> None:
         """Print it once: pages and other users decide how often it happens."""
-        if text not in told:
-            told.add(text)
+        if text not in past_texts:
+            past_texts.add(text)
             typer.echo(text, err=True)
 
     async def handle(client: "SocketStream") -> None:

@@ -21,7 +21,7 @@ from gloveport.config.toml_text import as_toml, printable, spell_key
 from gloveport.errors import ConfigError
 from gloveport.executables import find_executable
 from gloveport.late_pattern import late_pattern
-from gloveport.user_directories import config_directory, state_directory
+from gloveport.user_directories import config_directory, named_state_directory
 
 _SYSTEM = (
     *map(Path, ("/usr", "/etc", "/boot", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")),
@@ -154,7 +154,7 @@ def _belongings(config: Config, environ: Mapping[str, str], believed: Iterable[P
 
 def _list_belongings(config: Config, environ: Mapping[str, str], believed: Iterable[Path]) -> Iterator[_Belonging]:
     elsewhere = "name another directory as the workspace"
-    yield _Belonging(path=state_directory(environ), what="the state directory", remedy=elsewhere)
+    yield _Belonging(path=named_state_directory(environ), what="the state directory", remedy=elsewhere)
     yield _Belonging(path=config_directory(), what="the directory of the configuration", remedy=elsewhere)
     for path in believed:
         yield _Belonging(path=path, what="the configuration", remedy="keep the configuration elsewhere")

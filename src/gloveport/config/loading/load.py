@@ -17,7 +17,7 @@ from gloveport.config.sources.trust import require_trust
 from gloveport.config.toml_text import printable, spell_key
 from gloveport.config.validation.faults import Fault, validate
 from gloveport.errors import ConfigError
-from gloveport.user_directories import config_directory, state_directory
+from gloveport.user_directories import config_directory, named_state_directory
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
@@ -69,7 +69,7 @@ def load(config_path: Path | None, *, cwd: Path, environ: Mapping[str, str], for
         data = merge_table(data, {"workspace": {"hosts": [*named.hosts]}})
     config, wrong = validate(Config, data)
     faults += [*named.faults, *wrong, *twice_faults(layers[1:])]
-    faults += rule_faults(data, own=[state_directory(environ), config_directory(), found.operator, found.apis])
+    faults += rule_faults(data, own=[named_state_directory(environ), config_directory(), found.operator, found.apis])
     if faults or config is None:
         raise ConfigError(_report(faults, layers), hint="correct each line above; docs/config.md explains every key")
     return Loaded(
