@@ -83,6 +83,8 @@ class UnrecordedEndError(AuditError):
     """An action was recorded and has taken place, and its end can't be recorded: to repeat it does it twice."""
 
 
+MORE_FILES: Final = "raise the hard limit of open files: `ulimit -Hn 65536`, or LimitNOFILE=65536 of the unit"
+
 _EXHAUSTED: Final = {
     errno.EMFILE: (
         "the server has no descriptor left for it",

@@ -7,6 +7,8 @@ start, beside the first answers: see ``import_now``.
 """
 
 import importlib
+import os
+import sys
 from typing import TYPE_CHECKING
 
 
@@ -15,7 +17,8 @@ class _LateModule:
         self._name = name
 
     def __getattr__(self, attribute: str) -> object:
-        value = getattr(importlib.import_module(self._name), attribute)
+        import_now(self._name)
+        value = getattr(sys.modules[self._name], attribute)
         self.__dict__[attribute] = value
         return value
 
@@ -31,6 +34,22 @@ else:
 
 
 def import_now(*names: str) -> None:
-    """Import modules that will be used, so that no program waits for them."""
+    """Import modules that will be used, so that no program waits for them.
+
+    Raises:
+        OSError: No descriptor is left for it. Nothing was imported then: a library whose import breaks off half-way
+            may go on without what it has not found.
+    """
     for name in names:
+        if name not in sys.modules:
+            _require_descriptors()
         importlib.import_module(name)
+
+
+def _require_descriptors() -> None:
+    """Open and close as many files as an import has open at once, and one for another thread."""
+    first = os.open("/", os.O_PATH)
+    try:
+        os.close(os.open("/", os.O_PATH))
+    finally:
+        os.close(first)

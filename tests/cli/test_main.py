@@ -32,6 +32,26 @@ def test_where_no_thread_can_be_started_that_is_said_in_one_message(environ):
     assert (said.returncode, said.stderr.splitlines()[0]) == (4, "gloveport: this host lets us start no thread")
 
 
+@pytest.mark.parametrize("words", ["run -c 'print(4242)'", "exec -- true", "doctor", "serve --http --port 0"])
+def test_a_limit_of_open_files_that_is_too_low_is_named_with_what_raises_it(words, environ, tmp_path):
+    (tmp_path / "work").mkdir()
+    for most in (8, 16, 32):
+        command = ["sh", "-c", f"ulimit -n {most}; exec {GLOVEPORT[0]} {words}"]
+        told = subprocess.run(
+            command, capture_output=True, text=True, check=False, cwd=tmp_path / "work", env=os.environ | environ
+        )
+        assert told.returncode == 4, (most, told)
+        message, hint = told.stderr.splitlines()
+        assert message.startswith("gloveport: this process may open "), most
+        assert "ulimit -Hn 65536" in hint, most
+
+
+def test_a_soft_limit_of_open_files_is_raised_to_the_hard_one(environ, tmp_path):
+    command = ["sh", "-c", f"ulimit -Sn 16; exec {GLOVEPORT[0]} run -c 'print(4242)'"]
+    told = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=os.environ | environ)
+    assert told.stdout == "4242\n", told.stderr
+
+
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("words", [["env", "list"], ["config", "show"], ["--help"]], ids=" ".join)
 def test_output_that_a_full_disk_does_not_take_is_one_message(words, environ, unbuffered):

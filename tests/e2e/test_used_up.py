@@ -8,6 +8,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.e2e.conftest import INITIALIZE
+
 ROOT = Path(__file__).resolve().parents[2]
 UID = 64_777
 """Nobody else's here: other tests shall keep what this user has used up."""
@@ -70,3 +72,31 @@ def test_where_no_descriptor_is_left_it_is_said_and_the_next_call_works(stdio, t
         assert refused, tool
         assert "4242" in ask(tool) or tool == "health"
     assert len(opened()) <= usual + 8, "there may be a sandbox that waits"
+
+
+def test_a_client_learns_that_the_limit_of_open_files_is_too_low_for_any_sandbox(stdio):
+    gloveport = Path(sys.executable).with_name("gloveport")
+    served = stdio(command=["sh", "-c", f"ulimit -n 16; exec {gloveport} serve"])
+    served.send("initialize", INITIALIZE, 0)
+    served.answer(0)
+    served.execute(1, "shell", "echo 4242")
+    assert "ulimit -Hn 65536" in str(served.answer(1)["result"])
+    assert served.end()[0] == 0
+
+
+def test_where_no_descriptor_is_left_to_load_the_sdk_it_is_said_and_the_next_message_loads_it(stdio):
+    """P8: the import that the first such message begins neither ends the server nor leaves half a module."""
+    served = stdio(command=[str(Path(sys.executable).with_name("gloveport")), "serve"])  # it has imported no SDK yet
+    served.shake_hands()
+    soft, hard = resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (3, hard))
+    served.send("resources/read", {"uri": "no://such"}, 1)
+    assert "no descriptor left" in served.answer(1)["error"]["message"]
+    served.send("tools/call", {"name": "no_such_tool", "arguments": {}}, 2)
+    assert "no descriptor left" in str(served.answer(2)["result"])
+    resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (soft, hard))
+    served.send("resources/read", {"uri": "no://such"}, 3)
+    assert "no://such" in served.answer(3)["error"]["message"]
+    served.execute(4, "shell", "echo 4242")
+    assert "4242" in str(served.answer(4)["result"])
+    assert served.end()[0] == 0

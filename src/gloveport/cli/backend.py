@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from anyio import to_thread
 from msgspec import Struct
 
+from gloveport.cli.file_limit import raise_file_limit
 from gloveport.cli.garbage import collect_from_now_on
 from gloveport.late_module import import_now
 
@@ -49,7 +50,8 @@ class Backend(Struct, frozen=True, kw_only=True):
     service: "WorkspaceService | None"
 
     def make_server(self) -> "MCPServer[Any]":
-        """Make the SDK's server. May be called in a thread."""
+        """Make the SDK's server. May be called in a thread. Raises OSError if no descriptor is left to import it."""
+        import_now("gloveport.server.protocol")
         from gloveport.server.protocol import make_server
 
         return make_server(self.engine, self.config, os.environ, self.transport, self.service)
@@ -86,10 +88,11 @@ async def open_backend(
 
     Raises:
         ConfigError: Something that is configured is not available.
-        SandboxError: This host lacks a layer.
+        SandboxError: This host lacks a layer, or this process may open too few files.
         AuditError: The audit log can't be written.
     """
     async with contextlib.AsyncExitStack() as stack:
+        raise_file_limit()
         await to_thread.run_sync(import_now, "gloveport.bootstrap.host_setup")
         # What is imported here was imported by a thread.
         from gloveport.bootstrap.host_setup import find_beside, make_host, open_launcher

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from gloveport.cli.config_loading import load_config
+from gloveport.cli.file_limit import raise_file_limit
 from gloveport.cli.options import AsJson, ConfigOption
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def doctor(
     from gloveport.bootstrap.inspection import inspect
     from gloveport.event_loop import run
 
+    raise_file_limit()
     found = load_config(config)
     checks = run(inspect, found, os.environ)
     checks += run(inspect_secrets, found, os.environ)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gloveport.cli.config_loading import load_with_origins
+from gloveport.cli.file_limit import raise_file_limit
 from gloveport.cli.garbage import collect_from_now_on
 from gloveport.cli.usage import UsageError
 
@@ -55,6 +56,7 @@ def run_in_foreground(options: ExecOptions) -> int:
 
     if options.apis and options.no_network:
         raise UsageError("give --api or --no-network, not both")
+    raise_file_limit()
     terminal = 0 if os.isatty(0) and os.isatty(1) else None
     # Fork before threads start, and while the process is small.
     parent, front = os.getpid(), fork_engine(terminal)

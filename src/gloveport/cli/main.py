@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import errno
 import io
 import os
 import sys
@@ -12,10 +13,12 @@ from gloveport.cli.direct import find_direct
 from gloveport.cli.exit_codes import of_error, of_unwritten
 from gloveport.cli.garbage import collect_later
 from gloveport.cli.usage import UsageError
-from gloveport.errors import GloveportError
+from gloveport.errors import MORE_FILES, GloveportError
 from gloveport.untrusted_text import printable_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from typing_extensions import Buffer
 
 _NO_THREAD = "can't start new thread"
@@ -66,10 +69,19 @@ def _run_command() -> None:
 
         if (unwritten := _find_unwritten(error)) is not None:
             sys.exit(of_unwritten(unwritten))
-        if {str(one) for one in flatten_group(error)} != {_NO_THREAD}:
+        if not (text := _describe_shortage(flatten_group(error))):
             raise
-        sys.stderr.write(f"gloveport: this host lets us start no thread\nhint: {_MORE_THREADS}\n")
+        sys.stderr.write(f"gloveport: {text}\n")
         sys.exit(4)
+
+
+def _describe_shortage(errors: "Sequence[BaseException]") -> str:
+    """What this process has too few of, if that is the cause of all these errors, with a hint; else empty."""
+    if {str(error) for error in errors} == {_NO_THREAD}:
+        return f"this host lets us start no thread\nhint: {_MORE_THREADS}"
+    if {getattr(error, "errno", None) for error in errors} == {errno.EMFILE}:
+        return f"this process may open too few files: {errors[0]}\nhint: {MORE_FILES}"
+    return ""
 
 
 def _end_process(code: object) -> None:

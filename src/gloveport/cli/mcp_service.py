@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import resource
 import sys
 from pathlib import Path
 from signal import SIGINT
@@ -80,9 +79,6 @@ async def _serve(config_path: Path | None, port: int | None, options: "Mapping[s
     settings = config.workspace
     if settings.root is not None and ("workspace" in settings.toolsets or settings.programs != "none"):
         refuse_as_workspace(settings.root, config, os.environ, found.believed)
-    # Each waiting sandbox takes a dozen descriptors; the usual soft limit is for the sake of programs with select().
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     # If a file has changed since the fingerprint, the loaded configuration may be the old one or the new one. And
     # ``gloveport run`` must get the files' configuration, without options of this command line.
     shared = mark if config == found.config and settings.root is None and mark == _fingerprint(config_path) else None

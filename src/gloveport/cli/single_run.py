@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gloveport.cli.artifact_files import make_out, read_inputs
 from gloveport.cli.config_loading import load_config
 from gloveport.cli.exit_codes import OF_A_RUN, of_unwritten
+from gloveport.cli.file_limit import raise_file_limit
 from gloveport.cli.garbage import collect_from_now_on
 from gloveport.cli.run_options import RunOptions
 
@@ -24,6 +25,7 @@ def run_program_here(options: RunOptions) -> int:
         UsageError: An option is wrong, or a file can't be read.
         GloveportError: The configuration is wrong, or the program can't be run here.
     """
+    raise_file_limit()
     # The reaper starts while the rest is imported.
     from gloveport.sandbox.reaper.reaper_process import start_reaper
 

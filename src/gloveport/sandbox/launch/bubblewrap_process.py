@@ -1,6 +1,7 @@
 """The processes of one bubblewrap sandbox, their pid namespace, and the channel to our first process inside."""
 
 import contextlib
+import errno
 import json
 import os
 import select
@@ -9,11 +10,12 @@ import socket
 from collections.abc import Iterator, Sequence
 from io import FileIO
 from pathlib import Path
+from typing import Final
 
 import anyio
 from msgspec import Struct
 
-from gloveport.errors import GuestError, SandboxError
+from gloveport.errors import MORE_FILES, GuestError, SandboxError
 from gloveport.sandbox.base import ExitStatus
 from gloveport.sandbox.launch.launcher import Launched
 from gloveport.sandbox.plan import Door
@@ -26,10 +28,18 @@ _OTHER_FILE_SYSTEM = (
     "have it on a file system with id-mapped mounts, such as ext4, and in a container, whose overlay has none, on a "
     "volume; or start Gloveport as an ordinary user"
 )
+_HINTS: Final = {"(mount_setattr)": _OTHER_FILE_SYSTEM, os.strerror(errno.EMFILE): MORE_FILES}
+"""What a failing process may say → what to do about it."""
 
 _START_SECONDS = 20.0
 _INFORMATION_BYTES = 4096
 _DIAGNOSIS_BYTES = 4096
+
+
+def make_build_error(words: str) -> SandboxError:
+    """The error for a sandbox that could not be built, as the process says that has failed."""
+    hint = next((hint for text, hint in _HINTS.items() if text in words), ASK_DOCTOR)
+    return SandboxError(f"the sandbox could not be built: {words}", hint=hint)
 
 
 class BubblewrapProcess(Struct, kw_only=True):
@@ -95,10 +105,7 @@ class BubblewrapProcess(Struct, kw_only=True):
         except (TimeoutError, GuestError, OSError) as error:
             data = b"" if self.diagnosis.closed else self.diagnosis.read(_DIAGNOSIS_BYTES) or b""
             words = data.decode(errors="replace").strip()
-            raise SandboxError(
-                f"the sandbox could not be built: {words or str(error) or 'no answer in time'}",
-                hint=_OTHER_FILE_SYSTEM if "(mount_setattr)" in words else ASK_DOCTOR,
-            ) from error
+            raise make_build_error(words or str(error) or "no answer in time") from error
 
     async def exit_status(self) -> ExitStatus:
         """Bubblewrap's exit status: the program's exit code, or 128 + the signal that ended it."""

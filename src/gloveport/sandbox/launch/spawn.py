@@ -26,7 +26,7 @@ from gloveport.sandbox.base import Child
 from gloveport.sandbox.cgroups import cgroup
 from gloveport.sandbox.cgroups.kernel_memory import free_leftovers
 from gloveport.sandbox.launch import bubblewrap, uid_lease
-from gloveport.sandbox.launch.bubblewrap_process import BubblewrapProcess
+from gloveport.sandbox.launch.bubblewrap_process import BubblewrapProcess, make_build_error
 from gloveport.sandbox.launch.launcher import Launcher
 from gloveport.sandbox.plan import Door, Plan, TextFile
 from gloveport.sandbox.reaper import launch, reaper
@@ -285,7 +285,7 @@ def _as_sandbox_error() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise SandboxError(f"the sandbox could not be built: {error}") from error
+        raise make_build_error(str(error)) from error
 
 
 def _content_of(file: TextFile) -> bytes:

@@ -11,6 +11,7 @@ import anyio
 from msgspec import Struct, field
 
 from gloveport.errors import ForkRefusedError, SandboxError
+from gloveport.sandbox.launch.bubblewrap_process import make_build_error
 from gloveport.sandbox.plan import Plan
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ class Stock(Struct, kw_only=True, eq=False):
             try:
                 _ = child.events  # made now: later a caller would wait for it
             except OSError as error:
-                raise SandboxError(f"the sandbox could not be built: {error}") from error
+                raise make_build_error(str(error)) from error
             return WaitingSandbox(child=child, cleanup=stack.pop_all())
 
     def _count_removed(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from io import FileIO
 from signal import Signals
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio import to_thread
@@ -20,8 +20,9 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 from msgspec import Struct, field
 
+from gloveport.errors import find_exhaustion
 from gloveport.fairness import compute
-from gloveport.late_module import late_module
+from gloveport.late_module import import_now, late_module
 from gloveport.limits.untrusted_json import has_many_values
 from gloveport.server.fast_path import ClientMessage, FastPath, LineWork, line_of, nothing
 from gloveport.server.process.signals import on_end_signal
@@ -34,11 +35,15 @@ from gloveport.server.transports.session_beginning import SessionBeginning
 from gloveport.task_group import open_task_group
 
 if TYPE_CHECKING:
+    from mcp.server import MCPServer
+
     from gloveport.server.transports import sdk_session
 else:
     sdk_session = late_module("gloveport.server.transports.sdk_session")
 
 _CHUNK_BYTES = 1 << 16
+_NO_HOST = "nothing can be run on this host until it is repaired and this server is started again"
+_NO_SDK = "this call was not begun: what it needs of the server could not be loaded"
 _log = logging.getLogger(__name__)
 
 
@@ -102,14 +107,10 @@ class _Requests(Struct, kw_only=True):
     async def serve(self) -> None:
         """Serve until the client closes its end."""
         try:
-            line = await self._next_line()
+            line, server = await self._wait_for_sdk()
         except anyio.EndOfStream:
             return
         self._is_handed_over = True
-        make = self.startup.make_server
-        if make is None:
-            raise RuntimeError("a server that is sound can be made")
-        server = await to_thread.run_sync(make)
         requests = sdk_session.Requests(
             next_line=self._next_line,
             write=self.answers.send_line,
@@ -118,6 +119,25 @@ class _Requests(Struct, kw_only=True):
         )
         answers = sdk_session.Answers(write=self.answers.send_line, answered=self.beginning.greeted)
         await sdk_session.serve_by_sdk(server, requests, answers)
+
+    async def _wait_for_sdk(self) -> "tuple[bytes, MCPServer[Any]]":
+        """Answer lines until one is for the SDK, and load it. Raises EndOfStream if there are no more lines."""
+        while True:
+            line = await self._next_line()
+            try:
+                return line, await to_thread.run_sync(self._make_server)
+            except OSError as error:
+                if (exhausted := find_exhaustion(error)) is None:
+                    raise
+                _log.warning("the MCP SDK was not loaded: %s", error)
+                await self._refuse(parse_message(line), line, _NO_SDK, "\nhint: ".join(exhausted))
+
+    def _make_server(self) -> "MCPServer[Any]":
+        """Load the SDK, and make its server."""
+        if self.startup.make_server is None:
+            raise RuntimeError("a server that is sound can be made")
+        import_now("gloveport.server.transports.sdk_session")
+        return self.startup.make_server()
 
     async def _next_line(self) -> bytes:
         """Answer lines until one is for the SDK, and return that. Raises EndOfStream if there are no more lines."""
@@ -144,7 +164,7 @@ class _Requests(Struct, kw_only=True):
                 return True
         await self.startup.wait_settled()
         if self.startup.refusal:
-            await self._refuse(message, line)
+            await self._refuse(message, line, _NO_HOST, self.startup.refusal)
             return True
         if message is None:
             return False
@@ -163,17 +183,16 @@ class _Requests(Struct, kw_only=True):
         elif message.id is not None:
             self.tasks.start_soon(self._work, message.id, answer)
 
-    async def _refuse(self, message: ClientMessage | None, line: bytes) -> None:
-        """Answer a message on a host that can't run anything."""
+    async def _refuse(self, message: ClientMessage | None, line: bytes, what: str, why: str) -> None:
+        """Answer a message that can't be served."""
         if message is None:
             await self._answer(jsonrpc_errors.answer_to(line))
         elif message.id is not None and message.method == "tools/call":
-            what = "nothing can be run on this host until it is repaired and this server is started again"
-            reply = reply_error(what, self.startup.refusal)
+            reply = reply_error(what, why)
             fields = {**reply.fields(reads_structured=False), "resultType": "complete"}  # required in 2026-07-28
             await self._answer(line_of(message.id, fields))
         elif message.id is not None:
-            await self._answer(jsonrpc_errors.render_refusal(message.id, self.startup.refusal))
+            await self._answer(jsonrpc_errors.render_refusal(message.id, why))
 
     async def _work(self, request: str | int, work: Callable[[], Awaitable[bytes]]) -> None:
         """Do the work of a call and answer it, unless the client cancels the call."""
