@@ -378,6 +378,33 @@ async def test_requests_that_come_to_the_same_lock_have_one_tree_and_few_are_bui
         assert 0 < most <= 2
 
 
+async def test_slow_builds_of_one_caller_keep_no_other_caller_waiting(index, tmp_path):
+    """P8, E4: each may take half an hour."""
+    names = ["slow", "slower", "slowest", "helper"]
+    for name in names[:3]:
+        index.add(name)
+    code = '# /// script\n# dependencies = ["%s"]\n# ///\n1'
+    async with opened(tmp_path / "state", index, allow=names) as world:
+        builds = world.engine.environments._builds
+
+        def held():
+            return {path for path in index.asked if path.startswith("/files/") and not path.endswith(".metadata")}
+
+        index.hold.clear()
+        try:
+            async with anyio.create_task_group() as tasks:
+                for name in names[:3]:
+                    request = Request(language="python", code=code % name)
+                    tasks.start_soon(partial(world.engine.execute, request, caller="slow", share="slow"))
+                await until(lambda: len(held()) == 2 and builds.waiting == 1, 60)
+                request = Request(language="python", code=code % "helper")
+                tasks.start_soon(partial(world.engine.execute, request, caller="other", share="other"))
+                await until(lambda: len(held()) == 3, 60)
+                index.hold.set()
+        finally:
+            index.hold.set()
+
+
 async def test_few_programs_of_one_caller_wait_for_packages(index, tmp_path):
     """P8: one needs no open request while it waits, and its text lies in the server's memory."""
     code = '# /// script\n# dependencies = ["helper"]\n# ///\nimport helper; helper.NAME'

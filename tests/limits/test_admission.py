@@ -5,6 +5,7 @@ loop, and nothing waits for real.
 """
 
 import asyncio
+import sys
 
 import anyio
 import pytest
@@ -94,8 +95,10 @@ def start(ask):
     return begin
 
 
-def admission(places: int = 1, length: int = 10) -> AdmissionQueue:
-    return AdmissionQueue(concurrent_runs=places, queue_length=length, queue_seconds=QUEUE_SECONDS)
+def admission(places: int = 1, length: int = 10, of_caller: int = sys.maxsize) -> AdmissionQueue:
+    return AdmissionQueue(
+        concurrent_runs=places, queue_length=length, queue_seconds=QUEUE_SECONDS, caller_runs=of_caller
+    )
 
 
 async def end_in_turn(runs):
@@ -124,6 +127,21 @@ async def test_places_go_round_robin_however_many_a_caller_asks_for(start):
     runs = [await start(door, caller, order) for caller in "aaaaabbbc"]
     await end_in_turn(runs)
     assert "".join(order) == "aabcababa"
+
+
+async def test_a_caller_with_as_many_places_as_it_may_have_leaves_the_others_free(start):
+    """E4, P8."""
+    door = admission(places=3, of_caller=2)
+    first, *others = [await start(door, caller) for caller in "aaaa"]
+    assert [run.state for run in others] == ["running", "asking", "asking"]
+    assert (await start(door, "b")).state == "running"
+    assert (await start(door, "c")).state == "asking"
+    first.end.set()
+    await settle()
+    assert (others[1].state, others[2].state) == ("running", "asking")  # it asked before c
+    others[0].end.set()
+    await settle()
+    assert (others[2].state, door.running, door.waiting) == ("asking", 3, 1)  # it is c's turn
 
 
 async def test_a_caller_that_asks_again_and_again_does_not_come_before_the_others(start):
@@ -304,12 +322,14 @@ ACTS = st.tuples(
 )
 
 
-@given(acts=st.lists(ACTS, max_size=60), places=st.integers(1, 3), length=st.integers(0, 5))
-def test_whatever_comes_together_no_place_is_lost_and_none_is_given_twice(acts, places, length):
+@given(
+    acts=st.lists(ACTS, max_size=60), places=st.integers(1, 3), length=st.integers(0, 5), of_caller=st.integers(1, 3)
+)
+def test_whatever_comes_together_no_place_is_lost_and_none_is_given_twice(acts, places, length, of_caller):
     """E4, E5: runs come, end, are cancelled and run out of time, also all in one turn of the loop."""
 
     async def live():
-        door = admission(places, length)
+        door = admission(places, length, of_caller)
         runs = []
 
         def count(state):
@@ -328,7 +348,8 @@ def test_whatever_comes_together_no_place_is_lost_and_none_is_given_twice(acts, 
                 chosen.end.set() if act == "end" else CANCELS[act](chosen)
             assert count("running") <= door.running <= places
             assert door.waiting <= length
-            assert door.waiting == 0 or door.running == places
+            assert max(door._places.values(), default=0) <= of_caller
+            assert door.running == places or all(door._places[caller] == of_caller for caller in door._queues)
         await settle()
         assert (count("running"), count("asking")) == (door.running, door.waiting)
         for run in runs:

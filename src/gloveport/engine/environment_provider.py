@@ -36,7 +36,10 @@ _HOLD_SECONDS: Final = 0.05
 _MOST_WAITING: Final = 16
 """Programs of one caller that wait for packages: each holds its text and files in memory."""
 
-_BUILDS: Final = 2
+_BUILDS: Final = 3
+_BUILDS_OF_CALLER: Final = 2
+"""One caller leaves a place to others: a build may take half an hour."""
+
 _WAITING_BUILDS: Final = 32
 _ADD: Final = "the owner can add it: [environments.NAME]"
 
@@ -63,7 +66,10 @@ class Environments(Struct, frozen=True, kw_only=True):
     _requests: dict[str, list[tuple[Ecosystem, LockRequest]]] = field(default_factory=dict)
     _builds: AdmissionQueue = field(
         default_factory=lambda: AdmissionQueue(
-            concurrent_runs=_BUILDS, queue_length=_WAITING_BUILDS, queue_seconds=LIMITS.wall_seconds
+            concurrent_runs=_BUILDS,
+            queue_length=_WAITING_BUILDS,
+            queue_seconds=LIMITS.wall_seconds,
+            caller_runs=_BUILDS_OF_CALLER,
         )
     )
     """Of what programs ask for in their own text, which may be something else each time."""

@@ -54,6 +54,7 @@ class AdmissionQueue(Struct, kw_only=True):
         concurrent_runs: Places.
         queue_length: How many may wait for one; 0 means nobody waits.
         queue_seconds: How long one waits at most.
+        caller_runs: Places that one caller may have at once: where runs take long, none should have all.
         running: Places that are taken.
         waiting: Runs that wait for one, of all callers.
     """
@@ -61,6 +62,7 @@ class AdmissionQueue(Struct, kw_only=True):
     concurrent_runs: int
     queue_length: int
     queue_seconds: float
+    caller_runs: int = sys.maxsize
     running: int = field(default=0)
     waiting: int = field(default=0)
     _places: Counter[str] = field(default_factory=Counter)
@@ -80,7 +82,7 @@ class AdmissionQueue(Struct, kw_only=True):
         return _Place(self, caller)
 
     async def _enter(self, caller: str) -> None:
-        if self.running < self.concurrent_runs:  # then nobody waits
+        if self.running < self.concurrent_runs and self._may_run(caller):  # then none of this caller waits
             self._take(caller)
         else:
             await self._wait(caller)
@@ -119,9 +121,9 @@ class AdmissionQueue(Struct, kw_only=True):
         self._places[caller] -= 1
         if not self._places[caller]:
             del self._places[caller]
-        if not self._queues:
+        following = next(filter(self._may_run, self._queues), None)
+        if following is None:
             return
-        following = next(iter(self._queues))
         self._queues.move_to_end(following)
         waiter = next(iter(self._queues[following]))
         self._remove(following, waiter)
@@ -149,6 +151,9 @@ class AdmissionQueue(Struct, kw_only=True):
         if not queue:
             del self._queues[caller]
         self.waiting -= 1
+
+    def _may_run(self, caller: str) -> bool:
+        return self._places[caller] < self.caller_runs
 
     def _runs(self, caller: str) -> int:
         """How many runs a caller has, running and waiting."""
