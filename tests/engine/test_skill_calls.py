@@ -13,7 +13,7 @@ from tests.hub.upstreams import until
 from gloveport.audit import read
 from gloveport.config import Config
 from gloveport.config.schema import AdmissionSettings, PoolSettings
-from gloveport.engine import skill_calls
+from gloveport.engine import execution, skill_calls
 from gloveport.engine.run_context import RunContext
 from gloveport.hub import discovery
 from gloveport.model import Narrowing, Request
@@ -281,6 +281,25 @@ async def test_what_skills_ask_about_skills_and_tools_counts_for_the_run_that_ca
         first, second, third = await host.value(code)
     assert first == second
     assert third == ["too_many_searches"] * 2
+
+
+async def test_what_skills_cost_the_server_at_once_is_bounded_for_the_run_that_calls_them(tmp_path, monkeypatch):
+    """P38, P47: skills that wait for one another held four times as many bodies in the server's memory."""
+    opened, open_doors = [], execution.open_doors
+
+    def record(run, *parts, **more):
+        opened.append(run)
+        return open_doors(run, *parts, **more)
+
+    monkeypatch.setattr(execution, "open_doors", record)
+    config = Config(pool=PoolSettings(forked=1, booted=0))
+    async with shared_host.assemble(config, {"GLOVEPORT_STATE": str(tmp_path)}) as engine:
+        host = Host(engine, tmp_path)
+        host.save("inner", "1")
+        host.save("outer", "import skills\nskills.inner()")
+        assert await host.value("import skills\nskills.outer()") == 1
+    bounds = [(run.outbound_load, run.ledger.turn, run.sampling_usage.turn) for run in opened]
+    assert bounds == [bounds[0]] * 3
 
 
 async def test_what_a_skill_returns_and_how_it_fails_tells_no_secret(host):

@@ -92,6 +92,23 @@ class RequestJournal(Struct, kw_only=True):
             self.listed.append(Exchange(method=method, url=url, status=status, code=code, reason=reason))
 
 
+class OutboundLoad(Struct, frozen=True, kw_only=True):
+    """Bounds the memory and the time that the requests of one run take from this server at once.
+
+    Attributes:
+        whole_bodies: Limits the requests whose bodies are held in memory.
+        windows: Limits the answers whose decoding takes much memory.
+        hashes: Held while a password is hashed, as often as a server wants, so that a run computes one hash at a time,
+            and its others don't queue before the work of other runs.
+        pace: Paces the search for secrets in its requests, of all its connections together.
+    """
+
+    whole_bodies: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_WHOLE_BODIES))
+    windows: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_WINDOWS))
+    hashes: anyio.Lock = field(default_factory=anyio.Lock)
+    pace: Pace = field(default_factory=Pace)
+
+
 class OwnText:
     """The secrets that one execution has itself sent to servers without credentials.
 
@@ -125,11 +142,7 @@ class EgressSession(Struct, frozen=True, kw_only=True, dict=True):
     Attributes:
         names: The granted names, by their loopback addresses in the sandbox.
         placeholders: The placeholder strings of this execution, by the names of their variables.
-        whole_bodies: Limits the requests whose bodies are held in memory.
-        windows: Limits the answers whose decoding takes much memory.
-        hashes: Held while a password is hashed, as often as a server wants, so that an execution computes one hash at a
-            time, and its others don't queue before the work of other executions.
-        pace: Paces the search for secrets in its requests, of all its connections together.
+        load: Bounds what it costs this server, skills that it calls included.
         sessions: Its sessions in databases: host, port, and the key that cancels a query of the session.
     """
 
@@ -138,10 +151,7 @@ class EgressSession(Struct, frozen=True, kw_only=True, dict=True):
     names: Mapping[str, str]
     placeholders: Mapping[str, str]
     journal: RequestJournal = field(default_factory=RequestJournal)
-    whole_bodies: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_WHOLE_BODIES))
-    windows: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_WINDOWS))
-    hashes: anyio.Lock = field(default_factory=anyio.Lock)
-    pace: Pace = field(default_factory=Pace)
+    load: OutboundLoad = field(default_factory=OutboundLoad)
     sessions: set[tuple[str, int, bytes]] = field(default_factory=set)
 
     @cached_property

@@ -55,6 +55,7 @@ async def open_doors(
         names=run.reach.names,
         placeholders=child.placeholders,
         journal=run.journal,
+        load=run.outbound_load,
     )
     doors = dict(zip(run.reach.network.doors, child.doors, strict=True))
     handlers: dict[str, rpc.Handler] = dict.fromkeys(_OPERATIONS, _refuse)

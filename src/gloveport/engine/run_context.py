@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gloveport.egress.outbound_session import RequestJournal
+from gloveport.egress.outbound_session import OutboundLoad, RequestJournal
 from gloveport.engine.build_progress import OnProgress, no_progress
 from gloveport.engine.live import LiveOutput
 from gloveport.engine.reach import Reach
@@ -99,6 +99,7 @@ class Execution(Struct, frozen=True, kw_only=True):
     Attributes:
         share: Owner of the fair share that it takes: see ``Engine.execute``.
         journal: Its requests, including those of skills that it called.
+        outbound_load: Bounds what its requests cost at once, likewise.
         ledger: Its tool calls, likewise.
         sampling_usage: Its questions to a language model, likewise.
         budget: The budget of skills that it calls, shared with its calling run.
@@ -116,6 +117,7 @@ class Execution(Struct, frozen=True, kw_only=True):
     depth: int = 0
     environment: "RunEnvironment | None" = None
     journal: RequestJournal = field(default_factory=RequestJournal)
+    outbound_load: OutboundLoad = field(default_factory=OutboundLoad)
     ledger: Ledger = field(default_factory=Ledger)
     sampling_usage: SamplingUsage = field(default_factory=SamplingUsage)
 
@@ -133,6 +135,7 @@ class Execution(Struct, frozen=True, kw_only=True):
             budget=outer.budget,
             depth=outer.depth + 1,
             journal=outer.journal,
+            outbound_load=outer.outbound_load,
             ledger=outer.ledger,
             sampling_usage=outer.sampling_usage,
         )

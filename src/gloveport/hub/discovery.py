@@ -8,10 +8,9 @@ count as bytes of its calls.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias, get_args
 
-import anyio
 import pydantic_core
 from anyio import to_thread
-from msgspec import Struct, field
+from msgspec import Struct
 
 from gloveport.errors import Denied, UpstreamError
 from gloveport.hub.calls import Calls
@@ -79,7 +78,6 @@ class Discovery(Struct, kw_only=True):
     hub: Hub
     calls: Calls
     _refused: bool = False
-    _turn: anyio.Lock = field(default_factory=anyio.Lock)
 
     def handlers(self) -> Mapping[str, Handler]:
         """The handlers of requests on the door, by the name of the request."""
@@ -123,7 +121,7 @@ class Discovery(Struct, kw_only=True):
             value = scrub_value(make(), self.calls.clean)
             return value, len(pydantic_core.to_json(value))
 
-        async with self._turn:
+        async with self.calls.ledger.turn:
             value, size = await to_thread.run_sync(make_answer)
             self.calls.ledger.bytes += size
         return value

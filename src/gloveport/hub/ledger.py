@@ -2,6 +2,7 @@
 
 from typing import Final
 
+import anyio
 from msgspec import Struct, field
 
 from gloveport.model.hub import ToolCall
@@ -16,12 +17,14 @@ class Ledger(Struct, kw_only=True):
         total: The number of calls, the refused ones included.
         bytes: Bytes of all arguments and results together.
         searches: The number of questions about tools.
+        turn: Held while one question about tools is answered.
         listed: The first calls that have ended.
     """
 
     total: int = 0
     bytes: int = 0
     searches: int = 0
+    turn: anyio.Lock = field(default_factory=anyio.Lock)
     listed: list[ToolCall] = field(default_factory=list)
 
     def add(self, call: ToolCall) -> None:

@@ -11,8 +11,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-import anyio
-
 from gloveport.errors import ConfigError, Denied, UpstreamError
 from gloveport.fairness import compute
 from gloveport.guard import Ending, Guard
@@ -57,8 +55,6 @@ class Sampler:
     ask_client: AskClient | None
     usage: SamplingUsage = field(default_factory=SamplingUsage)
     _redacted: Needles = field(init=False)
-    _turn: anyio.Lock = field(default_factory=anyio.Lock, init=False)
-    """One question at a time is searched for secrets, so that the others don't queue before the work of other runs."""
 
     def __post_init__(self) -> None:
         self._redacted = Needles.literal(self.guard.grant.egress.redact, _REDACTED)
@@ -121,7 +117,7 @@ class Sampler:
     async def _outgoing(self, question: ModelQuestion) -> ModelQuestion:
         """Scrub and redact a question, as it leaves."""
         texts = (question.system, *(message.content for message in question.messages))
-        async with self._turn:
+        async with self.usage.turn:
             system, *contents = await self._clean(texts, self._redacted)
         messages = [
             message.model_copy(update={"content": content})

@@ -1,6 +1,7 @@
 """Counts what a run has asked a language model, its nested runs included."""
 
-from msgspec import Struct
+import anyio
+from msgspec import Struct, field
 
 
 class SamplingUsage(Struct, kw_only=True):
@@ -9,7 +10,10 @@ class SamplingUsage(Struct, kw_only=True):
     Attributes:
         rounds: The number of questions, failed ones included.
         tokens: Tokens of the answers, and reserved ones.
+        turn: Held while one question is searched for secrets, so that the others don't queue before the work of other
+            runs.
     """
 
     rounds: int = 0
     tokens: int = 0
+    turn: anyio.Lock = field(default_factory=anyio.Lock)

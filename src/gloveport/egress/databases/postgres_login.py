@@ -129,7 +129,7 @@ async def _log_in_by_scram(session: EgressSession, server: DatabaseServer, passw
         iterations = int(client.iterations)
         if iterations > MOST_ITERATIONS:
             raise server.refuse(f"wants the password hashed {iterations} times, of at most {MOST_ITERATIONS}.")
-        async with session.hashes:
+        async with session.load.hashes:
             final = await compute(iterations + SMALL_BYTES, client.get_client_final)
         await server.send(pack(b"p", final.encode()))
         client.set_server_final(await _read_step(session, server, _SASL_FINAL))

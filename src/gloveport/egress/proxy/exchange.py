@@ -75,7 +75,7 @@ async def serve_request(
         session.require_budget()
         began = time.monotonic()
         handler.reject_secret_in_url()
-        await session.pace.rest(began)
+        await session.load.pace.rest(began)
         async with session.guard.admit(handler.action) as ending:
             await handler.exchange(ending)
         code = None
@@ -166,7 +166,7 @@ class _RequestHandler(Struct, kw_only=True, dict=True):
         """
         self._require_plain()
         is_held = self._needs_whole and not self._is_short
-        async with self.session.whole_bodies if is_held else contextlib.nullcontext():
+        async with self.session.load.whole_bodies if is_held else contextlib.nullcontext():
             await self._send(ending)
 
     async def _send(self, ending: Ending) -> None:
@@ -176,7 +176,7 @@ class _RequestHandler(Struct, kw_only=True, dict=True):
         body, length = await self._read_body()
         began = time.monotonic()
         out = gateway.injector.strip(api, self._make_head())
-        await self.session.pace.rest(began)
+        await self.session.load.pace.rest(began)
         if body is not None and not isinstance(body, bytes):
             out = gateway.injector.declare_unseen(api, out)
         whole = body if isinstance(body, bytes) else None
@@ -212,7 +212,7 @@ class _RequestHandler(Struct, kw_only=True, dict=True):
     async def _pass_on(self, answer: Response, relay: ResponseRelay) -> None:
         self.status = answer.status
         if answer.upgraded is None:
-            async with self.session.windows if relay.needs_window(answer) else contextlib.nullcontext():
+            async with self.session.load.windows if relay.needs_window(answer) else contextlib.nullcontext():
                 await relay.pass_on(self.connection, answer, self.request.method)
             return
         await self.connection.switch(relay.upgrade_head(answer))
@@ -312,7 +312,7 @@ class _RequestHandler(Struct, kw_only=True, dict=True):
                 if self._finder is not None:
                     began = time.monotonic()
                     self._finder.feed(piece)
-                    await self.session.pace.rest(began)
+                    await self.session.load.pace.rest(began)
                 yield piece
         except Malformed as error:  # the program's fault; unconverted, it would be reported as the server's
             raise refuse_malformed(str(error)) from None
