@@ -22,8 +22,8 @@ _MOST_CHARACTERS: Final = 2000
 _MOST_BYTES: Final = 64 << 10
 
 
-async def run_hooks(service: WorkspaceService, outcome: WriteResult) -> Fields:
-    """Run the hooks on the written files; returns the answer to the write."""
+async def run_hooks(service: WorkspaceService, outcome: WriteResult, share: str) -> Fields:
+    """Run the hooks on the files that the caller with this ``share`` has written; returns the answer to the write."""
     answer = dict(outcome.answer)
     warnings = list(answer["warnings"]) if isinstance(answer["warnings"], list) else []
     ran = False
@@ -34,7 +34,7 @@ async def run_hooks(service: WorkspaceService, outcome: WriteResult) -> Fields:
     if not ran:
         return answer
     answer["warnings"] = warnings
-    return await FILE_WRITES.run(_update_revisions, service, answer, outcome.number)
+    return await FILE_WRITES.run(share, _update_revisions, service, answer, outcome.number)
 
 
 async def _run(service: WorkspaceService, command: str, paths: Sequence[str], seconds: float) -> list[str]:

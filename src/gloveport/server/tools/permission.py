@@ -247,8 +247,8 @@ class PermissionTool(Struct, frozen=True, kw_only=True):
         else:
             changes = ChangesArguments.model_validate(arguments).changes
             make, text = partial(changes_action, tree, changes), partial(changes_text, changes)
-        write = await FILE_WRITES.run(make)
-        await FILE_WRITES.run(demand_unprotected, tree, write)
+        write = await FILE_WRITES.run(share, make)
+        await FILE_WRITES.run(share, demand_unprotected, tree, write)
         return _PlannedCall(action=write, detail=lambda: write_detail(write, text()))
 
 

@@ -70,7 +70,7 @@ class WriteTools(Struct, frozen=True, kw_only=True):
         wherever it stands.
         """
         caller = self._caller(ctx)
-        action = FILE_WRITES.run(replacement_action, self.service.tree, arguments)
+        action = FILE_WRITES.run(caller.share, replacement_action, self.service.tree, arguments)
         work = partial(self.service.writer.edit_file, arguments, arguments, caller.share)
         return await self._write(caller, ctx.request_id, action, work, arguments)
 
@@ -87,18 +87,19 @@ class WriteTools(Struct, frozen=True, kw_only=True):
         Content is whole lines.
         """
         caller = self._caller(ctx)
-        action = FILE_WRITES.run(changes_action, self.service.tree, arguments.changes)
+        action = FILE_WRITES.run(caller.share, changes_action, self.service.tree, arguments.changes)
         work = partial(self.service.writer.apply_changes, arguments.changes, arguments, caller.share)
         return await self._write(caller, ctx.request_id, action, work, arguments)
 
     async def undo_patch(self, ctx: Context[Any, Any]) -> RunReply:
         """Take back the last change by one of these tools, if its files are still as it left them."""
-        action, undo = FILE_WRITES.run(undo_action, self.service.writer), self.service.writer.undo
-        return await self._write(self._caller(ctx), ctx.request_id, action, undo, WriteOptions(), texts.undo_result)
+        caller, undo = self._caller(ctx), self.service.writer.undo
+        action = FILE_WRITES.run(caller.share, undo_action, self.service.writer)
+        return await self._write(caller, ctx.request_id, action, undo, WriteOptions(), texts.undo_result)
 
     async def patch(self, caller: Caller, request: str, arguments: PatchArguments) -> RunReply:
         """Do what ``apply_patch`` does, with parsed arguments."""
-        action = FILE_WRITES.run(patch_action, self.service.tree, arguments.patch)
+        action = FILE_WRITES.run(caller.share, patch_action, self.service.tree, arguments.patch)
         work = partial(self.service.writer.apply_patch, arguments.patch, arguments, caller.share)
         return await self._write(caller, request, action, work, arguments)
 
@@ -150,12 +151,12 @@ class WriteTools(Struct, frozen=True, kw_only=True):
         try:
             action = await pending_action
             if options.dry_run:
-                outcome = await FILE_WRITES.run(work)
+                outcome = await FILE_WRITES.run(caller.share, work)
             else:
                 outcome = await self._apply(caller, request, action, work)
         except (WorkspaceError, Denied) as error:
             return clean_refusal(service, error)
-        fields = service.clean(await run_hooks(service, outcome))
+        fields = service.clean(await run_hooks(service, outcome, caller.share))
         return reply(fields, words(fields))
 
     async def _apply(
@@ -164,12 +165,12 @@ class WriteTools(Struct, frozen=True, kw_only=True):
         service = self.service
         try:
             async with service.admit(caller, action, request) as ending:
-                outcome = await FILE_WRITES.run(work)
+                outcome = await FILE_WRITES.run(caller.share, work)
                 ending.fields["written"] = _written_paths(outcome)
                 return outcome
         except WorkspaceError as error:
             if error.code == "PERMISSION_REQUIRED":  # a permission is no help if a path is protected
-                await FILE_WRITES.run(demand_unprotected, service.tree, action)
+                await FILE_WRITES.run(caller.share, demand_unprotected, service.tree, action)
             raise
 
 

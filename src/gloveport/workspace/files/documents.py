@@ -9,7 +9,7 @@ from anyio import to_thread
 from gloveport.model import GUEST
 from gloveport.workspace.errors import WorkspaceError
 from gloveport.workspace.files.descriptors import read_all
-from gloveport.workspace.files.file_threads import take_turn
+from gloveport.workspace.files.file_threads import HELD_FILES
 from gloveport.workspace.files.line_reader import LineExcerpt, LineRange, select_lines
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.program import ProgramOutput, RunProgram
@@ -71,7 +71,7 @@ async def read_document(
             pages; or as ``Tree.open_file``, ``RunProgram``.
     """
     first, last = _page_range(pages)
-    async with take_turn(caller):
+    async with HELD_FILES.place(caller):
         path, data = await to_thread.run_sync(_read_whole, tree, path)
         if kind == "pdf" and b"%PDF-" not in data[:1024]:
             return None

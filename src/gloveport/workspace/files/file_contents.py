@@ -94,7 +94,7 @@ async def read_file(  # noqa: PLR0913 - they are the tool's
         except WorkspaceError as error:
             if error.code != "OUTPUT_TOO_LARGE":
                 raise
-        return await LARGE_READS.run(read_lines, tree, path, lines)
+        return await LARGE_READS.run(caller, read_lines, tree, path, lines)
 
     if paths is None:
         if path is None:

@@ -8,7 +8,7 @@ from gloveport.model import GUEST
 from gloveport.model.constraints import Constraints
 from gloveport.model.json_value import JsonValue
 from gloveport.workspace.errors import WorkspaceError
-from gloveport.workspace.files.file_threads import take_turn
+from gloveport.workspace.files.file_threads import HELD_FILES
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.images.image_info import Picture, PictureBounds, picture_of, read_image
 from gloveport.workspace.program import RunProgram
@@ -64,7 +64,7 @@ async def view_image(
             ``Tree.open_file``, ``RunProgram``.
     """
     bounds = PictureBounds(max_bytes, max_width, max_height)
-    async with take_turn(caller):
+    async with HELD_FILES.place(caller):
         picture = await to_thread.run_sync(read_image, tree, path)
         if not picture.exceeds(bounds) or (not auto_resize and len(picture.data) <= max_bytes):
             return _describe_view(picture, picture), picture.data
