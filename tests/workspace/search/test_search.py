@@ -14,6 +14,8 @@ from tests.workspace.sandboxed import fork_server, running
 
 import gloveport
 from gloveport.workspace.errors import WorkspaceError
+from gloveport.workspace.files.walk import Walk, WalkBounds
+from gloveport.workspace.search import answer as search_answer
 from gloveport.workspace.search import engines, search_text
 from gloveport.workspace.search.matches import MAX_OUTPUT_BYTES
 
@@ -467,6 +469,30 @@ async def test_files_are_not_chosen_for_longer_than_a_search_takes(monkeypatch):
     question = engines.SearchQuery(
         expression="x", regex=False, case_sensitive=False, path=".", includes=(), excludes=("y",), context=0
     )
-    assert engines.choose_files(question, repeat(b"a/b", 3)) == [b"a/b"] * 3
+    assert engines.choose_files(question, repeat(b"a/b", 3)) == ([b"a/b"] * 3, None)
     monkeypatch.setattr(engines, "SECONDS", 0.0)
-    assert len(engines.choose_files(question, repeat(b"a/b", 1_000_000))) < 1_000_000
+    chosen, cut = engines.choose_files(question, repeat(b"a/b", 1_000_000))
+    assert (len(chosen) < 1_000_000, cut) == (True, "time")
+
+
+@pytest.mark.parametrize("engine", ["python"])
+async def test_the_total_of_a_search_for_which_not_all_files_were_found_is_not_exact(search, root, monkeypatch):
+    """W1: ripgrep walks by itself, we look at so many names."""
+    write(root, a_txt="foo\n", b_txt="foo\n", c_txt="foo\n")
+    monkeypatch.setattr(engines, "Walk", functools.partial(Walk, bounds=WalkBounds(names=2)))
+    for answer in (await search("foo"), await search("foo", files_only=True)):
+        assert (answer["total_matches"], answer["total_matches_exact"]) == (2, False)
+        assert (answer["truncated_by"], answer["warnings"]) == (
+            "names",
+            ["there are too many files: not all were searched"],
+        )
+
+
+async def test_nor_is_it_exact_where_git_keeps_too_many_files_that_are_left_out(search, root, git, monkeypatch):
+    write(root, a_txt="foo\n", _x="foo\n", _y="foo\n")
+    git("init", "-q")
+    git("add", ".")
+    assert (await search("foo"))["total_matches_exact"]
+    monkeypatch.setattr(search_answer, "_MOST_TRACKED", 1)
+    cut = await search("foo")
+    assert (cut["total_matches"], cut["total_matches_exact"], cut["truncated_by"]) == (2, False, "names")

@@ -17,6 +17,7 @@ from gloveport.workspace.search.engines import (
     MAX_GLOB,
     MAX_GLOBS,
     SECONDS,
+    Cut,
     Engine,
     SearchQuery,
     choose_files,
@@ -42,6 +43,7 @@ _CUT: Final = {
     "bytes": "byte limit reached",
     "time": f"the search was ended after {SECONDS:.0f} s",
     "engine": "the search ended early",
+    "names": "there are too many files: not all were searched",
 }
 
 
@@ -49,8 +51,8 @@ class Matches(Excerpt):
     """The answer of ``search_text``, as it is on the wire.
 
     ``total_matches`` counts matching lines, and is a lower bound where it is not exact. ``truncated_by`` is results,
-    bytes, time, or engine (it ran out of memory, say). ``output_lines`` counts context lines too. ``files`` replace the
-    matches if only files were requested; ``next_offset`` is set if there are more.
+    bytes, time, names (of files), or engine (it ran out of memory, say). ``output_lines`` counts context lines too.
+    ``files`` replace the matches if only files were requested; ``next_offset`` is set if there are more.
     """
 
     query: str
@@ -111,9 +113,9 @@ async def search_text(  # noqa: PLR0913 - they are the tool's
         hidden=include_hidden,
         ignored=include_ignored,
     )
-    tracked_paths = await _find_tracked(tree, run, question)
-    ran = await run_engine(engine, tree, run, question, tracked_paths)
-    ending = _ending(ran)
+    tracked_paths, tracked_cut = await _find_tracked(tree, run, question)
+    ran, cut = await run_engine(engine, tree, run, question, tracked_paths)
+    ending = _ending(ran) or cut or tracked_cut
     leaves_out = _spare_tracked(leaves_out, tracked_paths)
     selection = MatchSelection(leaves_out, context_lines, offset, max_results, max_preview_bytes)
     choose = partial(_files_answer if files_only else _lines_answer, query, engine, ran, selection, ending)
@@ -122,16 +124,18 @@ async def search_text(  # noqa: PLR0913 - they are the tool's
     return choose() if is_short else await FILE_SEARCHES.run(choose)
 
 
-async def _find_tracked(tree: Tree, run: RunProgram, question: SearchQuery) -> list[bytes]:
-    """Files that git tracks, but the search has left out because of their names or a .gitignore."""
+async def _find_tracked(tree: Tree, run: RunProgram, question: SearchQuery) -> tuple[list[bytes], Cut | None]:
+    """Files that git tracks, but the search has left out because of their names or a .gitignore; and why these are not
+    all.
+    """
     if question.hidden and question.ignored:
-        return []
+        return [], None
     if not (found := await find_hidden_files(tree, run)):
-        return []
+        return [], None
     return await FILE_SEARCHES.run(_choose_tracked, tree, question, found)
 
 
-def _choose_tracked(tree: Tree, question: SearchQuery, found: Sequence[bytes]) -> list[bytes]:
+def _choose_tracked(tree: Tree, question: SearchQuery, found: Sequence[bytes]) -> tuple[list[bytes], Cut | None]:
     start = "" if question.path == "." else f"{question.path}/"
     ignores = IgnoreIndex(tree, question.path, hidden="shown" if question.hidden else "left out")
 
@@ -145,17 +149,18 @@ def _choose_tracked(tree: Tree, question: SearchQuery, found: Sequence[bytes]) -
 
     chosen: list[bytes] = []
     size = 0
-    for name in choose_files(question, found):
+    names, cut = choose_files(question, found)
+    for name in names:
         path = spell_path(name)
         if len(chosen) == _MOST_TRACKED or size > _TRACKED_BYTES:
-            break
+            return chosen, "names"
         if not is_left_out(path) or not is_utf8(name):  # other bytes can't be passed as an argument
             continue
         with suppress(WorkspaceError), tree.open_file(path) as opened:
             if raw(opened.path) == name:  # and is reached by no link
                 chosen.append(name)
                 size += len(name)
-    return chosen
+    return chosen, cut
 
 
 def _spare_tracked(

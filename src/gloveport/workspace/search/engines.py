@@ -24,6 +24,8 @@ from gloveport.workspace.files.walk import Walk
 from gloveport.workspace.program import ProgramOutput, RunProgram
 
 Engine: TypeAlias = Literal["rg", "python"]
+Cut: TypeAlias = Literal["names", "time"]
+"""Why not all files were searched: there are too many, or there was no time to look at all."""
 
 SECONDS: Final = 10.0
 BYTES: Final = 8 << 20
@@ -82,34 +84,38 @@ class SearchQuery(Struct, frozen=True, kw_only=True):
 
 async def run_engine(
     engine: Engine, tree: Tree, run: RunProgram, question: SearchQuery, further: Sequence[bytes]
-) -> ProgramOutput:
+) -> tuple[ProgramOutput, Cut | None]:
     """Search below the question's start, and then these files, even if rules leave them out.
+
+    Returns:
+        What the engine says, and why it was not given all files that it should search; None if it was.
 
     Raises:
         WorkspaceError: INVALID_ARGUMENT if the engine can't parse it; or as ``run``.
     """
     if engine == "rg":
-        return await run(_ripgrep(question, further), seconds=SECONDS, most_bytes=BYTES)
-    names = [*await FILE_SEARCHES.run(_candidates, tree, question), *further]
+        return await run(_ripgrep(question, further), seconds=SECONDS, most_bytes=BYTES), None
+    candidates, cut = await FILE_SEARCHES.run(_candidates, tree, question)
     head = {
         "expression": question.expression if question.regex else re.escape(question.expression),
         "ignore_case": not question.case_sensitive,
         "context": question.context,
         "multiline": question.multiline,
     }
-    stdin = b"\0".join([json.dumps(head).encode(), *names])
-    return await run(_PYTHON, stdin=stdin, seconds=SECONDS, most_bytes=BYTES)
+    stdin = b"\0".join([json.dumps(head).encode(), *candidates, *further])
+    return await run(_PYTHON, stdin=stdin, seconds=SECONDS, most_bytes=BYTES), cut
 
 
-def choose_files(question: SearchQuery, found: Iterable[bytes]) -> list[bytes]:
+def choose_files(question: SearchQuery, found: Iterable[bytes]) -> tuple[list[bytes], Cut | None]:
     """Those of these files that match the question's globs and start, in ripgrep's order; those found in ``SECONDS``:
-    2,000 directories above each file may be compared with 100 globs.
+    2,000 directories above each file may be compared with 100 globs. The second value says whether these are not all.
     """
     includes, excludes = _compile_globs(question.includes), _compile_globs((*question.excludes, _GIT))
     names = _compile_globs(question.names)
     inside = len(raw(question.path)) + 1 if question.path != "." else 0
     until = time.monotonic() + SECONDS
-    chosen = []
+    chosen: list[bytes] = []
+    cut: Cut | None = None
     for name in found:
         is_wanted = (
             name.startswith(raw(question.path) + b"/" if inside else b"")
@@ -118,10 +124,11 @@ def choose_files(question: SearchQuery, found: Iterable[bytes]) -> list[bytes]:
             and not any(_matches(excludes, part) for part in _parts(name, inside, until))
         )
         if time.monotonic() > until:  # then not all of its parts were looked at
+            cut = "time"
             break
         if is_wanted:
             chosen.append(name)
-    return sorted(chosen, key=lambda name: name.split(b"/"))
+    return sorted(chosen, key=lambda name: name.split(b"/")), cut
 
 
 def _ripgrep(question: SearchQuery, further: Sequence[bytes]) -> tuple[str, ...]:
@@ -157,16 +164,18 @@ def _escape_glob(glob: str) -> str:
     return f"\\{glob}" if glob[0] in "!#" else glob
 
 
-def _candidates(tree: Tree, question: SearchQuery) -> list[bytes]:
-    """The files to search, in the order in which ripgrep sorts them."""
+def _candidates(tree: Tree, question: SearchQuery) -> tuple[list[bytes], Cut | None]:
+    """The files to search, in the order in which ripgrep sorts them, and why these are not all."""
     try:
         with tree.open_directory(question.path) as start:
             walk = Walk(tree=tree, hidden=question.hidden, ignored=question.ignored)
-            return choose_files(question, (raw(found.path) for found in walk.below(start) if found.kind == "file"))
+            found = (raw(entry.path) for entry in walk.below(start) if entry.kind == "file")
+            chosen, cut = choose_files(question, found)
+            return chosen, cut or walk.cut
     except WorkspaceError as error:
         if error.code != "NOT_A_DIRECTORY":
             raise
-        return [raw(question.path)]
+        return [raw(question.path)], None
 
 
 def _parts(name: bytes, inside: int, until: float) -> Iterator[bytes]:
