@@ -116,6 +116,20 @@ def test_root_of_a_container_is_told_which_capability_it_lacks(sandbox_in_contai
     assert "seccomp" not in found["repair"]  # engines' filters follow the capability
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can lack a capability")
+@pytest.mark.parametrize("capability", ["CHOWN", "KILL", "SETGID", "SETUID", "SYS_ADMIN"])
+def test_a_root_without_a_capability_that_sandboxes_need_is_told_which(environ, tmp_path, capability):
+    """T3: as of a unit with another CapabilityBoundingSet=, and before anything is begun that could not be ended."""
+    dropped = f"-{capability.lower()}"
+    for words in (["run", "-c", "print(1)"], ["exec", "--", "true"], ["doctor"]):
+        command = ["setpriv", "--bounding-set", dropped, "--inh-caps", dropped, sys.executable, "-c", DOCTOR, *words]
+        environment = {**os.environ, **environ}
+        told = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert told.returncode == 4, words
+        assert f"a root without CAP_{capability}" in told.stdout + told.stderr, words
+        assert "CapabilityBoundingSet=" in told.stdout + told.stderr, words
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="root alone has cgroups everywhere")
 def test_a_container_whose_cgroups_are_read_only_is_told_so(sandbox_in_container):
     found = sandbox_in_container("--ro-bind", "/sys/fs/cgroup", "/sys/fs/cgroup", check="cgroups")

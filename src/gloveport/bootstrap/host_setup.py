@@ -18,7 +18,7 @@ from gloveport.model import Language, Mount
 from gloveport.runtimes import RUNTIMES, Runtime, data, python
 from gloveport.sandbox.cgroups import cgroup, delegation
 from gloveport.sandbox.cgroups.host_share import limit_share
-from gloveport.sandbox.detection import host
+from gloveport.sandbox.detection import host, restrictions
 from gloveport.sandbox.launch.launcher import Launcher
 from gloveport.sandbox.launch.spawn import Bubblewrap, UidRange
 from gloveport.sandbox.plan import System
@@ -146,9 +146,10 @@ def cgroups(config: Config, launcher: Launcher, front: int | None = None) -> cgr
 
 
 def bubblewrap(config: Config, launcher: Launcher, tree: cgroup.CgroupTree | None) -> Bubblewrap:
-    """The backend that builds sandboxes."""
+    """The backend that builds sandboxes. Errors as ``open_host``."""
     settings = config.sandbox
     if os.geteuid() == 0:
+        restrictions.require_capabilities(settings.first_uid)
         _refuse_uids_of_accounts(range(settings.first_uid, settings.first_uid + settings.uid_count))
     return Bubblewrap(
         launcher=launcher,

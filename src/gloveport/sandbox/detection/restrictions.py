@@ -1,18 +1,36 @@
 """Finds what the container or unit in which Gloveport was started takes from it, and sandboxes need."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from gloveport.errors import SandboxError
 from gloveport.sandbox.launch import apparmor
 
 _STATUS: Final = Path("/proc/self/status")
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 _UIDS: Final = Path("/proc/self/uid_map")
 
-_SYS_ADMIN: Final = 1 << 21
+_CAPABILITIES: Final = {"CHOWN": 0, "KILL": 5, "SETGID": 6, "SETUID": 7, "SYS_ADMIN": 21}
+"""What root needs for sandboxes that run as users of their own → its bit. Without ``KILL`` nobody could end them."""
+
+_SYS_PTRACE: Final = "SYS_PTRACE"
+"""What commands of a workspace need besides."""
+
 _EMPTY: Final = ("/proc/fs/nfsd", "/proc/sys/fs/binfmt_misc")
 """Directories of ``/proc`` that are always empty: a mount there hides nothing of it."""
+
+
+def require_capabilities(first_uid: int) -> None:
+    """Refuse to start sandboxes as a root that lacks a capability for it. ``first_uid``: see ``repair``.
+
+    Raises:
+        SandboxError: It names those that lack; the launch itself would say no more than that it is not permitted.
+    """
+    if lacking := _lacking_capabilities(_read_status()):
+        names = ", ".join(f"CAP_{name}" for name in lacking)
+        raise SandboxError(f"no sandbox can be built by a root without {names}", hint=repair(first_uid))
 
 
 def repair(first_uid: int | None) -> str:
@@ -21,11 +39,14 @@ def repair(first_uid: int | None) -> str:
 
     Only for a host where no sandbox can be built: each of these may be in force where one can.
     """
-    status = dict(line.split(":", 1) for line in _STATUS.read_text().splitlines())
+    status = _read_status()
     is_root, needs = os.geteuid() == 0, []
-    if is_root and not int(status["CapEff"], 16) & _SYS_ADMIN:
+    if is_root and (lacking := _lacking_capabilities(status)):
+        names = ", ".join(f"CAP_{name}" for name in lacking)
+        options = " ".join(f"--cap-add {name}" for name in (*lacking, _SYS_PTRACE))
         needs.append(
-            "root lacks CAP_SYS_ADMIN (--cap-add SYS_ADMIN --cap-add SYS_PTRACE, or an ordinary user by --user)"
+            f"root lacks {names} ({options}, or an ordinary user by --user; "
+            "in a unit no CapabilityBoundingSet= without them, or User=)"
         )
     if first_uid is not None and not _is_mapped(first_uid):
         needs.append(f"there is no user {first_uid} (sandbox.first_uid, or an ordinary user by --user)")
@@ -46,6 +67,15 @@ def repair(first_uid: int | None) -> str:
     if not needs:
         return ""
     return f"start the container, or the unit, with what sandboxes need: {'; '.join(needs)}"
+
+
+def _read_status() -> dict[str, str]:
+    return dict(line.split(":", 1) for line in _STATUS.read_text().splitlines())
+
+
+def _lacking_capabilities(status: Mapping[str, str]) -> list[str]:
+    effective = int(status["CapEff"], 16)
+    return [name for name, bit in _CAPABILITIES.items() if not effective >> bit & 1]
 
 
 def _is_mapped(uid: int) -> bool:
