@@ -9,7 +9,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
 
 setup: ## install what is missing: bubblewrap, git, ripgrep, a virtual environment, the locked dependencies
-	@scripts/setup $(if $(PYTHON),"$(PYTHON)")
+	@sh scripts/setup $(if $(PYTHON),"$(PYTHON)")
 
 run: setup ## programs in the sandbox and a test repaired in a workspace, by a real MCP client
 	@$(BIN)/python examples/demo.py
