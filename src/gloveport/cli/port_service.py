@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from gloveport.cli import run_protocol
 from gloveport.cli.command_connection import CommandConnection
 from gloveport.cli.server_sockets import serve_commands
 from gloveport.errors import GloveportError
@@ -41,7 +42,8 @@ def answer_ports(
 ) -> AbstractAsyncContextManager[None]:
     """Serve ``gloveport ports`` until the context is left, which ends all of its connections."""
     service = _PortService(ports, audit)
-    return serve_commands(port_directory(environ), str(os.getpid()), "gloveport ports", service.answer)
+    name = run_protocol.new_name(str(os.getpid()))
+    return serve_commands(port_directory(environ), name, "gloveport ports", service.answer)
 
 
 class _PortService:

@@ -85,7 +85,8 @@ def _find_sandboxes() -> Iterator[_Sandbox]:
             with _ask(server, {}) as connection:
                 answer = _read(connection)[0]
         except TimeoutError:
-            typer.echo(f"The server of process {server} does not answer.", err=True)
+            process = server.partition("-")[0]
+            typer.echo(f"The server of process {process} does not answer.", err=True)
             continue
         except OSError:  # it has ended
             continue

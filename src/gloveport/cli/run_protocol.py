@@ -112,6 +112,11 @@ def names(directory: int) -> list[str]:
     return sorted(path.name for path in Path(f"/proc/self/fd/{directory}").iterdir())
 
 
+def new_name(prefix: str) -> str:
+    """A new name for a socket. Servers in two containers that share a state directory may have one process id."""
+    return f"{prefix}-{os.urandom(8).hex()}"
+
+
 def address(directory: int, name: str) -> str:
     """Make a path of a socket in an open directory, short enough for a socket's address wherever the directory lies."""
     return f"/proc/self/fd/{directory}/{name}"

@@ -8,7 +8,6 @@ import codecs
 import contextlib
 import json
 import math
-import os
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final
@@ -44,7 +43,7 @@ def answer_runs(
     ``limits`` are the owner's maximum limits, ``mark`` is the fingerprint of the engine's configuration, and
     ``environ`` determines the state directory.
     """
-    path, name = run_protocol.socket_directory(environ), f"{mark}-{os.getpid()}"
+    path, name = run_protocol.socket_directory(environ), run_protocol.new_name(mark)
     return serve_commands(path, name, "gloveport run", _RunService(engine, limits).answer)
 
 

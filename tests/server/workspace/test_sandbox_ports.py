@@ -19,8 +19,11 @@ from tests.server.workspace.served import opened
 from typer.testing import CliRunner
 
 from gloveport.cli import ports as cli_ports
+from gloveport.cli import run_protocol
 from gloveport.cli.port_service import answer_ports, port_directory
+from gloveport.cli.run_service import answer_runs
 from gloveport.cli.server_sockets import serve_commands
+from gloveport.model import Limits
 from gloveport.sandbox.connectors import Connectors
 from gloveport.workspace_service import sandbox_ports
 from gloveport.workspace_service.sandbox_ports import PortError, SandboxPorts
@@ -193,6 +196,19 @@ async def test_no_command_hides_others_by_its_length(served, gloveport, tmp_path
     assert listed.stdout.endswith("short  make run\n")
 
 
+async def test_two_servers_with_one_process_id_are_found_both(served, gloveport, environ):
+    """As in two containers that share a state directory. Here it is the same process."""
+    engine = served.engine
+    async with contextlib.AsyncExitStack() as stack:
+        for name in ("first", "second"):
+            (ports := SandboxPorts()).add(name, "make run", Connectors((socket.AF_INET,), []))
+            await stack.enter_async_context(answer_ports(ports, engine.audit, environ))
+            await stack.enter_async_context(answer_runs(engine, Limits(), "mark", environ))
+        listed = await to_thread.run_sync(functools.partial(gloveport.run, "ports", env={**os.environ, **environ}))
+        assert sorted(listed.stdout.splitlines()) == ["first  make run", "second  make run"]
+        assert len(list(run_protocol.socket_directory(environ).iterdir())) == 2
+
+
 @pytest.fixture
 async def answering(environ):
     """Serves ``gloveport ports`` for one sandbox: calls what is appended with each connection to a port of it."""
@@ -269,8 +285,8 @@ async def test_a_server_that_is_stopped_or_killed_hides_no_other(answer, said, e
 
     directory, run = port_directory(environ), functools.partial(CliRunner().invoke, cli_ports.app, [], env=environ)
     async with (
-        serve_commands(directory, "1", "gloveport ports", fail),
-        serve_commands(directory, "2", "gloveport ports", tell),
+        serve_commands(directory, run_protocol.new_name("1"), "gloveport ports", fail),
+        serve_commands(directory, run_protocol.new_name("2"), "gloveport ports", tell),
     ):
         listed = await to_thread.run_sync(run)
     assert (listed.exit_code, listed.stdout, listed.stderr) == (0, "one  make run\n", said)
