@@ -221,6 +221,7 @@ SUBPACKAGES = {
             "paced_parsing",
             "peers",
             "session_end",
+            "web_pages",
         },
         {"acceptor", "message_limit", "overload", "sdk_session", "session_beginning"},
         {"sessionless"},

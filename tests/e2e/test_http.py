@@ -123,6 +123,20 @@ async def test_a_foreign_host_or_origin_is_refused_in_both_eras(shared):
         assert (await client.delete(shared.url, headers={"host": "evil.example"})).status_code == 421
 
 
+async def test_a_page_that_another_server_has_shown_on_this_port_calls_nothing(shared):
+    """A3, P16: it may still be open, or have a service worker; its origin is this server's own."""
+    body = message("tools/call", execution("true"))
+    async with httpx2.AsyncClient(timeout=60) as client:
+        for host in ("127.0.0.1", "localhost"):
+            origin = f"http://{host}:{shared.port}"
+            page = {"host": f"{host}:{shared.port}", "origin": origin, "sec-fetch-site": "same-origin"}
+            for method, path in (("POST", "/mcp"), ("DELETE", "/mcp"), ("PUT", "/uploads")):
+                answer = await client.request(method, origin + path, headers={**HEADERS, **page}, json=body)
+                assert (answer.status_code, method) == (403, method), answer.text
+        of_node = {"sec-fetch-mode": "cors"}
+        assert (await client.post(shared.url, headers={**HEADERS, **of_node}, json=body)).status_code == 200
+
+
 async def test_a_message_of_very_many_values_is_refused_before_they_are_made(shared):
     """Each takes a microsecond of everybody's time, and more to check and copy."""
     async with httpx2.AsyncClient(headers={**HEADERS, "content-type": "application/json"}) as client:

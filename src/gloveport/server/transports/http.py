@@ -1,6 +1,7 @@
 """Serves clients over streamable HTTP, only on the loopback interface, only to the user who started it and to root.
 
-The SDK refuses a foreign Host or Origin header, so no web page reaches this port by its own name (DNS rebinding).
+The SDK refuses a foreign Host or Origin header, so no web page reaches this port by its own name (DNS rebinding), and
+``web_pages`` what a page sends whose origin is this port's.
 Another user's connection is closed before a byte of it is read.
 """
 
@@ -32,6 +33,7 @@ from gloveport.server.transports.paced_parsing import PacedParsing, ParsingTurns
 from gloveport.server.transports.peers import require_own_uid
 from gloveport.server.transports.session_end import SESSION_SECONDS, end_work_of_gone_clients, free_places
 from gloveport.server.transports.sessionless import SessionlessRequests
+from gloveport.server.transports.web_pages import WebPageRefusal
 from gloveport.task_group import open_task_group
 
 HOST = "127.0.0.1"
@@ -171,12 +173,14 @@ async def serve_http(
         sessions = server.session_manager._server_instances  # noqa: SLF001 - the only way to learn which are open
         web = _Server(
             uvicorn.Config(
-                RequestLimit(
-                    app=MessageLimit(
-                        app=SessionlessRequests(app=app, sessionless=single, most_bytes=most_bytes),
-                        most_bytes=most_bytes,
-                    ),
-                    is_session=sessions.__contains__,
+                WebPageRefusal(
+                    app=RequestLimit(
+                        app=MessageLimit(
+                            app=SessionlessRequests(app=app, sessionless=single, most_bytes=most_bytes),
+                            most_bytes=most_bytes,
+                        ),
+                        is_session=sessions.__contains__,
+                    )
                 ),
                 http=_Connection,
                 h11_max_incomplete_event_size=_MOST_HEAD_BYTES,
