@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -256,3 +257,33 @@ def test_closed_standard_streams_are_nothing_worse_than_empty(environ, records, 
     begun = Path(environ["GLOVEPORT_STATE"], "audit").exists()  # a server whose client is gone at once opens no log
     assert begun or command == "serve"
     assert all(record.kind for record in (records() if begun else ()))
+
+
+def test_the_children_of_a_process_whose_parent_ignores_sigchld_are_its_own_to_reap(environ, tmp_path):
+    """Else the kernel does it, and a process id that is signalled later is another's. Here a command tells a secret."""
+    (config := tmp_path / "gloveport.toml").write_text(
+        '[api.x]\nhosts = ["api.x.test"]\nauth = [{ kind = "bearer", secret = "command:echo of-the-owner" }]\n'
+    )
+    command = ["env", "--ignore-signal=CHLD", *GLOVEPORT, "doctor", "--json", "--config", str(config)]
+    ended = subprocess.run(
+        command, check=False, env={**os.environ, **environ}, capture_output=True, text=True, timeout=60
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert '"api.x"' in ended.stdout
+
+
+def test_signals_that_the_parent_blocks_are_heard(environ, tmp_path):
+    """As of a thread that leaves them to others. The end of a child, too, is told by a signal."""
+    (config := tmp_path / "empty.toml").touch()
+    (work := tmp_path / "work").mkdir()
+    code = "trap 'echo tidy; exit 9' TERM; echo there; while :; do sleep 0.1; done"
+    command = ["env", "--block-signal", *GLOVEPORT, "exec", "--config", str(config), "--", "bash", "-c", code]
+    options = {"env": {**os.environ, **environ}, "cwd": work, "text": True}
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, **options) as process:
+        try:
+            assert process.stdout.readline() == "there\n"
+            process.send_signal(signal.SIGTERM)
+            assert process.communicate(timeout=30)[0] == "tidy\n"
+            assert process.returncode == 9
+        finally:
+            process.kill()

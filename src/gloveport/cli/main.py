@@ -1,5 +1,6 @@
 """``gloveport``, the entry point: runs the command, and ends the process with its exit code."""
 
+import _signal  # type: ignore[import-not-found]  # ``signal`` makes enumerations, which takes longer
 import atexit
 import contextlib
 import errno
@@ -41,6 +42,7 @@ def _run_command() -> None:
     # Any installed package could be a pydantic plugin and see all validated data, secrets too. The search takes 10 ms.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
+        _reset_signals()
         words = sys.argv[1:]
         if words[:1] == ["run"]:
             from gloveport.cli.run_client import run_by_server
@@ -82,6 +84,14 @@ def _describe_shortage(errors: "Sequence[BaseException]") -> str:
     if {getattr(error, "errno", None) for error in errors} == {errno.EMFILE}:
         return f"this process may open too few files: {errors[0]}\nhint: {MORE_FILES}"
     return ""
+
+
+def _reset_signals() -> None:
+    """Undo what the parent has set. Where it ignores SIGCHLD, the kernel reaps our children, and a process id that we
+    signal could be another's by then; signals that it blocks would never arrive.
+    """
+    _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
 
 
 def _end_process(code: object) -> None:
