@@ -10,6 +10,11 @@ from msgspec import Struct, field
 from gloveport.late_libraries import tempfile
 
 
+def describe_failure(directory: Path, error: OSError) -> str:
+    """What to tell whoever wrote output that could not be stored in this directory."""
+    return f"output can't be stored in {directory}: {error.strerror}, tell the owner"
+
+
 class SpooledBytes(Struct, eq=False, kw_only=True):
     """Bytes that are appended and read by offset.
 

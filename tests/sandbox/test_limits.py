@@ -201,6 +201,14 @@ async def test_stored_output_bytes_end_a_flood(run, language, code):
     assert len(result.stdout.text) < 40_000
 
 
+async def test_a_run_that_ends_since_its_output_finds_no_room_is_not_told_to_print_less(shared_engine, tmp_path):
+    """The disk is the server's: a program that prints less soon meets it again."""
+    engine = replace(shared_engine, spool=tmp_path / "missing")
+    result = await engine.execute(Request(language="shell", code="yes | head -c 1000000"), caller="test")
+    assert (result.status, result.limits_hit[0]) == ("killed", "stored_output_bytes")
+    assert result.hint == f"output can't be stored in {tmp_path}/missing: No such file or directory, tell the owner"
+
+
 async def test_code_bytes(run):
     result = await run("python", "#" * 2000, code_bytes=1000)
     assert (result.status, result.error.type, result.limits_hit) == ("denied", "code_too_large", ("code_bytes",))

@@ -310,6 +310,7 @@ class Engine:
             run,
             outcome,
             streams=streams,
+            storage_failure=output.failure,
             artifacts=artifacts,
             session=None if session is None else self.session_requests.state_of(session, outcome),
             clean=self.clean,

@@ -40,13 +40,15 @@ def result_of(
     outcome: Outcome,
     *,
     streams: Streams,
+    storage_failure: str,
     artifacts: Artifacts,
     session: SessionState | None,
     clean: Callable[[str], str],
     runtime: Runtime,
 ) -> Result:
     """The result of a run that is over. Texts that the program chose are made harmless here, except its value.
-    ``clean`` takes secrets out of a text: removed escape sequences may have hidden one.
+    ``storage_failure``: why output could not be stored, if that has ended the run. ``clean`` takes secrets out of a
+    text: removed escape sequences may have hidden one.
     """
 
     def scrub_texts(model: Model) -> Model:
@@ -57,7 +59,7 @@ def result_of(
     verdict = judge(
         outcome, stderr=streams["stderr"].text, truncated=any(output.truncated for output in streams.values())
     )
-    hint = verdict.hint
+    hint = storage_failure or verdict.hint
     is_told = any(request.code for request in journal.listed)  # a refusal carries its own hint
     if verdict.error is not None and not verdict.limits_hit and not is_told:
         hint = hints.find_hint(verdict.error, streams["stderr"].text, grant, runtime.packages)

@@ -45,6 +45,11 @@ class RunOutput(Struct, frozen=True):
         run.context.live.follow(output._show_live)
         return output
 
+    @property
+    def failure(self) -> str:
+        """Why output could not be stored, which has ended the run; empty if it could."""
+        return next(filter(None, (capture.failure for capture in self.captures.values())), "")
+
     async def finish(self, archive: Archive) -> Streams:
         """The shown part of the output, even on cancellation. The rest moves to the archive."""
         streams: dict[Stream, Output] = {}

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from gloveport.fairness import choose_forgotten
 from gloveport.late_pattern import late_pattern
 from gloveport.model import Output
-from gloveport.spooled_bytes import SpooledBytes
+from gloveport.spooled_bytes import SpooledBytes, describe_failure
 
 PAGE_BYTES = 64 * 1024
 """The most bytes of one page of output."""
@@ -52,6 +52,7 @@ class Capture(Struct, kw_only=True, dict=True):
         notify: Gets each piece of text as it comes, for progress.
         clean: Applied to text after its escapes are removed, before anybody sees it.
         total: Bytes that were written.
+        failure: Why the rest could not be stored; empty if it could.
     """
 
     shown_bytes: int
@@ -60,6 +61,7 @@ class Capture(Struct, kw_only=True, dict=True):
     notify: Callable[[str], None] | None = None
     clean: Callable[[str], str] = str
     total: int = 0
+    failure: str = ""
 
     @cached_property
     def _spool(self) -> SpooledBytes:
@@ -76,7 +78,8 @@ class Capture(Struct, kw_only=True, dict=True):
             self._spool.append(stored_data)
         except OSError as error:
             self.stored_bytes = min(self.stored_bytes, self.total)  # a full disk ends the run as a full budget does
-            _log.warning("a run ends since its output can't be stored in %s: %s", self.directory, error.strerror)
+            self.failure = describe_failure(self.directory, error)
+            _log.warning("a run ends since its %s", self.failure)
         self.total += len(data)
         if self.notify is not None and (text := self._decoder.decode(stored_data)):
             self.notify(text)

@@ -10,6 +10,8 @@ from typing import IO, Final
 
 from msgspec import Struct, field
 
+from gloveport.spooled_bytes import describe_failure
+
 _log = logging.getLogger(__name__)
 
 HEAD_BYTES: Final = 64 << 10
@@ -66,7 +68,7 @@ class Retained(Struct, kw_only=True, eq=False, weakref=True):
             self._spool(data)
         except OSError as error:
             if not self.failure:
-                self.failure = f"output can't be stored in {self.directory}: {error.strerror}, tell the owner"
+                self.failure = describe_failure(self.directory, error)
                 _log.warning("a command's %s", self.failure)
             self.total, self._tail = self.total + len(data), 0
 
