@@ -4,6 +4,8 @@ import pytest
 from tests.far_side.listening import HOST, free_port, listening
 from tests.far_side.redis import redis as redis_server
 
+from gloveport.egress.proxy import handler
+
 pytestmark = pytest.mark.anyio
 
 PASSWORD = "of-the-program-itself"
@@ -112,6 +114,27 @@ async def test_a_server_may_speak_first(world, first):
         """,
     )
     assert value == ["220 ready\r\n", "250 one\n", "250 two\n"]
+
+
+@pytest.mark.parametrize("opening", [b"", b"\0\0\0\x08\x04\xd2\x16\x2f"], ids=["MySQL", "PostgreSQL"])
+async def test_a_client_of_a_database_learns_that_its_server_has_another_name(world, first, monkeypatch, opening):
+    """N11: it waits for the server to begin, or begins with no request; `localhost` is the sandbox itself."""
+    monkeypatch.setattr(handler, "_SILENT_SECONDS", 0.1)
+    code = f"""
+    import socket
+    with socket.create_connection(("127.0.0.1", {first.port})) as connection:
+        connection.sendall({opening!r})
+        try:
+            answer = connection.recv(100)
+        except ConnectionResetError:
+            answer = b""
+    answer.decode()
+    """
+    result = await world.run("python", code)
+    assert result.value == "", result.error
+    (listed,) = result.requests
+    assert (listed.url, listed.code) == (f"tcp://127.0.0.1:{first.port}", "host_not_granted")
+    assert f"Reachable: first (tcp://first.test:{first.port})" in listed.reason
 
 
 async def test_each_direction_ends_by_itself(world, last):

@@ -144,6 +144,18 @@ async def test_a_wrong_password_is_told_as_the_server_tells_it_and_kept_to_ourse
         assert served.session.journal.listed[-1].code == "login_refused"
 
 
+async def test_a_login_that_is_refused_for_a_while_is_not_called_the_fault_of_the_account(door, connect, server):
+    """Nor is the owner alone sent for: a program that has too many connections can close some."""
+    with server.connect_as_owner() as owner:
+        owner.execute("ALTER ROLE scram CONNECTION LIMIT 0")
+        try:
+            async with door() as served:
+                assert 'too many connections for role "scram"' in await refusal(connect)
+        finally:
+            owner.execute("ALTER ROLE scram CONNECTION LIMIT -1")
+    assert "Too many connections and a restart pass" in served.session.journal.listed[-1].reason
+
+
 async def test_a_secret_that_can_not_be_had_is_told_to_the_program_without_where_it_is(door, connect):
     async with door(secret="env:MISSING") as served:
         said = await refusal(connect)

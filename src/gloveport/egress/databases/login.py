@@ -37,7 +37,8 @@ class LoginRejectedError(UpstreamError):
         super().__init__(
             "login_refused",
             f"{route.host}:{route.port} has refused the login.",
-            hint=f"The owner has to check the account in the configuration of {route.api}.",
+            hint="The program got the server's own words. Too many connections and a restart pass; else the owner has "
+            f"to check the account in the configuration of {route.api}.",
         )
         self.answer = answer
 

@@ -9,6 +9,8 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
+import anyio
+
 from gloveport.egress.databases.postgres import serve_postgres
 from gloveport.egress.databases.redis import serve_redis
 from gloveport.egress.http.heads import Malformed, RequestHead
@@ -18,12 +20,15 @@ from gloveport.egress.proxy.exchange import serve_request
 from gloveport.egress.proxy.request import Site, parse_authority, refuse_malformed
 from gloveport.egress.sandbox_network import PROXY
 from gloveport.egress.transport.stream import SocketStream
-from gloveport.egress.tunnel import serve_tunnel
+from gloveport.egress.tunnel import admit_connection, serve_tunnel
 from gloveport.errors import Denied
-from gloveport.model.egress import Api, ConnectionScheme
-from gloveport.policy.hosts.authorities import canonical_host, find
+from gloveport.model.egress import Api, Connect, ConnectionScheme, Egress
+from gloveport.policy.hosts.authorities import canonical_host, find, is_address
 
 _HANDSHAKE = b"\x16"  # TLS record type
+_SILENT_SECONDS = 5.0
+"""How long a client may be silent where nothing is granted: MySQL's waits until the server speaks."""
+
 _Serve: TypeAlias = Callable[[EgressSession, SocketStream, str, Api, str, int], Awaitable[None]]
 _SERVE: Mapping[ConnectionScheme, _Serve] = {
     "tcp": serve_tunnel,
@@ -55,7 +60,15 @@ async def _serve_place(session: EgressSession, wire: SocketStream, host: str, po
         if found := find(session.guard.grant.egress, scheme, host, port):
             await serve(session, wire, *found, host, port)
             return
-    first = await wire.peek()
+    may_be_granted = _may_grant_http(session.guard.grant.egress, host, port)
+    first = b"\0"
+    with anyio.move_on_after(None if may_be_granted else _SILENT_SECONDS):
+        first = await wire.peek()
+    if not may_be_granted and first != _HANDSHAKE and first and not first.isalpha():
+        with contextlib.suppress(Denied):  # it speaks no HTTP, in which it could be answered
+            async with admit_connection(session, "", Connect(host=host, port=port)):
+                pass
+        return
     if first != _HANDSHAKE:
         await _serve_http(session, wire, Site("http", host, port))
         return
@@ -65,6 +78,12 @@ async def _serve_place(session: EgressSession, wire: SocketStream, host: str, po
         session.deny(denial, url=f"https://{host}:{port}")
         return
     await _serve_http(session, wire, Site("https", host, port))
+
+
+def _may_grant_http(egress: Egress, host: str, port: int) -> bool:
+    """Whether there can be a request to this place that is allowed."""
+    is_named = find(egress, "https", host, port) or find(egress, "http", host, port)
+    return is_named is not None or (egress.yolo and not is_address(host))
 
 
 def _names_another(server_name: str | None, host: str) -> bool:
