@@ -133,8 +133,10 @@ async def test_a_page_that_another_server_has_shown_on_this_port_calls_nothing(s
             for method, path in (("POST", "/mcp"), ("DELETE", "/mcp"), ("PUT", "/uploads")):
                 answer = await client.request(method, origin + path, headers={**HEADERS, **page}, json=body)
                 assert (answer.status_code, method) == (403, method), answer.text
-        of_node = {"sec-fetch-mode": "cors"}
-        assert (await client.post(shared.url, headers={**HEADERS, **of_node}, json=body)).status_code == 200
+        of_clients = {"Node": {"sec-fetch-mode": "cors"}, "Electron": {"sec-fetch-site": "none"}}
+        for client_name, sent in of_clients.items():
+            answer = await client.post(shared.url, headers={**HEADERS, **sent}, json=body)
+            assert (answer.status_code, client_name) == (200, client_name)
 
 
 async def test_a_message_of_very_many_values_is_refused_before_they_are_made(shared):

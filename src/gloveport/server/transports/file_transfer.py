@@ -115,7 +115,7 @@ class FileTransfer(Struct, eq=False, kw_only=True):
 
     async def _receive(self, request: Request) -> Response:
         if not _is_ours(request):
-            return PlainTextResponse("from a page of the web nothing is taken\n", 403)
+            return PlainTextResponse("requests of web pages are refused\n", 403)
         data = bytearray()
         async for piece in request.stream():
             data += piece

@@ -10,18 +10,22 @@ from msgspec import Struct
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-_SENT_BY_BROWSERS: Final = b"sec-fetch-site"
-"""Not ``sec-fetch-mode``: Node's ``fetch`` sends that too."""
+_SITE: Final = b"sec-fetch-site"
+"""Where a page is from. Not ``sec-fetch-mode``: Node's ``fetch`` sends that too."""
+
+_NO_PAGE: Final = b"none"
+"""What is sent for the address bar, and by clients that use a browser's network stack, such as Electron's."""
 
 
 class WebPageRefusal(Struct, frozen=True, kw_only=True):
-    """Passes on what no browser has sent, and GET, by which a person opens the link to an artifact."""
+    """Passes on what no page has sent, and GET, by which a person opens the link to an artifact."""
 
     app: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
-        if scope["type"] == "http" and scope["method"] != "GET" and _SENT_BY_BROWSERS in dict(scope["headers"]):
-            await PlainTextResponse("from a page of the web nothing is taken\n", 403)(scope, receive, send)
+        is_read = scope["type"] != "http" or scope["method"] == "GET"
+        if not is_read and dict(scope["headers"]).get(_SITE, _NO_PAGE) != _NO_PAGE:
+            await PlainTextResponse("requests of web pages are refused\n", 403)(scope, receive, send)
         else:
             await self.app(scope, receive, send)
