@@ -472,7 +472,12 @@ def test_what_leads_credentials_elsewhere_is_protected(root, tree, path):
 
 
 @pytest.mark.parametrize(
-    "path", [".hg/hgrc", "a/.hg/requires", ".sl/config", ".github/hooks/x.json", ".config/mise/conf.d/a.toml"]
+    "path",
+    [
+        *(".hg/hgrc", "a/.hg/requires", ".sl/config", ".github/hooks/x.json", ".config/mise/conf.d/a.toml"),
+        *(".jj/workspace-config.toml", ".jj/repo", "a/.jj/repo", ".jj/repo/config.toml", ".JJ/Repo/config-id"),
+        *(".jj/repo/store/git_target", "a/.jj/repo/store/git_target"),
+    ],
 )
 def test_what_other_tools_run_from_a_directory_of_theirs_is_protected(root, tree, path):
     """P30."""
@@ -481,6 +486,41 @@ def test_what_other_tools_run_from_a_directory_of_theirs_is_protected(root, tree
     assert protected_part(path)
     assert any(os.fsencode(path).startswith(place) for place in found(tree).read_only)
     assert not protected_part(f"{path.partition('/')[0]}/other")
+
+
+def test_what_jujutsu_writes_all_the_time_is_not_protected(root, tree):
+    for path in (
+        ".jj/repo/op_heads/heads/x",
+        ".jj/working_copy/tree_state",
+        ".jj/repo/store/extra/x",
+        "repo/config.toml",
+    ):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).touch()
+        assert not protected_part(path)
+    assert not found(tree).read_only
+
+
+@pytest.mark.parametrize("name", ["config", "requires", "sharedpath"])
+def test_what_sapling_reads_in_a_git_directory_is_protected(repository, tree, name):
+    """P30: it keeps its own files there in a checkout of git, and runs hooks and aliases of this configuration."""
+    (repository / ".git/sl").mkdir()
+    (repository / ".git/sl" / name).touch()
+    assert f".git/sl/{name}".encode() in found(tree).read_only
+
+
+def test_what_sapling_translates_the_configuration_of_git_to_is_made_anew(repository, tree):
+    """P30: it writes these all the time, so they can't be protected, but believes them whoever has written them."""
+    (repository / ".git/sl").mkdir()
+    (repository / ".git/sl/config-git-repo").write_text("[hooks]\npre-status = touch /tmp/ran\n")
+    (repository / "other").mkdir()
+    (repository / "other/config-git-repo").touch()
+    found(tree)
+    assert not list((repository / ".git/sl").iterdir())
+    (repository / ".git/sl").rmdir()
+    (repository / ".git/sl").symlink_to("../other")
+    found(tree)
+    assert (repository / "other/config-git-repo").exists()
 
 
 @pytest.mark.parametrize("git_directory", [".git", ".git/worktrees/one"])

@@ -79,6 +79,8 @@ BELOW: Final[Mapping[str, str]] = _list_names(
     ("git reads it", ".config/git"),
     ("Mercurial reads it", ".hg/hgrc .hg/hgrc-not-shared .hg/requires .hg/sharedpath"),
     ("Sapling reads it", ".sl/config .sl/requires .sl/sharedpath"),
+    ("Jujutsu reads it", ".jj/repo .jj/workspace-config-id .jj/workspace-config.toml"),
+    ("Jujutsu reads it", ".jj/repo/config-id .jj/repo/config.toml .jj/repo/store/git_target"),
     ("an agent runs what is in it", ".github/hooks"),
     (
         "a shell reads it that comes into the directory",
@@ -88,9 +90,13 @@ BELOW: Final[Mapping[str, str]] = _list_names(
     ("an editor reads it", ".config/nvim"),
     ("a package manager runs what is in it", ".yarn/plugins .yarn/releases"),
 )
-"""The same, for files and directories in a parent of a certain name."""
+"""The same, for files and directories in a parent of a certain name. Of one that is itself a parent here only a file is
+protected: ``.jj/repo`` is one where the repository lies elsewhere.
+"""
 
-GIT_FILES: Final = frozenset({"config", "config.worktree", "info/attributes"})
+GIT_FILES: Final = frozenset(
+    {"config", "config.worktree", "info/attributes", "sl/config", "sl/requires", "sl/sharedpath"}
+)
 GIT_DIRECTORIES: Final = frozenset({"hooks"})
 """Directories in a ``.git`` that git may write, and in each submodule's git directory below it."""
 
@@ -99,9 +105,15 @@ _KINDS: Final[Mapping[str, Kind]] = {
     **dict.fromkeys(DIRECTORIES, "directory"),
     ".git": "git",
 }
-_PARTED: Final = tuple(path.partition("/")[::2] for path in BELOW)
+_PARTED: Final = tuple(path.rpartition("/")[::2] for path in BELOW)
+_PARENTS: Final = frozenset(above for above, _ in _PARTED)
+_DEEPEST: Final = max(above.count("/") + 1 for above in _PARENTS)
 _KINDS_IN: Final[Mapping[str, Mapping[str, Kind]]] = {
-    above: {**{name: "directory" for first, name in _PARTED if first == above}, **_KINDS} for above, _ in _PARTED
+    above: {
+        **{name: "file" if f"{above}/{name}" in _PARENTS else "directory" for first, name in _PARTED if first == above},
+        **_KINDS,
+    }
+    for above in _PARENTS
 }
 
 _SHORT_NAME: Final = late_pattern(r"([^~.]{1,6})~[0-9]+(?:\.[^.]{1,3})?")
@@ -121,7 +133,7 @@ SPELLINGS: Final = tuple(_KINDS)
 
 def kind_of(name: str, above: str = "") -> Kind | None:
     """What is protected under this name, the last part of a path: a file, or a directory with its content. None for an
-    unprotected name. ``above`` is the name of its parent directory.
+    unprotected name. ``above`` is the path of its parent directory, or the last parts of it.
     """
     folded = fold_name(name).rstrip(". ")  # FAT and Windows drop these
     short = _SHORT_NAME.fullmatch(folded)
@@ -129,8 +141,9 @@ def kind_of(name: str, above: str = "") -> Kind | None:
 
 
 def kinds_in(above: str) -> Mapping[str, Kind]:
-    """The protected names in a directory of this name, as folded by ``fold_name``."""
-    return _KINDS_IN.get(fold_name(above), _KINDS)
+    """The protected names in the directory at this path, as folded by ``fold_name``."""
+    folded = f"/{fold_name(above)}"
+    return next((kinds for parent, kinds in _KINDS_IN.items() if folded.endswith(f"/{parent}")), _KINDS)
 
 
 def fold_name(name: str) -> str:
@@ -155,14 +168,12 @@ def protected_part(path: str, exempt: AbstractSet[str] = frozenset()) -> str | N
     """The part that protects a path from all tools; None if they may write it. Only git may write in ``.git``. The path
     below the workspace has its canonical spelling; the operator has made names and paths ``exempt``, with all below.
     """
-    above = ""
     parts = PurePosixPath(path).parts
     for number, name in enumerate(parts):
         here = "/".join(parts[: number + 1])
         if here in exempt or name in exempt:
             return None
-        kind = kind_of(name, above)
+        kind = kind_of(name, "/".join(parts[max(0, number - _DEEPEST) : number]))
         if kind in {"git", "directory"} or (kind == "file" and number == len(parts) - 1):
             return here
-        above = name
     return None

@@ -58,6 +58,15 @@ def complete(git: int) -> bool:
     return True
 
 
+def remove_translations(sapling: int) -> None:
+    """Remove what Sapling has translated git's configuration to, in its directory in a git directory. It believes these
+    files if their time is that of git's, which any command can set; and writes them at each start where they lack.
+    """
+    for name in (b"config-git-repo", b"config-git-user"):
+        with contextlib.suppress(OSError):
+            os.unlink(name, dir_fd=sapling)
+
+
 def text(directory: int, name: bytes) -> bytes:
     """The text of a file, if it is not too long; empty if it is no file."""
     with contextlib.suppress(OSError), FileIO(os.open(name, READ, dir_fd=directory)) as file:

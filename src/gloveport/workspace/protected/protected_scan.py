@@ -101,7 +101,7 @@ class Search(Struct, kw_only=True):
 
     def _look_into(self, directory: int, path: bytes) -> list[bytes]:
         """Protect the entries of a directory; returns the subdirectories to search."""
-        kinds = kinds_in(os.fsdecode(path.rpartition(b"/")[2]))
+        kinds = kinds_in(os.fsdecode(path))
         below: list[bytes] = []
         names_left = most = min(_MOST_NAMES_OF_ONE, self.names_left)
         with os.scandir(directory) as entries:
@@ -161,6 +161,9 @@ class Search(Struct, kw_only=True):
                     self._record_link(git, path, raw, status)
                 else:
                     self._record(join_path(path, raw), status)
+        with descend(git, b"sl") as sapling:
+            if sapling is not None:
+                git_directory.remove_translations(sapling)
         self._find_rebase(git, path)
         checkout = dirname(path) if path.rpartition(b"/")[2].lower() == b".git" else path
         text = self._text(git, path, b"config")
