@@ -7,6 +7,7 @@ import asyncio
 import base64
 import json
 import logging
+import resource
 from ipaddress import ip_address, ip_network
 from urllib.parse import parse_qs
 
@@ -353,6 +354,32 @@ async def test_a_refresh_token_from_a_file_is_written_back(get, endpoint, tmp_pa
     pass_time(3000)
     await get(grant)
     assert endpoint.fields["refresh_token"] == ["refresh-token-1"]
+
+
+async def test_a_refresh_token_is_not_exchanged_where_there_is_no_room_for_the_next_one(get, endpoint, tmp_path):
+    """N5: the server makes the former one void, so a restart would need a new login."""
+    file = tmp_path / "refresh"
+    file.write_text("refresh-token-0\n")
+    file.chmod(0o600)
+    grant = changed(REFRESH, refresh_token=f"file:{file}")
+    endpoint.more["refresh_token"] = "refresh-token-1"
+    assert await get(grant) == "access-token-1"
+    pass_time(3000)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4, before[1]))  # the kernel refuses more, as a full disk does
+    try:
+        assert await get(grant) == "access-token-1"  # while it is valid
+        pass_time(700)
+        with pytest.raises(ConfigError, match="can't be written anew"):
+            await get(grant)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert len(endpoint.asked) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["refresh"]
+    pass_time(3000)
+    endpoint.more["refresh_token"] = "refresh-token-2"
+    assert await get(grant) == "access-token-2"
+    assert file.read_text() == "refresh-token-2\n"
 
 
 async def test_a_refresh_token_that_can_not_be_written_back_is_used_all_the_same(get, endpoint, tmp_path, caplog):

@@ -98,6 +98,7 @@ class AccessTokens:
             source_token = await self._vault.get(f"{name}.refresh", grant.refresh_token)
             if source_token != token.original:  # the owner has replaced it
                 token.original = token.current = source_token
+            await self._vault.require_room(grant.refresh_token, token.current)  # or the next one would be lost
             answer = await self._request(name, grant, route, target, token.current)
             if isinstance(answer, Token) and answer.refresh:
                 await self._keep(name, grant, token, answer.refresh)

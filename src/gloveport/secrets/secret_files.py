@@ -3,11 +3,12 @@
 No error shows a file's content, nor its name, which the caller knows.
 """
 
+import errno
 import json
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from gloveport.atomic_file import take_place, temporary_file
 from gloveport.errors import ConfigError
@@ -17,6 +18,7 @@ MOST_BYTES = 1 << 16
 
 _INDEX = late_pattern(r"0|[1-9][0-9]{0,8}")
 _NO_MEMBER = object()
+_NO_ROOM: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def open_safe(path: str) -> BinaryIO:
@@ -76,9 +78,22 @@ def replace(path: str, text: str) -> None:
             os.chown(new, status.st_uid, status.st_gid, follow_symlinks=False)  # others may write here
             take_place(new, target)
     except OSError as error:
-        raise ConfigError(
-            f"the file can't be written: {error.strerror}", hint="make its directory writable for this user"
-        ) from error
+        hint = "make room there" if error.errno in _NO_ROOM else "make its directory writable for this user"
+        raise ConfigError(f"the file can't be written: {error.strerror}", hint=hint) from error
+
+
+def require_room(path: str, size: int) -> None:
+    """Make sure that there is room for ``replace`` with a text of this size.
+
+    Raises:
+        ConfigError: There is none. Whatever else hinders ``replace``, that will tell.
+    """
+    try:
+        with temporary_file(Path(path).resolve().parent, bytes(size)):
+            pass
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            raise ConfigError(f"the file can't be written anew: {error.strerror}", hint="make room there") from error
 
 
 def decode_secret(data: bytes) -> str:

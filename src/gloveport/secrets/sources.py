@@ -89,6 +89,15 @@ class Sources:
         if entry is not None and anyio.current_time() - entry.fetched_at >= _YOUNG_SECONDS:
             del self._cache[ref]  # a fetch in progress only serves those that wait already
 
+    async def require_room(self, ref: Secret, value: str) -> None:
+        """Make sure that there is room for a value like this one in its ``file:``. Raises ConfigError if not."""
+        kind, _, where = ref.partition(":")
+        if kind == "file":
+            try:
+                await to_thread.run_sync(secret_files.require_room, where, len(value.encode()))
+            except ConfigError as error:
+                raise _failure(ref, str(error.args[0]), error.hint) from error
+
     async def replace(self, ref: Secret, value: str) -> None:
         """Write a value back to its ``file:``, after an upstream has exchanged it. Other sources stay unchanged.
 

@@ -107,6 +107,10 @@ class Vault:
         assert isinstance(clean, dict)  # noqa: S101 - one was given
         return clean
 
+    async def require_room(self, ref: Secret, value: str) -> None:
+        """Make sure that ``replace`` has room for a value like this one. Raises ConfigError if not."""
+        await self._sources.require_room(ref, value)
+
     async def replace(self, name: str, ref: Secret, value: str) -> None:
         """Remember a value, and write it where the former one came from, if that is a ``file:``.
 
