@@ -126,9 +126,11 @@ def test_a_content_that_is_gone_or_another_is_noticed_before_a_tree_is_made_of_i
 
 
 def test_what_would_be_imported_in_place_of_another_or_at_every_start_is_refused():
-    refuse_shadows(["pandas", "jsonschema"])
+    standard_modules = {"json", "cgi"}  # of an interpreter other than ours
+    refuse_shadows(["pandas", "jsonschema", "shelve"], standard_modules)
     for name, said in (
         ("json", "stands in the place of another"),
+        ("cgi", "stands in the place of another"),
         ("gloveport_tools", "stands in the place of another"),
         ("_sysconfigdata__x86_64-linux-gnu", "stands in the place of another"),
         ("apport_python_hook", "runs at every start of Python"),
@@ -136,7 +138,7 @@ def test_what_would_be_imported_in_place_of_another_or_at_every_start_is_refused
         ("usercustomize", "runs at every start of Python"),
     ):
         with pytest.raises(Denied, match=said):
-            refuse_shadows(["pandas", name])
+            refuse_shadows(["pandas", name], standard_modules)
 
 
 def test_a_tree_that_grows_beyond_its_bounds_is_noticed_without_reading_all_of_it(source):

@@ -27,6 +27,15 @@ def test_our_files_are_compiled_for_it_once_and_again_when_they_have_changed(tmp
     assert compiled.stat().st_mtime_ns > first.st_mtime_ns
 
 
+def test_it_is_asked_what_its_own_standard_library_has(tmp_path):
+    """P44: that of the server's version has other modules. This interpreter says that it has only one."""
+    own = "import sys; sys.stdlib_module_names = {'cgi'}; code = sys.argv[3]; del sys.argv[1:4]; exec(code)"
+    (shim := tmp_path / "python").write_text(f'#!/bin/sh\nexec /usr/bin/python3 -I -c "{own}" "$@"\n')
+    shim.chmod(0o755)
+    assert python.find(str(shim)).standard_modules == {"cgi"}
+    assert "json" in python.find("/usr/bin/python3").standard_modules
+
+
 def test_ctrl_c_in_a_terminal_does_not_end_the_interpreter_while_it_is_asked(tmp_path):
     """All of our process group gets it: who ends in peace would be told of an interpreter that does not run."""
     (shim := tmp_path / "python").write_text(

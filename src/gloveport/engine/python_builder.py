@@ -89,7 +89,8 @@ class PythonBuilder(Struct, frozen=True, kw_only=True):
                 jobs = (functools.partial(install, build, pin, OUT) for pin in small)
                 await run_all(jobs, os.cpu_count() or 1)
         in_order = [parts[pin.name] for pin in pins]
-        return await to_thread.run_sync(store.join, in_order, lock, interpreter, self.uv.host.bounds)
+        bounds, standard_modules = self.uv.host.bounds, self.uv.python.standard_modules
+        return await to_thread.run_sync(store.join, in_order, lock, interpreter, bounds, standard_modules)
 
     @contextlib.asynccontextmanager
     async def _open(self, pins: Sequence[Pin], *, is_shared: bool) -> AsyncIterator[BuildSandboxes]:

@@ -22,6 +22,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
@@ -142,18 +143,26 @@ class EnvironmentStore(Struct, frozen=True):
         with self.hold("files"):
             return self._make_tree(keep_contents(source, self.root / "files", bounds), lock, interpreter, names)
 
-    def join(self, parts: Iterable[SealedTree], lock: Lock, interpreter: str, bounds: TreeBounds) -> BuiltTree:
+    def join(
+        self,
+        parts: Iterable[SealedTree],
+        lock: Lock,
+        interpreter: str,
+        bounds: TreeBounds,
+        standard_modules: AbstractSet[str],
+    ) -> BuiltTree:
         """Make the tree of a lock from the installed files of each of its wheels. The rest is as for ``seal``.
 
         Raises:
+            Denied: A module of a wheel is one of the interpreter's ``standard_modules``, or as for ``seal``.
             FileNotFoundError: Since they were found, a ``collect`` has removed some.
         """
         joined = join_trees(parts, bounds)
+        refuse_shadows(joined.modules, standard_modules)
         with self.hold("files"):
             return self._make_tree(joined, lock, interpreter, ())
 
     def _make_tree(self, sealed: SealedTree, lock: Lock, interpreter: str, names: Iterable[str]) -> BuiltTree:
-        refuse_shadows(sealed.modules)
         address = self.address_of(lock.sha256, interpreter)
         with self.open_work() as work:
             link_tree(sealed, work / "tree", self.root / "files")

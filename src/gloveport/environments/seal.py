@@ -8,8 +8,8 @@ Nothing that a sandbox could still write to is part of a sealed tree.
 import os
 import re
 import stat
-import sys
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -178,14 +178,14 @@ def is_whole(sealed: SealedTree, store: Path) -> bool:
     return all(contents.is_whole(name, store) for name in {*sealed.files.values()})
 
 
-def refuse_shadows(modules: list[str]) -> None:
-    """Refuse modules that would shadow the standard library or ours, or be imported at every start.
+def refuse_shadows(modules: list[str], standard_modules: AbstractSet[str]) -> None:
+    """Refuse modules that would shadow the interpreter's standard library or ours, or be imported at every start.
 
     Raises:
         Denied: There is one.
     """
     for name in modules:
-        is_standard = name in sys.stdlib_module_names or name.startswith(_SYSCONFIG)
+        is_standard = name in standard_modules or name.startswith(_SYSCONFIG)
         if is_standard or name in _OURS or name in _STARTED:
             what = "runs at every start of Python" if name in _STARTED else "stands in the place of another"
             raise refusal(f"python/{name}", f"{what}: no environment may hold it")

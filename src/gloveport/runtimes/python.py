@@ -59,6 +59,7 @@ print(ascii({{
     "real": os.path.realpath(sys.executable),
     "prefixes": [sys.prefix, sys.base_prefix],
     "extension": _imp.extension_suffixes()[0],
+    "standard_modules": " ".join(sys.stdlib_module_names),
     "packages": {{name: spec.origin for name in {data.NAMES} if (spec := importlib.PathFinder.find_spec(name))}},
 }}))
 sys.stdout.flush()
@@ -87,6 +88,8 @@ class Python(Value):
     version: tuple[int, int]
     extension: str = ""
     """Suffix of its extension modules, which has implementation, version and platform."""
+    standard_modules: frozenset[str]
+    """Names of the modules of its standard library, which is another in each version."""
     binds: tuple[Mount, ...]
     data: Data
     beside: tuple[Mount, ...] = ()
@@ -169,7 +172,14 @@ def _ask(path: str, *, with_data: bool = True) -> Python:
     own = [name for name, origin in answer["packages"].items() if _is_below(origin, roots)]  # not those in /usr/local
     binds, inside = _movable(binds, executable)
     found = data.find(executable, answer["extension"], own) if with_data else data.Data(detail="")
-    return Python(executable=inside, version=version, extension=answer["extension"], binds=binds, data=found)
+    return Python(
+        executable=inside,
+        version=version,
+        extension=answer["extension"],
+        standard_modules=frozenset(answer["standard_modules"].split()),
+        binds=binds,
+        data=found,
+    )
 
 
 def _query(path: str) -> dict[str, Any]:
