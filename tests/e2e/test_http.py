@@ -112,13 +112,16 @@ async def test_a_foreign_host_or_origin_is_refused_in_both_eras(shared):
                 ({"host": f"evil.example:{shared.port}"}, 421),
                 ({"origin": "http://evil.example"}, 403),
                 ({"origin": f"http://127.0.0.1.evil.example:{shared.port}"}, 403),
+                ({"origin": f"http://localhost:{shared.port + 1}"}, 403),  # a page that an agent has made, say
+                ({"origin": "http://127.0.0.1"}, 403),
                 ({"origin": "null"}, 403),
             ):
                 answer = await client.post(shared.url, headers={**HEADERS, **era, **foreign}, json=body)
                 assert (answer.status_code, foreign) == (status, foreign)
-            own = {"origin": f"http://127.0.0.1:{shared.port}"}
-            answer = await client.post(shared.url, headers={**HEADERS, **era, **own}, json=body)
-            assert answer.status_code == 200
+            for name in ("127.0.0.1", "localhost"):
+                own = {"origin": f"http://{name}:{shared.port}", "host": f"{name}:{shared.port}"}
+                answer = await client.post(shared.url, headers={**HEADERS, **era, **own}, json=body)
+                assert answer.status_code == 200
         assert (await client.get(shared.url, headers={**HEADERS, "host": "evil.example"})).status_code == 421
         assert (await client.delete(shared.url, headers={"host": "evil.example"})).status_code == 421
 
@@ -137,6 +140,19 @@ async def test_a_page_that_another_server_has_shown_on_this_port_calls_nothing(s
         for client_name, sent in of_clients.items():
             answer = await client.post(shared.url, headers={**HEADERS, **sent}, json=body)
             assert (answer.status_code, client_name) == (200, client_name)
+
+
+async def test_who_wants_to_resume_a_stream_is_told_that_none_can_be(shared):
+    """Our events have no ids. It was answered with 500 and logged as a fault of the server."""
+    async with httpx2.AsyncClient(timeout=60) as client:
+        begun = await client.post(shared.url, headers=HEADERS, json=message("initialize", INITIALIZE))
+        session = {"mcp-session-id": begun.headers["mcp-session-id"]}
+        answer = await client.get(shared.url, headers={**HEADERS, **session, "last-event-id": "1"})
+        assert (answer.status_code, answer.json()["error"]["message"]) == (
+            400,
+            "no stream can be resumed: leave out Last-Event-ID",
+        )
+        assert (await client.delete(shared.url, headers=session)).status_code == 200
 
 
 async def test_a_message_of_very_many_values_is_refused_before_they_are_made(shared):

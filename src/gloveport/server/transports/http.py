@@ -1,7 +1,8 @@
 """Serves clients over streamable HTTP, only on the loopback interface, only to the user who started it and to root.
 
-The SDK refuses a foreign Host or Origin header, so no web page reaches this port by its own name (DNS rebinding), and
-``web_pages`` what a page sends whose origin is this port's.
+The SDK refuses a foreign Host header, so no web page reaches this port by its own name (DNS rebinding), and every
+Origin but our own: also that of another port of this host, where a page that an agent has made may be open.
+``web_pages`` refuses what a page sends whose origin is this port's.
 Another user's connection is closed before a byte of it is read.
 """
 
@@ -18,6 +19,7 @@ from typing import Any, cast
 import h11
 import uvicorn
 from mcp.server import MCPServer
+from mcp.server.transport_security import TransportSecuritySettings
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from gloveport.engine.runs import Runs
@@ -37,6 +39,7 @@ from gloveport.server.transports.web_pages import WebPageRefusal
 from gloveport.task_group import open_task_group
 
 HOST = "127.0.0.1"
+_NAMES = (HOST, "localhost", "[::1]")
 _PATH = "/mcp"
 _GRACE_SECONDS = 1
 _MOST_CONNECTIONS = 1024
@@ -165,8 +168,15 @@ async def serve_http(
     require_own_uid()
     with _listen(port) as listener:
         most_bytes = _ESCAPED * limits.code_bytes + _ENCODED * limits.input_bytes + _REST_BYTES
+        own_port = listener.getsockname()[1]
         make = functools.partial(
-            server.streamable_http_app, host=HOST, streamable_http_path=_PATH, max_request_body_size=most_bytes
+            server.streamable_http_app,
+            streamable_http_path=_PATH,
+            max_request_body_size=most_bytes,
+            transport_security=TransportSecuritySettings(
+                allowed_hosts=[f"{name}:*" for name in _NAMES],  # of a forwarded port, too
+                allowed_origins=[f"http://{name}:{own_port}" for name in _NAMES],
+            ),
         )
         single = make(stateless_http=True, json_response=True)
         app = make(max_sessions=_MOST_SESSIONS, session_idle_timeout=SESSION_SECONDS)
@@ -201,7 +211,7 @@ async def serve_http(
             web.should_exit = True
 
         with on_end_signal(stop) as signals:
-            ready(f"http://{HOST}:{listener.getsockname()[1]}{_PATH}")
+            ready(f"http://{HOST}:{own_port}{_PATH}")
             async with single.router.lifespan_context(single), open_task_group() as tasks:
                 tasks.start_soon(end_work_of_gone_clients, program_sessions, runs, is_gone)
                 tasks.start_soon(free_places, sessions, _MOST_SESSIONS)

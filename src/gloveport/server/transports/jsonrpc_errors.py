@@ -25,6 +25,7 @@ NO_MESSAGE: Final = _error(
     None, INVALID_REQUEST, "the body is no message of JSON-RPC 2.0: one object with a method and its id"
 )
 WRONG_ENCODING: Final = _error(None, PARSE_ERROR, "a message has to be JSON in UTF-8")
+NO_REPLAY: Final = _error(None, INVALID_REQUEST, "no stream can be resumed: leave out Last-Event-ID")
 TOO_BUSY: Final = _error(None, INTERNAL_ERROR, "the server has too many requests at once: come again in a second")
 
 ENDING: Final = _error(None, INTERNAL_ERROR, "the server ends, and has ended this request: send it again in a while")

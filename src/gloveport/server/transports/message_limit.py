@@ -1,6 +1,7 @@
 """ASGI middleware that refuses a message with very many values, or in another encoding, before it is parsed.
 
-A parser that accepts UTF-16 too would find more values in it than were counted. JSON that is no message at all is
+A request to resume a stream is refused, too: our events have no ids, and the SDK would not answer at all. A parser that
+accepts UTF-16 too would find more values in it than were counted. JSON that is no message at all is
 refused here too: the SDK would answer with all that its types have to say about it.
 """
 
@@ -44,7 +45,9 @@ class MessageLimit(Struct, frozen=True, kw_only=True):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
         if scope["type"] != "http" or scope["method"] != "POST":
-            await self.app(scope, receive, send)
+            resumes = scope["type"] == "http" and "last-event-id" in Headers(scope=scope)
+            no_replay = Response(jsonrpc_errors.NO_REPLAY, _BAD_REQUEST, media_type="application/json")
+            await (no_replay if resumes else self.app)(scope, receive, send)
             return
         body, receive_again = await peek_body(scope, receive, self.most_bytes)
         if (refusal := await _find_refusal(body)) is None:
