@@ -203,7 +203,7 @@ async def _connect(client: "SocketStream", sandbox: _Sandbox, port: int, tell: C
             await anyio.wait_readable(control)
             answer, descriptor = _read(control)
             if descriptor is None:
-                tell(answer["error"])
+                tell(": ".join(filter(None, (answer["error"], answer["hint"]))))
                 return
             inner = await abc.SocketStream.from_socket(socket.socket(fileno=descriptor))
             async with inner, anyio.create_task_group() as tasks:

@@ -640,6 +640,7 @@ TRACE = "python3 -c 'import ctypes; c = ctypes.CDLL(None); c.ptrace(0, 0, 0, 0) 
         (TRACE, "TRACING_REFUSED", "ptrace = true"),
         ("unshare -U true", "SANDBOX_REFUSED", "--no-sandbox"),
         ("echo 'Cannot connect to the Docker daemon' >&2; exit 1", "CONTAINERS_REFUSED", "as a process"),
+        ("echo 'uv_interface_addresses returned Unknown' >&2; exit 1", "INTERFACES_REFUSED", "-H 127.0.0.1"),
         ('echo "==2==… Perhaps you\'re using ulimit -v" >&2; exit 1', "ADDRESSES_LIMITED", "gloveport doctor"),
         ("echo 'Out of memory: Cannot allocate Wasm memory' >&2; exit 1", "ADDRESSES_LIMITED", "memory_bytes"),
     ],

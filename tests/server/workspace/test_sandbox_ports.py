@@ -261,6 +261,27 @@ async def test_neither_a_program_that_resets_connections_nor_a_server_that_hangs
     assert (opened.returncode, said) == (130, "the server, or the command, has ended\n")
 
 
+async def test_who_opens_more_tabs_than_there_are_connections_learns_what_to_do(answering, environ, gloveport):
+    """Each tab with a WebSocket, as of a development server, holds one."""
+
+    async def refuse(connection):
+        await connection.send(b'{"error": "there are too many connections to it", "hint": "close some tabs"}\n')
+
+    answering += [send_reset, refuse]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    opened = gloveport.start("ports", "open", "5173", env={**os.environ, **environ}, text=True, **streams)
+    try:
+        address = re.search(r"127\.[0-9.]+", await to_thread.run_sync(opened.stdout.readline))[0]
+        async with await anyio.connect_tcp(address, 5173) as browser:
+            with pytest.raises(anyio.EndOfStream):
+                await browser.receive()
+        opened.send_signal(signal.SIGINT)
+        _, said = await to_thread.run_sync(functools.partial(opened.communicate, timeout=30))
+    finally:
+        opened.kill()
+    assert said == "there are too many connections to it: close some tabs\n"
+
+
 async def test_a_port_that_another_program_of_the_host_uses_is_named(answering, environ, gloveport):
     answering.append(send_reset)
     with socket.create_server(("0.0.0.0", 0)) as other:

@@ -53,6 +53,11 @@ _RESERVES_MORE: Final = (
     "this reserves more: the operator gives Gloveport cgroups (gloveport doctor says how), or raises memory_bytes, "
     "which then bounds less (docs/workspace.md)"
 )
+_LISTEN_ON_LOOPBACK: Final = (
+    "network interfaces can't be listed here, and there is none but 127.0.0.1: let the server listen there alone "
+    "(`next dev -H 127.0.0.1`, `webpack serve --host 127.0.0.1`, vite without --host); else: node --import "
+    "'data:text/javascript,import os from \"os\"; os.networkInterfaces = () => ({})' FILE"
+)
 _REFUSED: Final = {
     # Messages for a protected path, the first for a rename onto one, and for read-only mounts.
     "WRITE_REFUSED": (("device or resource busy", "read-only file system"), _WRITE_ELSEWHERE),
@@ -70,6 +75,10 @@ _REFUSED: Final = {
             *("insufficient memory for the java runtime", "allocate wasm memory", "webassembly.memory(): could not"),
         ),
         _RESERVES_MORE,
+    ),
+    "INTERFACES_REFUSED": (  # of Node, libuv's name for its question; of `ip`
+        ("uv_interface_addresses", "cannot open netlink socket"),
+        _LISTEN_ON_LOOPBACK,
     ),
     "CONTAINERS_REFUSED": (
         ("docker daemon", "/var/run/docker.sock", "docker.sock: connect"),
