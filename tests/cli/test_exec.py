@@ -2,6 +2,7 @@
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +51,22 @@ def start(gloveport, told, work):
     for process in started:
         process.kill()
         process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("umask", "file", "directory"), [("077", 0o600, 0o700), ("027", 0o640, 0o750), ("0", 0o644, 0o755)]
+)
+def test_a_program_has_the_umask_of_its_owner_and_lets_nobody_else_write(told, work, umask, file, directory):
+    gloveport = Path(sys.executable).with_name("gloveport")
+    command = [
+        "sh",
+        "-c",
+        f"umask {umask}; exec {gloveport} exec -- sh -c 'mkdir made; echo 1 > made/new; cat made/new'",
+    ]
+    ended = subprocess.run(command, cwd=work, env=told, capture_output=True, text=True, check=False)
+    assert ended.stdout == "1\n", ended.stderr
+    modes = [stat.S_IMODE((work / name).stat().st_mode) for name in ("made/new", "made")]
+    assert modes == [file, directory]
 
 
 def test_without_a_configuration_a_program_has_this_directory_and_nothing_else(run, work, records):

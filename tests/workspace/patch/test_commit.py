@@ -236,6 +236,19 @@ def test_modes_are_kept_and_new_files_have_the_usual_one(root, writer):
     assert [stat.S_IMODE((root / name).stat().st_mode) for name in "abc"] == [0o750, 0o600, 0o644]
 
 
+@pytest.mark.parametrize(
+    ("umask", "file", "directory"), [(0o077, 0o600, 0o700), (0o027, 0o640, 0o750), (0, 0o644, 0o755)]
+)
+def test_new_files_and_directories_have_no_more_than_the_owners_umask_lets(root, writer, umask, file, directory):
+    before = os.umask(umask)
+    try:
+        writer.apply_patch(patch("*** Add File: made/new", "+1"))
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE((root / name).stat().st_mode) for name in ("made/new", "made")]
+    assert modes == [file, directory]
+
+
 def test_no_bit_is_set_that_gives_rights_and_that_is_told(root, writer):
     (root / "a").write_text("1\n")
     (root / "a").chmod(0o6755)

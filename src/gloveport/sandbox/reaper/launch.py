@@ -222,7 +222,7 @@ def limit_core_files() -> None:
 
 def launch(spec: "dict[str, Any]", parent: int) -> None:
     """See the module. ``parent`` is the process that has forked this one."""
-    os.umask(0o022)
+    umask = os.umask(0o022)
     limit_core_files()
     # And if a kernel dumps all the same (a core socket, since Linux 6.16, may ignore the limit), the dump is empty.
     write("/proc/self/coredump_filter", "0")
@@ -237,4 +237,5 @@ def launch(spec: "dict[str, Any]", parent: int) -> None:
         return
     if "network" in spec:
         leave_behind(spec["network"], spec)
+    os.umask(umask | 0o022)  # as the owner's own programs have it, but others may never write
     os.execve(spec["argv"][0], spec["argv"], {})  # noqa: S606 - a shell is the last thing wanted here

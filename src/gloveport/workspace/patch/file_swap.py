@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import attrgetter
+from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
@@ -47,6 +48,7 @@ _TRIES: Final = 128
 _identity: Final = attrgetter("st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
 PERMISSIONS: Final = 0o777
 _FRESH: Final = 0o644
+_STATUS: Final = Path("/proc/self/status")
 _OF_THE_CONTENT: Final = frozenset({"security.capability", "security.ima", "security.evm"})
 """Attributes that belong to the content: rights of a program, and signatures."""
 
@@ -68,7 +70,7 @@ class Attributes(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    mode: int = _FRESH
+    mode: int
     owner: tuple[int, int] | None = None
     extended: Mapping[str, _Bytes] | None = None
 
@@ -90,10 +92,11 @@ class Attributes(BaseModel):
     @classmethod
     def fresh(cls, directory: int) -> "Attributes":
         """Attributes of a new file: root, working for others, gives it to its directory's owner."""
+        mode = _FRESH & ~_read_umask()
         if os.geteuid() != 0:
-            return cls()
+            return cls(mode=mode)
         status = os.fstat(directory)
-        return cls(owner=(status.st_uid, status.st_gid))
+        return cls(mode=mode, owner=(status.st_uid, status.st_gid))
 
     def give(self, descriptor: int) -> list[str]:
         """Apply them to an open file, and return what could not be kept, in words. Permissions come last, so that
@@ -133,6 +136,12 @@ class Attributes(BaseModel):
                 yield f"the extended attribute {name}"
         for name in attributes.keys() & _OF_THE_CONTENT:
             yield f"the extended attribute {name}"
+
+
+def _read_umask() -> int:
+    """The umask of this process. The system call could only tell it by setting another, for all threads."""
+    [line] = (line for line in _STATUS.read_text().splitlines() if line.startswith("Umask:"))
+    return int(line.split()[1], 8)
 
 
 class FileStep(BaseModel):
