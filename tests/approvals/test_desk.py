@@ -1,11 +1,14 @@
 """One server's side of the approvals."""
 
+import contextlib
 import os
+import sqlite3
 import sys
 import time
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from gloveport.approvals import desk as desk_module
@@ -152,6 +155,56 @@ async def test_a_run_that_is_cancelled_takes_its_question_with_it(store, desk):
     assert world.verdicts == []
     assert [entry.status for entry in store.entries()] == ["cancelled"]
     desk.answer(question.id, YES)
+
+
+async def test_a_run_that_is_cancelled_while_its_answer_is_written_down_leaves_no_question(store, desk):
+    """H8 P23: an owner who approves what nobody waits for any more would be told that it is allowed."""
+    first, second = World(desk, "run-1"), World(desk, "run-2")
+    held = sqlite3.connect(store.directory / FILE_NAME, isolation_level=None)
+    with contextlib.closing(held):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(first.ask)
+            await first.opened()
+            scope = anyio.CancelScope()
+
+            async def ask() -> None:
+                with scope:
+                    await second.ask()
+
+            tasks.start_soon(ask)
+            (question,) = await second.opened()
+            held.execute("BEGIN IMMEDIATE")
+            with anyio.fail_after(30):
+                while not desk._thread.borrowed_tokens:  # the first one looks for answers, and waits for the file
+                    await anyio.lowlevel.checkpoint()
+            desk.answer(question.id, YES)
+            with anyio.fail_after(30):
+                while not desk._thread.statistics().tasks_waiting:
+                    await anyio.lowlevel.checkpoint()
+            scope.cancel()
+            held.execute("ROLLBACK")
+            await second.until(lambda: question.id not in desk._pending)
+            assert [entry.status for entry in store.entries()] == ["pending", "cancelled"]
+            tasks.cancel_scope.cancel()
+    assert second.verdicts == []
+    with pytest.raises(Denied):
+        store.answer(question.id, YES, ME)
+
+
+async def test_an_answer_in_the_last_moment_counts_and_the_run_may_ask_again(store, monkeypatch):
+    monkeypatch.setattr(desk_module, "_POLL_SECONDS", 600)
+    desk = Desk(store, 600, BOTH)
+
+    def answer() -> None:
+        for question in desk.pending("run-1"):
+            store.answer(question.id, YES, ME)
+            desk.timeout_seconds = 0
+
+    asker = desk.asker(answer)
+    for _ in range(2):
+        desk.timeout_seconds = 600
+        verdict = await asker.ask("May it?", subject="call s/t", run="run-1", caller="test", session="", detail="")
+        assert verdict == YES
 
 
 async def test_the_answer_that_the_store_has_first_stands(store, desk):

@@ -267,6 +267,18 @@ def test_what_is_over_is_forgotten_when_it_is_old_or_too_much(store, monkeypatch
     assert [entry.question.id[-1] for entry in store.entries()] == ["3", "4", "5", "7"]
 
 
+def test_no_answer_is_forgotten_for_questions_that_were_asked_later(store, monkeypatch):
+    """P8: a program that asks and goes away takes nobody's answer from whoever waits for it."""
+    monkeypatch.setattr(store_module, "MOST_KEPT", 3)
+    asked = put(store)
+    for number in range(2, 8):
+        store.settle(put(store, number).id, "cancelled", NO)
+    store.answer(asked.id, YES, ME)
+    put(store, 8)
+    verdicts, _ = store.news([asked.id])
+    assert verdicts == {asked.id: YES}
+
+
 def test_a_directory_that_is_not_there_is_a_clear_error(tmp_path):
     store = Store(tmp_path / "approvals")
     assert not store.exists

@@ -199,18 +199,16 @@ class Desk:
             pending.is_stored = True
             pending.asker.changed()
             await self._wait(pending)
+            verdict = pending.verdict or _TIMEOUT
+            _settle(pending, verdict)
+            status: Status = "expired" if verdict is _TIMEOUT else "allowed" if verdict.allowed else "denied"
+            stands = await self._write_outcome(pending, status, verdict)
         except BaseException:  # the run is over
             with anyio.CancelScope(shield=True), contextlib.suppress(ConfigError):
                 await self._write_outcome(pending, "cancelled", _CANCELLED)
             raise
-        if pending.verdict is None:
-            _settle(pending, _TIMEOUT)
+        if stands == _TIMEOUT:
             pending.asker.gave_up = True
-            stands = await self._write_outcome(pending, "expired", _TIMEOUT)
-        else:
-            stands = await self._write_outcome(
-                pending, "allowed" if pending.verdict.allowed else "denied", pending.verdict
-            )
         if stands.allowed:
             self._remember(pending, stands)
         elif stands != _REFUSED:

@@ -98,7 +98,7 @@ class Store(Struct, frozen=True):
             database.execute("DELETE FROM questions WHERE expires < ?", [(_now() - _RETENTION).timestamp()])
             database.execute(
                 "DELETE FROM questions WHERE status != 'pending' AND id NOT IN"
-                " (SELECT id FROM questions WHERE status != 'pending' ORDER BY rowid DESC LIMIT ?)",
+                " (SELECT id FROM questions WHERE status != 'pending' ORDER BY decided DESC LIMIT ?)",
                 [MOST_KEPT],
             )
             database.execute(
