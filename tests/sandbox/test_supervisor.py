@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import os
 import pty
 import socket
@@ -11,6 +12,7 @@ import time
 from dataclasses import dataclass
 from io import FileIO
 
+import anyio
 import pytest
 
 from gloveport.model import Limits
@@ -111,3 +113,30 @@ async def test_an_answer_right_behind_one_that_is_ignored_is_heard():
         far.sendall(frame({"call": 1, "report": 1}) + frame({"call": 2, "report": 2}))
         await supervisor.run()
     assert supervisor.answer == {"call": 2, "report": 2}
+
+
+async def test_an_end_that_another_supervisor_has_seen_before_it_was_left_is_seen_by_the_next():
+    """P8: a call of a session waited forever, and held its place, where the sandbox died just before it."""
+    (channel, far), (over, teller) = socket.socketpair(), socket.socketpair()
+    channel.settimeout(0)
+    with contextlib.ExitStack() as stack, channel, far, over:
+        process = stack.enter_context(subprocess.Popen(["sleep", "60"]))
+        stack.callback(process.kill)
+        inner, limits = stack.enter_context(FileIO(os.pidfd_open(process.pid))).fileno(), Limits(wall_seconds=1)
+        held = KernelMemory(memory_bytes=limits.memory_bytes, group=None, pid=process.pid, inner=inner)
+        stack.enter_context(contextlib.closing(held))
+        events = stack.enter_context(watch_files(channel, over))
+        teller.close()
+        for leaves in (time.monotonic(), math.inf):
+            supervisor = Supervisor(
+                watch=LimitWatch(limits=limits, clock=Clock(), group=None, inner=inner, kernel_memory=held),
+                channel=channel,
+                report_bytes=1024,
+                over=over,
+                ends_with_report=True,
+                events=events,
+                leaves=leaves,
+            )
+            with anyio.fail_after(20):
+                await supervisor.run()
+            assert supervisor.is_left == (leaves < math.inf)

@@ -98,6 +98,8 @@ class Supervisor(Struct, eq=False, kw_only=True):
         self._next_look = self._counted + self.look_seconds
         self._add(self.channel, self._take_report)
         self._add(self.over, self._end)
+        if self.over.fileno() not in self.events.get_map():  # an earlier supervisor has seen it, and was left
+            self._ends = self._counted
         if self.direct is not None:
             self._add(self.direct, functools.partial(self._take_direct, self.direct))
 
