@@ -67,7 +67,7 @@ class Guard(Struct, frozen=True, kw_only=True):
         asks_for: The run that is named to the person, if it is another one: the outer run, which the caller knows.
         permits: Ids of the permissions without which the grant would not allow the command or write.
         clock: The execution's.
-        refusals: How many of each kind of action there were.
+        refusals: How many of each kind of action there were; those of runs that it calls are counted there, too.
         used: The rights that admitted actions used, for a skill's grant; only the first if there are many. None: not
             recorded.
     """

@@ -12,7 +12,7 @@ from tests.hub.upstreams import until
 
 from gloveport.audit import read
 from gloveport.config import Config
-from gloveport.config.schema import AdmissionSettings, PoolSettings
+from gloveport.config.schema import AdmissionSettings, Audit, PoolSettings
 from gloveport.engine import execution, skill_calls
 from gloveport.engine.run_context import RunContext
 from gloveport.hub import discovery
@@ -281,6 +281,21 @@ async def test_what_skills_ask_about_skills_and_tools_counts_for_the_run_that_ca
         first, second, third = await host.value(code)
     assert first == second
     assert third == ["too_many_searches"] * 2
+
+
+async def test_refusals_of_skills_count_with_those_of_the_run_that_calls_them(tmp_path):
+    """P13, P47: a hundred skills would else write a hundred times as many records."""
+    config = Config(
+        pool=PoolSettings(forked=1, booted=0), sampling=Sampling(enabled=True), audit=Audit(refusals_per_run=3)
+    )
+    refused = f"{RAW}\n[ask(op='call', server='nobody', tool='x') for _ in range(2)]"
+    async with shared_host.assemble(config, {"GLOVEPORT_STATE": str(tmp_path)}) as engine:
+        host = Host(engine, tmp_path)
+        host.save("refused", refused)
+        assert await host.value("import skills\n[skills.refused() for _ in range(3)][-1]") == ["tool_not_granted"] * 2
+    denials = [one.get("further") for one in host.records("call.denied")]
+    assert denials == [None, None, "are counted"]
+    assert host.records("execute.ended")[-1]["refused"] == {"call tool_not_granted": 6}
 
 
 async def test_what_skills_cost_the_server_at_once_is_bounded_for_the_run_that_calls_them(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -211,6 +212,7 @@ class Engine:
             asks_for="" if outer is None else outer.guard.asks_for or outer.id,
             used=set() if context.used is None else context.used,
             clock=clock,
+            refusals=Counter() if outer is None else outer.guard.refusals,
         )
         share, session = share or caller, None
         try:
