@@ -50,6 +50,13 @@ def test_a_host_header_that_names_another_place_is_refused(host):
     assert refusal(f"GET / HTTP/1.1\nHost: {host}") == "names_disagree"
 
 
+def test_who_looks_for_localhost_on_a_port_of_the_way_out_learns_that_it_is_one():
+    """Its client has sent the right Host header."""
+    with pytest.raises(Denied) as caught:
+        asked("GET / HTTP/1.1\nHost: localhost:8080", Site("http", "127.0.0.1", 8080))
+    assert "name the granted host" in caught.value.hint
+
+
 @for_each(
     "host",
     [

@@ -13,7 +13,7 @@ from msgspec import Struct
 from gloveport.egress.http.heads import HOP_BY_HOP, Headers, RequestHead, hyphenate, join_values, options_of
 from gloveport.errors import Denied
 from gloveport.model.egress import Scheme
-from gloveport.policy.hosts.authorities import DEFAULT_PORTS, canonical_host
+from gloveport.policy.hosts.authorities import DEFAULT_PORTS, canonical_host, find_loopback
 
 _AUTHORITY = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\[\]:@/?#]+)(?::(?P<port>[0-9]{1,5}))?")
 _ABSOLUTE = re.compile(r"(?P<scheme>https?)://(?P<authority>[^/?#]*)(?P<rest>[^#]*)", re.IGNORECASE)
@@ -57,6 +57,9 @@ _LONGEST_METHOD = 64
 """Most bytes of a value that may be an escaped method."""
 _MOST_PORT = 65_535
 _SHOWN_CHARS = 300
+_LOCALHOST_HINT = (
+    "This port of localhost leads out of the sandbox: name the granted host. A server of your own needs another port."
+)
 _LONGEST_PATH = 4096  # the path is logged, and no server accepts much more
 
 
@@ -216,7 +219,7 @@ def parse_request(request: RequestHead, site: Site | None) -> ParsedRequest:
         raise Denied(
             "names_disagree",
             f"The request goes to {where.host}:{where.port}, and its Host header names another place.",
-            hint="Leave the Host header to your HTTP client.",
+            hint=_LOCALHOST_HINT if find_loopback(where.host) else "Leave the Host header to your HTTP client.",
         )
     path, mark, query = rest.partition("?")
     if len(path) > _LONGEST_PATH:
