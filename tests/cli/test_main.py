@@ -84,6 +84,33 @@ def test_a_state_directory_that_can_not_be_reached_is_one_message(gloveport, tmp
     assert "\nhint: run as " in ended.stderr
 
 
+PRESSED = """
+import os, signal, sys
+
+class Pressing:
+    def find_spec(self, name, *_):
+        if name == "{}":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Pressing())
+sys.argv = ["gloveport", "doctor"]
+from gloveport.cli.main import main
+main()
+"""
+
+
+@pytest.mark.parametrize("name", ["gloveport.cli.direct", "gloveport.untrusted_text", "gloveport.cli.logs", "anyio"])
+def test_ctrl_c_while_a_command_is_still_imported_ends_it_silently(name, environ):
+    ended = subprocess.run(
+        [sys.executable, "-c", PRESSED.format(name)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | environ,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
 THREAD = "threading.Thread(target=lambda: (threading.main_thread().join(), print('a thread'))).start()"
 ENDING = """
 import atexit, sys, threading

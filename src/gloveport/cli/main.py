@@ -1,21 +1,24 @@
 """``gloveport``, the entry point: runs the command, and ends the process with its exit code."""
 
-import _signal  # type: ignore[import-not-found]  # ``signal`` makes enumerations, which takes longer
-import atexit
-import contextlib
-import errno
-import io
-import os
-import sys
-import threading
-from typing import TYPE_CHECKING
+try:
+    import _signal  # type: ignore[import-not-found]  # ``signal`` makes enumerations, which takes longer
+    import atexit
+    import contextlib
+    import errno
+    import io
+    import os
+    import sys
+    import threading
+    from typing import TYPE_CHECKING
 
-from gloveport.cli.direct import find_direct
-from gloveport.cli.exit_codes import of_error, of_unwritten
-from gloveport.cli.garbage import collect_later
-from gloveport.cli.usage import UsageError
-from gloveport.errors import MORE_FILES, GloveportError
-from gloveport.untrusted_text import printable_lines
+    from gloveport.cli.direct import find_direct
+    from gloveport.cli.exit_codes import of_error, of_unwritten
+    from gloveport.cli.garbage import collect_later
+    from gloveport.cli.usage import UsageError
+    from gloveport.errors import MORE_FILES, GloveportError
+    from gloveport.untrusted_text import printable_lines
+except KeyboardInterrupt:  # most of a command's first 40 ms pass here
+    raise SystemExit(130) from None
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,11 +40,11 @@ def main() -> None:
 
 
 def _run_command() -> None:
-    _fill_standard_streams()
-    collect_later()
-    # Any installed package could be a pydantic plugin and see all validated data, secrets too. The search takes 10 ms.
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
+        _fill_standard_streams()
+        collect_later()
+        # Any installed package could be a pydantic plugin and see all validated data, secrets too. To look takes 10 ms.
+        os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
         _reset_signals()
         words = sys.argv[1:]
         if words[:1] == ["run"]:
