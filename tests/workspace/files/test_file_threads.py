@@ -27,7 +27,9 @@ async def test_nobody_waits_for_readers_of_large_files():
         end.set()
 
 
-@pytest.mark.parametrize("run", [FILE_READS.run, FILE_SEARCHES.run, partial(FILE_WRITES.run, "caller")])
+@pytest.mark.parametrize(
+    "run", [FILE_READS.run, partial(FILE_SEARCHES.run, "caller"), partial(FILE_WRITES.run, "caller")]
+)
 async def test_other_work_does_not_wait_for_readers_searchers_and_writers_at_all(run):
     """P38."""
     end = threading.Event()
@@ -39,8 +41,8 @@ async def test_other_work_does_not_wait_for_readers_searchers_and_writers_at_all
         end.set()
 
 
-@pytest.mark.parametrize("threads", [LARGE_READS, FILE_WRITES])
-async def test_callers_take_turns_at_large_reads_and_at_writes(threads):
+@pytest.mark.parametrize("threads", [LARGE_READS, FILE_SEARCHES, FILE_WRITES])
+async def test_callers_take_turns_at_large_reads_searches_and_writes(threads):
     """P8: twenty files of a gigabyte, or patches of 30 MiB, kept another caller's small one waiting for a minute."""
     served, begin = [], threading.Event()
 

@@ -51,7 +51,7 @@ FILE_READS: Final = OwnThreads("reads of files", 8)
 """For reads of names too."""
 LARGE_READS: Final = ThreadsInTurn("reads of large files", 2)
 """No small file waits for one of these."""
-FILE_SEARCHES: Final = OwnThreads("searches of files", 4)
+FILE_SEARCHES: Final = ThreadsInTurn("searches of files", 4)
 """For what a search compares with rules and globs, which may take seconds."""
 FILE_WRITES: Final = ThreadsInTurn("writes of files", 4)
 """For a change of files, or for what it would do. Changes take turns anyway."""

@@ -86,6 +86,7 @@ async def search_text(  # noqa: PLR0913 - they are the tool's
     include_hidden: bool = False,
     include_ignored: bool = False,
     engine: Engine = "rg",
+    caller: str = "",
 ) -> Matches:
     """Find lines that hold a text, or match a regular expression; .gitignore is respected. `files_only` counts the
     lines of each file; `file_type` is a language or an extension.
@@ -113,18 +114,20 @@ async def search_text(  # noqa: PLR0913 - they are the tool's
         hidden=include_hidden,
         ignored=include_ignored,
     )
-    tracked_paths, tracked_cut = await _find_tracked(tree, run, question)
-    ran, cut = await run_engine(engine, tree, run, question, tracked_paths)
+    tracked_paths, tracked_cut = await _find_tracked(tree, run, question, caller)
+    ran, cut = await run_engine(engine, tree, run, question, tracked_paths, caller)
     ending = _ending(ran) or cut or tracked_cut
     leaves_out = _spare_tracked(leaves_out, tracked_paths)
     selection = MatchSelection(leaves_out, context_lines, offset, max_results, max_preview_bytes)
     choose = partial(_files_answer if files_only else _lines_answer, query, engine, ran, selection, ending)
     # The findings may be megabytes, and the index reads files; for less, a change of threads would take longer.
     is_short = leaves_out is None and len(ran.stdout) <= _SHORT_BYTES
-    return choose() if is_short else await FILE_SEARCHES.run(choose)
+    return choose() if is_short else await FILE_SEARCHES.run(caller, choose)
 
 
-async def _find_tracked(tree: Tree, run: RunProgram, question: SearchQuery) -> tuple[list[bytes], Cut | None]:
+async def _find_tracked(
+    tree: Tree, run: RunProgram, question: SearchQuery, caller: str
+) -> tuple[list[bytes], Cut | None]:
     """Files that git tracks, but the search has left out because of their names or a .gitignore; and why these are not
     all.
     """
@@ -132,7 +135,7 @@ async def _find_tracked(tree: Tree, run: RunProgram, question: SearchQuery) -> t
         return [], None
     if not (found := await find_hidden_files(tree, run)):
         return [], None
-    return await FILE_SEARCHES.run(_choose_tracked, tree, question, found)
+    return await FILE_SEARCHES.run(caller, _choose_tracked, tree, question, found)
 
 
 def _choose_tracked(tree: Tree, question: SearchQuery, found: Sequence[bytes]) -> tuple[list[bytes], Cut | None]:

@@ -83,9 +83,9 @@ class SearchQuery(Struct, frozen=True, kw_only=True):
 
 
 async def run_engine(
-    engine: Engine, tree: Tree, run: RunProgram, question: SearchQuery, further: Sequence[bytes]
+    engine: Engine, tree: Tree, run: RunProgram, question: SearchQuery, further: Sequence[bytes], caller: str
 ) -> tuple[ProgramOutput, Cut | None]:
-    """Search below the question's start, and then these files, even if rules leave them out.
+    """Search below the question's start, and then these files, even if rules leave them out. Callers take turns.
 
     Returns:
         What the engine says, and why it was not given all files that it should search; None if it was.
@@ -95,7 +95,7 @@ async def run_engine(
     """
     if engine == "rg":
         return await run(_ripgrep(question, further), seconds=SECONDS, most_bytes=BYTES), None
-    candidates, cut = await FILE_SEARCHES.run(_candidates, tree, question)
+    candidates, cut = await FILE_SEARCHES.run(caller, _candidates, tree, question)
     head = {
         "expression": question.expression if question.regex else re.escape(question.expression),
         "ignore_case": not question.case_sensitive,
