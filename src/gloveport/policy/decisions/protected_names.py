@@ -109,7 +109,7 @@ _PARTED: Final = tuple(path.rpartition("/")[::2] for path in BELOW)
 _PARENTS: Final = frozenset(above for above, _ in _PARTED)
 _DEEPEST: Final = max(above.count("/") + 1 for above in _PARENTS)
 _KINDS_IN: Final[Mapping[str, Mapping[str, Kind]]] = {
-    above: {
+    f"/{above}": {
         **{name: "file" if f"{above}/{name}" in _PARENTS else "directory" for first, name in _PARTED if first == above},
         **_KINDS,
     }
@@ -133,7 +133,7 @@ SPELLINGS: Final = tuple(_KINDS)
 
 def kind_of(name: str, above: str = "") -> Kind | None:
     """What is protected under this name, the last part of a path: a file, or a directory with its content. None for an
-    unprotected name. ``above`` is the path of its parent directory, or the last parts of it.
+    unprotected name. ``above`` is the path of its parent directory.
     """
     folded = fold_name(name).rstrip(". ")  # FAT and Windows drop these
     short = _SHORT_NAME.fullmatch(folded)
@@ -142,8 +142,9 @@ def kind_of(name: str, above: str = "") -> Kind | None:
 
 def kinds_in(above: str) -> Mapping[str, Kind]:
     """The protected names in the directory at this path, as folded by ``fold_name``."""
-    folded = f"/{fold_name(above)}"
-    return next((kinds for parent, kinds in _KINDS_IN.items() if folded.endswith(f"/{parent}")), _KINDS)
+    last_parts = "/".join(above.rsplit("/", _DEEPEST)[-_DEEPEST:])  # a path may be long, and slow to fold
+    folded = f"/{fold_name(last_parts)}"
+    return next((kinds for ending, kinds in _KINDS_IN.items() if folded.endswith(ending)), _KINDS)
 
 
 def fold_name(name: str) -> str:
@@ -173,7 +174,7 @@ def protected_part(path: str, exempt: AbstractSet[str] = frozenset()) -> str | N
         here = "/".join(parts[: number + 1])
         if here in exempt or name in exempt:
             return None
-        kind = kind_of(name, "/".join(parts[max(0, number - _DEEPEST) : number]))
+        kind = kind_of(name, "/".join(parts[:number]))
         if kind in {"git", "directory"} or (kind == "file" and number == len(parts) - 1):
             return here
     return None
