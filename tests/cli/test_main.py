@@ -94,7 +94,7 @@ class Pressing:
 
 sys.meta_path.insert(0, Pressing())
 sys.argv = ["gloveport", "doctor"]
-from gloveport.cli.main import main
+from gloveport.cli.entry_point import main
 main()
 """
 

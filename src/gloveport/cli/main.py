@@ -1,24 +1,21 @@
-"""``gloveport``, the entry point: runs the command, and ends the process with its exit code."""
+"""Runs the command of a command line, and ends the process with its exit code."""
 
-try:
-    import _signal  # type: ignore[import-not-found]  # ``signal`` makes enumerations, which takes longer
-    import atexit
-    import contextlib
-    import errno
-    import io
-    import os
-    import sys
-    import threading
-    from typing import TYPE_CHECKING
+import _signal  # type: ignore[import-not-found]  # ``signal`` makes enumerations, which takes longer
+import atexit
+import contextlib
+import errno
+import io
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING
 
-    from gloveport.cli.direct import find_direct
-    from gloveport.cli.exit_codes import of_error, of_unwritten
-    from gloveport.cli.garbage import collect_later
-    from gloveport.cli.usage import UsageError
-    from gloveport.errors import MORE_FILES, GloveportError
-    from gloveport.untrusted_text import printable_lines
-except KeyboardInterrupt:  # most of a command's first 40 ms pass here
-    raise SystemExit(130) from None
+from gloveport.cli.direct import find_direct
+from gloveport.cli.exit_codes import of_error, of_unwritten
+from gloveport.cli.garbage import collect_later
+from gloveport.cli.usage import UsageError
+from gloveport.errors import MORE_FILES, GloveportError
+from gloveport.untrusted_text import printable_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
