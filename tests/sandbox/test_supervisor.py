@@ -140,3 +140,29 @@ async def test_an_end_that_another_supervisor_has_seen_before_it_was_left_is_see
             with anyio.fail_after(20):
                 await supervisor.run()
             assert supervisor.is_left == (leaves < math.inf)
+
+
+async def test_what_is_written_without_end_after_the_answer_to_a_call_holds_nobody_up():
+    """P8: processes in the background of a session fill their pipe as fast as the server reads it."""
+    channel, far = socket.socketpair()
+    channel.settimeout(0)
+    with contextlib.ExitStack() as stack, channel, far:
+        process = stack.enter_context(subprocess.Popen(["sleep", "60"]))
+        stack.callback(process.kill)
+        over = stack.enter_context(FileIO(os.pidfd_open(process.pid)))
+        inner, limits = over.fileno(), Limits(wall_seconds=5)
+        held = KernelMemory(memory_bytes=limits.memory_bytes, group=None, pid=process.pid, inner=inner)
+        stack.enter_context(contextlib.closing(held))
+        supervisor = Supervisor(
+            watch=LimitWatch(limits=limits, clock=Clock(), group=None, inner=inner, kernel_memory=held),
+            channel=channel,
+            report_bytes=1024,
+            over=over,
+            ends_with_report=True,
+            events=stack.enter_context(watch_files(channel, over)),
+        )
+        supervisor.collect(stack.enter_context(FileIO("/dev/zero")), Count())
+        far.sendall(frame({"report": 1}))
+        with anyio.fail_after(20):
+            await supervisor.run()
+    assert supervisor.report == 1

@@ -28,6 +28,7 @@ LOOK_SECONDS = 0.05
 _GRACE_SECONDS = 2.0
 _CHUNK_BYTES = 1 << 15  # scrubbing it takes 15 ms if secrets seem to begin everywhere
 _SMALL_BYTES, _SMALL_READS, _GATHER_SECONDS = 4096, 200, 0.005
+_PIPE_BYTES = 1 << 20  # as much as a pipe holds: processes of a session that write without end are not waited for
 _TURNS = 8
 _BURST_SECONDS = 0.5
 """Processor time that each run's output may take in a burst: enough for some hundreds of megabytes."""
@@ -149,8 +150,8 @@ class Supervisor(Struct, eq=False, kw_only=True):
     async def run(self) -> None:
         """Return when the program is over and all its output has been read, or only the report counts any more.
 
-        By then all writers are dead or killed, which ends the streams. But a stream may stay open: a descriptor that
-        was sent over a socket and never received outlives its sender.
+        By then all writers are dead or killed, which ends the streams, except those of a session. But a stream may stay
+        open: a descriptor that was sent over a socket and never received outlives its sender.
 
         It may be cancelled, and called again to continue.
         """
@@ -179,7 +180,9 @@ class Supervisor(Struct, eq=False, kw_only=True):
                 await anyio.lowlevel.checkpoint()
         self.watch.end()
         for stream, sink in self._sinks:
-            while (data := _read(stream)) and not sink.full():
+            room = _PIPE_BYTES
+            while room > 0 and (data := _read(stream)) and not sink.full():
+                room -= len(data)
                 began = time.monotonic()
                 sink.write(data)
                 await pace.rest(began)
