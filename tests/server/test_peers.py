@@ -13,7 +13,7 @@ import pytest
 
 from gloveport.server.transports import peers
 from gloveport.server.transports.acceptor import accept_connections
-from gloveport.server.transports.peers import peer_uids, require_own_uid
+from gloveport.server.transports.peers import has_closed, peer_uids, require_own_uid
 
 FOREIGN = """
 import os, socket, sys
@@ -48,6 +48,19 @@ def test_the_user_of_a_connection_is_known_and_forgotten_once_it_is_closed():
             assert peer_uids([connection]) == [os.geteuid()]
             client.close()
             assert peer_uids([connection]) == [None]
+
+
+@pytest.mark.usefixtures("kernel")
+def test_who_only_sends_no_more_has_not_closed_a_connection():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        client = socket.create_connection(server.getsockname())
+        with server.accept()[0] as connection:
+            assert not has_closed(connection)
+            client.shutdown(socket.SHUT_WR)
+            assert connection.recv(1) == b""
+            assert not has_closed(connection)
+            client.close()
+            assert has_closed(connection)
 
 
 @pytest.mark.usefixtures("kernel")

@@ -27,6 +27,8 @@ _LINE_BYTES = 1 << 20
 _SHOWN_CHARACTERS = 100
 _ANSWER_SECONDS = 20.0
 """How long a server may take to answer: longer than it waits for a free connection to the sandbox."""
+_CLOSED_SECONDS = 1.0
+"""Pause between two looks whether a client that sends no more has closed its connection."""
 
 
 class _Sandbox(NamedTuple):
@@ -207,10 +209,31 @@ async def _connect(client: "SocketStream", sandbox: _Sandbox, port: int, tell: C
                 return
             inner = await abc.SocketStream.from_socket(socket.socket(fileno=descriptor))
             async with inner, anyio.create_task_group() as tasks:
-                tasks.start_soon(_pass_on, client, inner)
+
+                async def pass_on_to_program() -> None:
+                    await _pass_on(client, inner)
+                    await _wait_closed(client)
+                    tasks.cancel_scope.cancel()
+
+                tasks.start_soon(pass_on_to_program)
                 tasks.start_soon(_pass_on, inner, client)
     except (OSError, ValueError):  # ValueError of anyio: the program has reset the connection already
         tell("the server, or the command, has ended")
+
+
+async def _wait_closed(client: "SocketStream") -> None:
+    """Wait until a client that sends no more has closed its connection. A program that has nothing to say, as the
+    server of an event stream, would never learn that, and each reload of its page would keep a connection.
+    """
+    import anyio
+    from anyio.abc import SocketAttribute
+
+    from gloveport.server.transports.peers import has_closed
+
+    connection = client.extra(SocketAttribute.raw_socket)  # noqa: S610 - not Django's
+    with contextlib.suppress(OSError):
+        while not has_closed(connection):  # noqa: ASYNC110 - the kernel tells nobody
+            await anyio.sleep(_CLOSED_SECONDS)
 
 
 async def _pass_on(source: "SocketStream", target: "SocketStream") -> None:

@@ -261,6 +261,47 @@ async def test_neither_a_program_that_resets_connections_nor_a_server_that_hangs
     assert (opened.returncode, said) == (130, "the server, or the command, has ended\n")
 
 
+@pytest.mark.parametrize("is_closed", [True, False])
+async def test_a_connection_is_given_up_when_the_browser_has_closed_it_and_not_before(
+    answering, environ, gloveport, is_closed
+):
+    """Else each reload of a page whose events are rare would keep one of few for ever."""
+    is_given_up = anyio.Event()
+
+    async def serve_events(connection):
+        async with contextlib.AsyncExitStack() as stack:
+            program = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            one = stack.enter_context(socket.create_connection(program.getsockname()))
+            await connection.send(b"{}\n", (one.fileno(),))
+            accepted = await anyio.abc.SocketStream.from_socket(program.accept()[0])
+            events = await stack.enter_async_context(accepted)
+            await events.send(b"event")
+            with pytest.raises(anyio.EndOfStream):
+                await events.receive()
+            if not is_closed:  # all has been sent, and the answer is waited for
+                await events.send(b"another")
+                await events.send_eof()
+            with pytest.raises(anyio.EndOfStream):
+                await connection.receive()
+        is_given_up.set()
+
+    answering += [send_reset, serve_events]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    opened = gloveport.start("ports", "open", "5173", env={**os.environ, **environ}, text=True, **streams)
+    try:
+        address = re.search(r"127\.[0-9.]+", await to_thread.run_sync(opened.stdout.readline))[0]
+        with anyio.fail_after(60):
+            async with await anyio.connect_tcp(address, 5173) as browser:
+                assert await browser.receive() == b"event"
+                if not is_closed:
+                    await browser.send_eof()
+                    assert await browser.receive() == b"another"
+            await is_given_up.wait()
+    finally:
+        opened.kill()
+        opened.communicate()
+
+
 async def test_who_opens_more_tabs_than_there_are_connections_learns_what_to_do(answering, environ, gloveport):
     """Each tab with a WebSocket, as of a development server, holds one."""
 

@@ -12,7 +12,7 @@ import socket
 import struct
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from gloveport.errors import ConfigError
 
@@ -60,8 +60,22 @@ def peer_uids(connections: Sequence[socket.socket]) -> list[int | None]:
         OSError: The kernel can't be asked just now.
     """
     ends = {one: pair for one in connections if (pair := _ends_of(one)) is not None}
-    uids = dict(zip(ends, _look_up([*ends.values()]), strict=True))
-    return [uids.get(one) if _ends_of(one) is not None else None for one in connections]
+    found = dict(zip(ends, _look_up([*ends.values()]), strict=True))
+    return [_uid_of(found.get(one)) if _ends_of(one) is not None else None for one in connections]
+
+
+def has_closed(connection: socket.socket) -> bool:
+    """Whether the other end of a connection over IPv4 loopback is closed. It is open if it has only ended its sending
+    direction: then it still reads.
+
+    Raises:
+        OSError: The kernel can't be asked just now.
+    """
+    ends = _ends_of(connection)
+    if ends is None:
+        return True
+    (peer,) = _look_up([ends])
+    return peer is None or not peer.inode
 
 
 def _ends_of(connection: socket.socket) -> _Ends | None:
@@ -71,16 +85,24 @@ def _ends_of(connection: socket.socket) -> _Ends | None:
     return None
 
 
-def _look_up(connections: Sequence[_Ends]) -> list[int | None]:
-    """The users at the other ends. Of a closed end the kernel names root, whoever it was; it has no inode."""
+class _Socket(NamedTuple):
+    """What the kernel tells of a socket. Of a closed one it names root, whoever it was; that has no inode."""
+
+    state: int
+    uid: int
+    inode: int
+
+
+def _uid_of(peer: _Socket | None) -> int | None:
+    return peer.uid if peer is not None and peer.state == _ESTABLISHED and peer.inode else None
+
+
+def _look_up(connections: Sequence[_Ends]) -> list[_Socket | None]:
+    """The sockets at the other ends."""
     if not _can_ask():
         return _read_table(connections)
-    uids: list[int | None] = []
     with _open() as kernel:
-        for peer, own in connections:
-            state, uid, inode = _ask(kernel, peer, own) or (0, 0, 0)
-            uids.append(uid if state == _ESTABLISHED and inode else None)
-    return uids
+        return [_ask(kernel, peer, own) for peer, own in connections]
 
 
 @functools.cache
@@ -100,8 +122,8 @@ def _open() -> socket.socket:
     return socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, _NETLINK_SOCK_DIAG)
 
 
-def _ask(kernel: socket.socket, local: Address, remote: Address) -> tuple[int, int, int] | None:
-    """The state, uid and inode of the socket with these two ends; None where there is none."""
+def _ask(kernel: socket.socket, local: Address, remote: Address) -> _Socket | None:
+    """The socket with these two ends; None where there is none."""
     ends = local[1], remote[1], socket.inet_aton(local[0]), socket.inet_aton(remote[0])
     request = _REQUEST.pack(socket.AF_INET, socket.IPPROTO_TCP, 0, 0, 0xFFFFFFFF) + _ID.pack(*ends, b"", b"\xff" * 8)
     kernel.send(_HEAD.pack(_HEAD.size + len(request), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 0, 0) + request)
@@ -110,16 +132,16 @@ def _ask(kernel: socket.socket, local: Address, remote: Address) -> tuple[int, i
         return None
     _, state, _, _, found, _, _, _, uid, inode = _ANSWER.unpack_from(answer, _HEAD.size)
     # A listening socket is found by its own end alone.
-    return (state, uid, inode) if _ID.unpack(found)[:2] == ends[:2] else None
+    return _Socket(state, uid, inode) if _ID.unpack(found)[:2] == ends[:2] else None
 
 
-def _read_table(connections: Sequence[_Ends]) -> list[int | None]:
-    found: dict[tuple[str, str], int | None] = {(_entry(peer), _entry(own)): None for peer, own in connections}
+def _read_table(connections: Sequence[_Ends]) -> list[_Socket | None]:
+    found: dict[tuple[str, str], _Socket | None] = {(_entry(peer), _entry(own)): None for peer, own in connections}
     for line in _TABLE.read_text().splitlines()[1:]:
         _, local, remote, state, rest = line.split(maxsplit=4)
-        if (local, remote) in found and int(state, 16) == _ESTABLISHED:
+        if (local, remote) in found:
             _, _, _, uid, _, inode, *_ = rest.split(maxsplit=6)
-            found[local, remote] = int(uid) if inode != "0" else None
+            found[local, remote] = _Socket(int(state, 16), int(uid), int(inode))
     return list(found.values())
 
 
