@@ -112,6 +112,23 @@ async def test_a_call_that_takes_too_long_ends_in_time_and_is_told_to_stop():
         assert stopped in (["one"], ["one", "two"])  # their times end at the same moment: the place may be free first
 
 
+async def test_many_calls_of_one_run_keep_no_other_run_waiting_until_all_of_them_are_done():
+    """P8: calls that wait for a place take turns, run by run."""
+    async with using(plain(concurrent_calls=1)) as far:
+        await far.tools()
+        order = []
+
+        async def call(run):
+            await far.call("sleep", {"seconds": 0.1}, run=run)
+            order.append(run)
+
+        async with anyio.create_task_group() as tasks:
+            for run in ("flood",) * 6 + ("other",):
+                tasks.start_soon(call, run)
+                await anyio.lowlevel.checkpoint()
+        assert order.index("other") <= 2, order
+
+
 async def test_whether_a_tool_may_still_be_called_is_asked_when_all_waiting_is_over():
     """H5: while it waits for its place, and for a connection made anew, the server may have changed it."""
     async with using(plain(concurrent_calls=1)) as far:

@@ -31,6 +31,7 @@ from gloveport.engine.sessions import Sessions
 from gloveport.errors import Denied
 from gloveport.fairness import compute
 from gloveport.guard import Guard
+from gloveport.hub.ledger import Ledger
 from gloveport.late_module import late_module
 from gloveport.limits.admission import AdmissionQueue
 from gloveport.model import (
@@ -234,6 +235,7 @@ class Engine:
             context=context,
             share=share,
             budget=SkillBudget(cpu_seconds=grant.limits.cpu_seconds),
+            ledger=Ledger(run=run_id),
         )
         if outer is not None:
             run = run.nest_in(outer)

@@ -114,11 +114,11 @@ class Execution(Struct, frozen=True, kw_only=True):
     context: RunContext
     share: str
     budget: SkillBudget
+    ledger: Ledger
     depth: int = 0
     environment: "RunEnvironment | None" = None
     journal: RequestJournal = field(default_factory=RequestJournal)
     outbound_load: OutboundLoad = field(default_factory=OutboundLoad)
-    ledger: Ledger = field(default_factory=Ledger)
     sampling_usage: SamplingUsage = field(default_factory=SamplingUsage)
 
     @property

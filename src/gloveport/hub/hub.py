@@ -8,6 +8,7 @@ wait for it.
 import contextlib
 import functools
 import logging
+import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -113,10 +114,10 @@ class Hub:
         return state.tools.get(name)
 
     async def call(
-        self, definition: Definition, arguments: Mapping[str, JsonValue], sent: int
+        self, definition: Definition, arguments: Mapping[str, JsonValue], sent: int, run: str
     ) -> "wire.CallToolResult":
         """Call a tool, whose ``definition`` is that of when the call was decided. ``sent`` is the size of the arguments
-        in bytes.
+        in bytes, ``run`` the run that takes a turn.
 
         Raises:
             Denied: The tool is held back by now, or the server's budget of this minute is used up.
@@ -128,17 +129,17 @@ class Hub:
             raise Denied(
                 "too_many_calls_a_minute",
                 f"The server {definition.server!a} is called {state.server.calls_per_minute} times a minute at most.",
-                hint=f"Wait {wait:.0f} s, or ask for more at once.",
+                hint=f"Wait {math.ceil(wait)} s, or ask for more at once.",
             )
         if wait := state.bytes.take(sent):
             most = int(state.server.bytes_per_minute)
             raise Denied(
                 "too_many_bytes_a_minute",
                 f"The calls of the server {definition.server!a} send and bring {most} bytes a minute at most.",
-                hint=f"Wait {wait:.0f} s, and ask for less.",
+                hint=f"Wait {math.ceil(wait)} s, and ask for less.",
             )
         permit = functools.partial(self._require_present, definition)
-        return await state.upstream.call(definition.name, arguments, permit)
+        return await state.upstream.call(definition.name, arguments, permit, run)
 
     def account(self, server: str, size: int) -> None:
         """Charge the bytes of a result to the server's budget."""

@@ -14,6 +14,7 @@ class Ledger(Struct, kw_only=True):
     """The calls of tools of one run.
 
     Attributes:
+        run: Identifies the run, where runs take turns. Those nested in it have its ledger, and so its turn.
         total: The number of calls, the refused ones included.
         bytes: Bytes of all arguments and results together.
         searches: The number of questions about tools.
@@ -21,6 +22,7 @@ class Ledger(Struct, kw_only=True):
         listed: The first calls that have ended.
     """
 
+    run: str
     total: int = 0
     bytes: int = 0
     searches: int = 0

@@ -35,9 +35,11 @@ class ToolServer(Protocol):
         """List the tools; connects first where necessary. Raises ``UpstreamError``."""
 
     async def call(
-        self, tool: str, arguments: Mapping[str, JsonValue], permit: Callable[[], None]
+        self, tool: str, arguments: Mapping[str, JsonValue], permit: Callable[[], None], run: str
     ) -> "wire.CallToolResult":
-        """Call a tool, once, unless ``permit`` raises when all waiting is over. Raises ``UpstreamError``."""
+        """Call a tool, once, unless ``permit`` raises when all waiting is over. Waiting runs take turns. Raises
+        ``UpstreamError``.
+        """
 
     async def close(self) -> None:
         """Disconnect for good."""

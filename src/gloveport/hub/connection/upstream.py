@@ -18,6 +18,7 @@ from gloveport.hub.connection.link import MODES, ConnectionTarget, UpstreamConne
 from gloveport.hub.connection.wire import Connect
 from gloveport.hub.definition import Definition
 from gloveport.hub.server_state import ConnectionState
+from gloveport.limits.admission import make_turns
 from gloveport.model.hub import Server
 from gloveport.model.json_value import JsonValue
 from gloveport.policy.wording import quote_sent
@@ -56,7 +57,7 @@ class Upstream:
         self._tasks, self._on_tools, self._clock = tasks, on_tools, clock
         self._target = ConnectionTarget(name=name, server=server, connects=connects, on_tools=self._offer, clean=clean)
         self._breaker = Breaker(clock=clock)
-        self._places = anyio.Semaphore(server.concurrent_calls, fast_acquire=True)
+        self._turns = make_turns(server.concurrent_calls)
         self._modes: Sequence[str] = MODES
         self._link: UpstreamConnection | None = None
         self._logged = ""
@@ -89,7 +90,7 @@ class Upstream:
         return self.offered or ()
 
     async def call(
-        self, tool: str, arguments: Mapping[str, JsonValue], permit: Callable[[], None] = lambda: None
+        self, tool: str, arguments: Mapping[str, JsonValue], permit: Callable[[], None] = lambda: None, run: str = ""
     ) -> wire.CallToolResult:
         """Call a tool, once. Waiting for a free place counts towards the call's time-out, connecting does not.
 
@@ -98,6 +99,7 @@ class Upstream:
             arguments: The tool's arguments.
             permit: Raises if the tool may not be called any more. Called after all waiting: the server may have been
                 connected again meanwhile, and offer another tool under this name.
+            run: Whose call it is. Where calls wait for a free place, runs take turns.
 
         Returns:
             The tool's result, or its own error. Neither is checked against the tool's schema.
@@ -109,7 +111,7 @@ class Upstream:
         """
         link = await self._connect()
         with anyio.move_on_after(self._target.server.call_seconds):
-            async with self._places:
+            async with self._turns.place(run):
                 if not link.usable:
                     link = await self._connect()
                 permit()
