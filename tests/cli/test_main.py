@@ -87,19 +87,33 @@ def test_a_state_directory_that_can_not_be_reached_is_one_message(gloveport, tmp
 PRESSED = """
 import os, signal, sys
 
+events = 0
+
+def press(*_):
+    global events
+    events += 1
+    if events == 1:
+        interrupt()
+
+def interrupt():
+    sys.setprofile(None)
+    os.kill(os.getpid(), signal.SIGINT)
+
 class Pressing:
     def find_spec(self, name, *_):
         if name == "{}":
-            os.kill(os.getpid(), signal.SIGINT)
+            sys.setprofile(press)
 
 sys.meta_path.insert(0, Pressing())
-sys.argv = ["gloveport", "doctor"]
+sys.argv = ["gloveport", "run", "-c", "1"]
 from gloveport.cli.entry_point import main
 main()
 """
 
 
-@pytest.mark.parametrize("name", ["gloveport.cli.direct", "gloveport.untrusted_text", "gloveport.cli.logs", "anyio"])
+@pytest.mark.parametrize(
+    "name", ["gloveport.cli.direct", "gloveport.untrusted_text", "gloveport.cli.logs", "anyio", "datetime"]
+)
 def test_ctrl_c_while_a_command_is_still_imported_ends_it_silently(name, environ):
     ended = subprocess.run(
         [sys.executable, "-c", PRESSED.format(name)],
@@ -107,6 +121,8 @@ def test_ctrl_c_while_a_command_is_still_imported_ends_it_silently(name, environ
         text=True,
         check=False,
         env=os.environ | environ,
+        stdin=subprocess.DEVNULL,
+        timeout=60,
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
 

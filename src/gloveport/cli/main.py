@@ -49,6 +49,9 @@ def _run_command() -> None:
 
             if (code := run_by_server(words[1:], os.environ)) is not None:
                 sys.exit(code)
+        # Here Ctrl-C can end this import; inside of that of msgspec it would be lost, and crash the process later.
+        import datetime as dt  # noqa: F401
+
         from gloveport.cli import logs
 
         logs.set_up()
