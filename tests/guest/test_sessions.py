@@ -131,6 +131,14 @@ def test_rewind_of_the_only_call_begins_anew(session):
     assert session.call("x")["report"]["error"]["type"] == "NameError"
 
 
+def test_where_no_call_is_left_a_rewind_says_that_it_undoes_none(session):
+    session.call("x = 1")
+    session.call(do="rewind")
+    session.call(do="variables")  # of a new interpreter
+    answer = session.call(do="rewind")
+    assert (answer["state"], answer["undone"]) == ("kept", [])
+
+
 def test_checkpoints_are_no_children_that_a_program_finds(session):
     session.call("x = 1")
     session.call("y = 1")

@@ -291,14 +291,14 @@ class ForkedPython:
 
     def rewind(self):
         """Go back to before the last call. Returns the state, why, and which calls are undone."""
-        if self.process is not None and not self.process.has_ended():
+        if self.process is None or not (self.calls or self.process.has_ended()):
+            return "kept", "no Python ran in it", []
+        if not self.process.has_ended():
             while self.checkpoints and self.checkpoints[-1].calls == self.calls:
                 self.drop(self.checkpoints.pop())
             if not self.checkpoints and len(self.calls) > 1:
                 return "kept", "there is no checkpoint of the state before the last call", []
             self.process.kill()
-        if self.process is None:
-            return "kept", "no Python ran in it", []
         state, undone = self.go_back()
         return state, "as asked", undone
 
