@@ -294,6 +294,21 @@ async def test_a_signal_ends_the_server_and_every_run(serve, records, is_running
     assert [record.kind for record in records()[-2:]] == ["execute.ended", "server.stop"]
 
 
+async def test_a_client_that_goes_amid_its_request_is_no_fault_of_the_server(serve):
+    served = serve()
+    async with httpx2.AsyncClient(timeout=60) as client:
+        session = await handshake_headers(client, served.url)
+        for method, path, headers in (("PUT", "/uploads", {}), ("POST", "/mcp", HEADERS), ("POST", "/mcp", session)):
+            lines = [f"{method} {path} HTTP/1.1", f"host: 127.0.0.1:{served.port}", "content-type: application/json"]
+            lines += [*map(": ".join, headers.items()), "content-length: 1000", "", "{"]
+            with socket.create_connection(("127.0.0.1", served.port)) as connection:
+                connection.sendall("\r\n".join(lines).encode())
+                assert (await client.post(served.url, headers=session, json=message("ping", {}))).status_code == 200
+        assert (await client.post(served.url, headers=session, json=message("ping", {}))).status_code == 200
+    served.process.send_signal(signal.SIGTERM)
+    assert await asyncio.to_thread(served.process.communicate, timeout=30) == ("", "")
+
+
 async def test_a_run_ends_with_the_session_that_alone_could_ask_for_it(shared, is_running, eventually):
     """P9: it held a place, and could ask the owner to allow something, for as long as its time was."""
     words = [f"77{time.time_ns() + number}" for number in range(2)]

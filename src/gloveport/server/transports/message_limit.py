@@ -10,6 +10,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -70,6 +71,9 @@ async def peek_body(scope: Scope, receive: Receive, most_bytes: int) -> tuple[by
     """Read the body of a request, up to little more than ``most_bytes``; return it and a ``receive`` that repeats it.
 
     Nothing is read if ``content-length`` is larger: the application refuses the request before its body comes.
+
+    Raises:
+        ClientDisconnect: The client has gone before all of it came.
     """
     length = Headers(scope=scope).get("content-length", "")
     if length.isdecimal() and int(length) > most_bytes:
@@ -79,6 +83,8 @@ async def peek_body(scope: Scope, receive: Receive, most_bytes: int) -> tuple[by
     while messages[-1].get("more_body") and size <= most_bytes:
         messages.append(await receive())
         size += len(messages[-1].get("body", b""))
+    if messages[-1]["type"] == "http.disconnect":
+        raise ClientDisconnect
     again = iter(messages)
 
     async def receive_again() -> Message:

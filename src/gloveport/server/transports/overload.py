@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct, field
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -67,6 +68,8 @@ class RequestLimit(Struct, frozen=True, kw_only=True):
                 ending = Response(jsonrpc_errors.ENDING, 503, {"retry-after": "1"}, "application/json")
                 await ending(scope, receive, send)
             raise
+        except ClientDisconnect:  # amid its request: nobody reads an answer
+            pass
         finally:
             self._going[share] -= 1
             if not self._going[share]:
