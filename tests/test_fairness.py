@@ -8,7 +8,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from gloveport.fairness import SMALL_BYTES, Pace, choose_forgotten, compute
+from gloveport.fairness import SMALL_BYTES, CrowdedTurns, Pace, choose_forgotten, compute
 
 
 async def test_what_is_large_is_computed_while_the_event_loop_goes_on():
@@ -102,6 +102,29 @@ async def test_those_who_have_computed_do_not_rest_at_the_same_time():
         for _ in range(8):
             tasks.start_soon(Pace().rest, time.monotonic() - 0.01)
     assert anyio.current_time() - began >= 8 * 0.01, "each has its own rest, after the others'"
+
+
+@pytest.mark.parametrize(("count", "seconds", "most"), [(40, 0.001, 500), (1, 0.0, 50)], ids=["crowd", "alone"])
+async def test_many_tasks_that_are_always_busy_take_few_turns_and_one_alone_takes_all(count, seconds, most):
+    """E4: as the connections of a run. In a crowd each would take as many as who has little to do."""
+    turns, taken = CrowdedTurns(), 0
+
+    async def work() -> None:
+        nonlocal taken
+        while True:
+            deadline = time.thread_time() + seconds
+            while time.thread_time() < deadline:
+                pass
+            taken += 1
+            await turns.pass_on()
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(count):
+            tasks.start_soon(work)
+        for _ in range(50):
+            await checkpoint()
+        tasks.cancel_scope.cancel()
+    assert most / 50 < taken <= most
 
 
 def test_the_oldest_of_whoever_has_the_most_is_forgotten():

@@ -16,7 +16,7 @@ from typing import Final, TypeVar, TypeVarTuple
 
 import anyio
 from anyio import to_thread
-from anyio.lowlevel import RunVar
+from anyio.lowlevel import RunVar, checkpoint
 
 SMALL_BYTES: Final = 1 << 16
 """Work of up to this size runs at once: a change of threads costs as much."""
@@ -81,6 +81,24 @@ def _work_and_rest(work: Callable[[*Arguments], Result], *arguments: *Arguments)
     finally:
         if (spent := time.thread_time() - began) > _MOMENT_SECONDS:
             time.sleep(spent)
+
+
+class CrowdedTurns:
+    """Turns of tasks that always have something to do, such as the busy connections of one run. While the event loop is
+    crowded, they rest between their turns, one after the other: each would else take as many turns as others, and many
+    would leave little to them.
+    """
+
+    def __init__(self) -> None:
+        self._resting = anyio.Lock()
+
+    async def pass_on(self) -> None:
+        """Let others run; and rest for a moment if that took longer than a moment."""
+        began = time.monotonic()
+        await checkpoint()
+        if time.monotonic() - began > _MOMENT_SECONDS:
+            async with self._resting:
+                await anyio.sleep(_MOMENT_SECONDS)
 
 
 class Pace:

@@ -9,7 +9,7 @@ from anyio.abc import TaskGroup
 from msgspec import Struct, field
 
 from gloveport.errors import Denied, UpstreamError
-from gloveport.fairness import Pace
+from gloveport.fairness import CrowdedTurns, Pace
 from gloveport.forward_proxy.forward_proxy import ForwardProxy
 from gloveport.guard import Guard
 from gloveport.late_module import late_module
@@ -100,12 +100,14 @@ class OutboundLoad(Struct, frozen=True, kw_only=True):
         windows: Limits the answers whose decoding takes much memory.
         hashes: Held while a password is hashed, as often as a server wants, so that a run computes one hash at a time,
             and its others don't queue before the work of other runs.
+        turns: Turns of its connections that are always busy.
         pace: Paces the search for secrets in its requests, of all its connections together.
     """
 
     whole_bodies: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_WHOLE_BODIES))
     windows: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_WINDOWS))
     hashes: anyio.Lock = field(default_factory=anyio.Lock)
+    turns: CrowdedTurns = field(default_factory=CrowdedTurns)
     pace: Pace = field(default_factory=Pace)
 
 

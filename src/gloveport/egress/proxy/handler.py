@@ -44,7 +44,7 @@ async def answer(session: EgressSession, sock: socket.socket) -> None:
         OSError: The connection broke.
         AuditError: The audit log can't be written.
     """
-    wire = SocketStream(sock)
+    wire = SocketStream(sock, session.load.turns.pass_on)
     with contextlib.closing(wire):
         session.require_connection()
         address, port = wire.local_address

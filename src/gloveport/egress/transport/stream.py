@@ -42,7 +42,8 @@ class SocketStream:
         torn: Whether TLS of the server ended without close_notify, so that the data may be truncated.
     """
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, pass_turn: Callable[[], Awaitable[None]] = checkpoint) -> None:
+        """``pass_turn`` lets other tasks run."""
         sock.setblocking(False)  # noqa: FBT003 - its only argument
         with contextlib.suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -50,6 +51,7 @@ class SocketStream:
         self._socket = sock
         self._waiting = 0
         self._in_a_row = 0
+        self._pass_turn = pass_turn
         self._closed = False
 
     async def receive(self, size: int = CHUNK_BYTES) -> bytes:
@@ -163,7 +165,7 @@ class SocketStream:
         self._in_a_row += 1
         if self._in_a_row > _IN_A_ROW:
             self._in_a_row = 0
-            await checkpoint()
+            await self._pass_turn()
 
     async def _retry(self, ready: _Wait, work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
         """Retry an operation until the socket does not block it; without TLS, ``ready`` waits for the socket."""
