@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from gloveport.bootstrap import app
 from gloveport.config import Config
 from gloveport.config.schema import PoolSettings
+from gloveport.engine import previews
 from gloveport.engine.artifacts import _read_about
-from gloveport.engine.previews import LONG_EDGE, SHOWN_BYTES, shown_pictures
+from gloveport.engine.previews import LONG_EDGE, SHOWN_BYTES, picture_of, shown_pictures
 from gloveport.engine.run_context import RunContext
 from gloveport.model import Narrowing, Policy, Request
 from gloveport.model.reading import read_value
@@ -321,6 +322,21 @@ async def test_a_picture_bomb_is_not_shown_and_harms_nobody(opened):
         assert told["/out/small.png"] == ""
         assert len(shown_pictures(run.engine.artifacts, result.artifacts.files, "me")) == 1
         assert (await run("6 * 7")).value == 42
+
+
+@once
+async def test_pictures_that_take_long_hold_up_no_answer(opened, monkeypatch):
+    """P8: a run holds its place meanwhile. Each can still be shown when it is asked for."""
+    monkeypatch.setattr(previews, "_ALL_PREVIEWS_SECONDS", 0.0)
+    files = {"a.png": png(10, 10, bytes(10)), "b.png": png(4000, 1000, bytes(range(250)) * 16)}
+    async with opened() as run:
+        code = "import shutil\nfor name in ('a.png', 'b.png'): shutil.copy(name, '/out')"
+        result = await run(code, files=files, shows=True)
+        small, large = result.artifacts.files
+        assert (small.not_shown, large.not_shown) == ("", "its preview took too long; read_artifact shows it")
+        found = run.engine.artifacts.find(large.uri, "me")
+        await run.engine.show_picture(found, "me")
+        assert picture_of(found).mime_type == "image/png"
 
 
 @once

@@ -7,6 +7,7 @@ anew; a picture that this sandbox does not survive is not shown.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+import anyio
 from anyio import to_thread
 from msgspec import Struct
 
@@ -32,6 +33,9 @@ SHOWN_BYTES: Final = 510_000
 """Of all pictures of an answer together. As base64 680,000: with its text an answer stays below 950,000."""
 
 _PREVIEW_SECONDS: Final = 10.0
+_ALL_PREVIEWS_SECONDS: Final = 20.0
+"""Of an answer together. Meanwhile the run holds its place, though its own time is over."""
+
 _PREVIEW_SOURCE: Final = f"""\
 import importlib.util  # what needs matplotlib has Pillow imported
 spec = importlib.util.spec_from_file_location("resize_image", "{GUEST}/python/resize_image.py")
@@ -63,14 +67,17 @@ class Previewer(Struct, frozen=True, kw_only=True):
         pictures = [number for number, one in enumerate(files.files, 1) if is_picture(one)]
         if bundle is None or not pictures:
             return files
-        shown, rest = pictures[:MOST_SHOWN], pictures[MOST_SHOWN:]
+        shown = pictures[:MOST_SHOWN]
         most = SHOWN_BYTES // len(shown)
         updated = [*files.files]
-        for number in shown:
-            updated[number - 1] = await self.add_preview(Found(bundle, number), most)
-        for number in rest:  # not noted in the store: each can be read
-            why = f"an answer shows {MOST_SHOWN} pictures; read_artifact shows it"
-            updated[number - 1] = updated[number - 1].model_copy(update={"not_shown": why})
+        done = 0
+        with anyio.move_on_after(_ALL_PREVIEWS_SECONDS):
+            for number in shown:
+                updated[number - 1] = await self.add_preview(Found(bundle, number), most)
+                done += 1
+        for position, number in enumerate(pictures[done:], done):  # not noted in the store: each can be read
+            why = f"an answer shows {MOST_SHOWN} pictures" if position >= MOST_SHOWN else "its preview took too long"
+            updated[number - 1] = updated[number - 1].model_copy(update={"not_shown": f"{why}; read_artifact shows it"})
         return files.model_copy(update={"files": tuple(updated)})
 
     async def add_preview(self, found: Found, most_bytes: int = SHOWN_BYTES) -> Artifact:
