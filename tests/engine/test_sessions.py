@@ -144,6 +144,19 @@ async def test_a_cancelled_call_is_interrupted_and_the_session_goes_on(opened):
         assert (await caller.call("x")).value == 2
 
 
+async def test_a_branch_whose_request_was_cancelled_ends_with_the_next(opened):
+    async with opened() as engine:
+        caller, requests = Caller(engine), engine.session_requests
+        await caller.call("x = 1")
+        session = engine.sessions.find(caller.id, "me")
+        cancelled = await requests.branch(session, caller="test")
+        cancelled.end("it was never made")
+        await requests.branch(session, caller="test")
+        cancelled.ended = ""
+        _, state = await requests.ask(cancelled, {"do": "variables"}, caller="test")
+        assert state.why == "there is no such branch"
+
+
 async def test_to_exceed_the_memory_undoes_the_call_or_loses_the_session_and_names_the_limit(opened):
     policy = read_value(Policy, {"limits": {"memory_bytes": "64MiB"}})
     async with opened(policy=policy) as engine:

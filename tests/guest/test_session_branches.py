@@ -15,7 +15,7 @@ def session(tmp_path):
 
 
 def branch(session, into=1, **rest):
-    return session.call(do="branch", into=into, **rest)
+    return session.call(do="branch", into=into, **{"live": [*range(1, into + 1)], **rest})
 
 
 def value(session, source, number):
@@ -31,6 +31,17 @@ def test_both_go_on_by_themselves_from_the_same_state(session):
     assert branch(session, into=2, branch=1)["is_branched"]
     assert value(session, "x.append(4); x", 2) == [1, 2, 4]
     assert [value(session, "x", number) for number in range(3)] == [[1, 3], [1, 2], [1, 2, 4]]
+
+
+def test_what_nobody_has_waited_for_ends_with_the_next(session):
+    """P9: each branch whose request was cancelled left processes, until the session could make no more."""
+    branch(session)
+    pid = value(session, "import os; os.getpid()", 1)
+    branch(session, into=2)
+    assert branch(session, into=3, live=[2, 3])["is_branched"]
+    assert session.call("x", branch=1)["why"] == "there is no such branch"
+    assert [value(session, "x", number) for number in (0, 2, 3)] == [[1]] * 3
+    assert is_dead(pid)
 
 
 def test_a_session_without_a_call_can_branch(tmp_path):

@@ -85,7 +85,9 @@ class SessionRequests(Struct, frozen=True, kw_only=True):
         """
         branch = self.sessions.branch(session)
         try:
-            message: dict[str, JsonValue] = {"do": "branch", "into": branch.branch}
+            trunk = session.trunk or session
+            live: list[JsonValue] = [one.branch for one in trunk.branches]
+            message: dict[str, JsonValue] = {"do": "branch", "into": branch.branch, "live": live}
             outcome, _ = await self.ask(session, message, caller=caller)
         except BaseException:
             branch.end("it was never made")

@@ -3,7 +3,8 @@
     host → supervisor   {"call": n, "branch": b, "language", "do": "run", …}   for the interpreter of that language
                         {"interrupt": n}, {"kill": n}             the call n, if it still goes on
                         {"call": n, "branch": b, "do": "rewind"}  back to before the last call of that branch
-                        {"call": n, "branch": b, "do": "branch", "into": c}, {"call": n, "branch": b, "do": "close"}
+                        {"call": n, "branch": b, "do": "branch", "into": c, "live": [b…]}   others before c are over
+                        {"call": n, "branch": b, "do": "close"}
                         {"call": n, "branch": 0, "do": "attend"}  the host has called Python itself, and waits long
     supervisor → host   {"call": n, "report", …, "state": "kept" | "rewound" | "lost", "why", "undone": [m…]}
 
@@ -256,6 +257,8 @@ class Supervisor:
 
     def branch(self, message):
         """Start another branch from the state of this one; from now on all branches share the files."""
+        for number in [n for n in self.branches if 0 < n < message["into"] and n not in message["live"]]:
+            self.branches.pop(number).end()  # the host has not waited for it
         former = self.branches[message["branch"]]
         state, why, undone = former.prepare()
         new = self.make_python()
