@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 
 import anyio
+import anyio.lowlevel
 import msgspec
 import pytest
 from tests import shared_host
@@ -16,11 +17,13 @@ from tests.hub.upstreams import until
 from gloveport.bootstrap import app, build
 from gloveport.config import Config
 from gloveport.config.schema import PoolSettings
+from gloveport.errors import Denied
 from gloveport.model import Narrowing, Policy, Request
 from gloveport.model.reading import read_value
 from gloveport.sandbox.pool.makers import SessionStarter
 from gloveport.sandbox.pool.pool import Pool
 from gloveport.sandbox.run import confined_session
+from gloveport.sandbox.run.out_files import has_entries
 
 pytestmark = pytest.mark.anyio
 
@@ -142,6 +145,47 @@ async def test_a_cancelled_call_is_interrupted_and_the_session_goes_on(opened):
             code = "x = 2\nimport time\nprint('begun', flush=True)\ntime.sleep(1000)"
             await caller.call(code, on_output=lambda *_: scope.cancel())
         assert (await caller.call("x")).value == 2
+
+
+async def test_what_a_call_uses_is_not_closed_with_its_session(opened):
+    """P27: the number of a closed descriptor may be that of another session's directory, or of the host's."""
+    async with opened() as engine:
+        caller = Caller(engine)
+        await caller.call("open('/out/file', 'w').close()")
+        session = engine.sessions.find(caller.id, "me")
+        async with anyio.create_task_group() as tasks, session.take_turn() as child:
+            with session.use_sandbox():
+                directory = os.fstat(child.directories.out)
+                tasks.start_soon(lambda: engine.session_requests.close(session, caller="test"))
+                await child.wait_dead()
+                for _ in range(1000):  # far more turns of the event loop than the rest takes
+                    await anyio.lowlevel.checkpoint()
+                assert os.path.samestat(os.fstat(child.directories.out), directory)
+                assert has_entries(child.directories.out)
+        with pytest.raises(Denied), session.use_sandbox():
+            pass
+
+
+async def test_a_call_whose_session_is_closed_meanwhile_is_told_so(opened):
+    async with opened() as engine:
+        caller, results = Caller(engine), []
+        await caller.call("x = 1")
+        session = engine.sessions.find(caller.id, "me")
+
+        async def call() -> None:
+            results.append(await caller.call("print('running', flush=True)\nwhile True: print(1)", on_output=on_output))
+
+        began = anyio.Event()
+
+        def on_output(_stream: str, _text: str) -> None:
+            began.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            await began.wait()
+            await engine.session_requests.close(session, caller="test")
+        assert results[0].session.state == "lost"
+        assert results[0].session.why == "its caller has closed it"
 
 
 async def test_a_branch_whose_request_was_cancelled_ends_with_the_next(opened):

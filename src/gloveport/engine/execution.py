@@ -299,7 +299,8 @@ class Engine:
             if session is not None:
                 async with session.take_turn() as child, self.admission.place(run.share):
                     run = self._narrow_to_present(run)
-                    outcome, artifacts = await self._use(child, run, None, output, session)
+                    with session.use_sandbox():
+                        outcome, artifacts = await self._use(child, run, None, output, session)
             else:
                 assert program is not None  # noqa: S101 - only a session that there is has none
                 # A run that holds a place and waits for another run could wait for ever: a skill that it calls takes no

@@ -7,8 +7,8 @@ turns with its trunk, and ends with it at the latest.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, TypeAlias
 
@@ -124,6 +124,10 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
     _failure: SandboxError | None = None
     _over: anyio.Event = field(default_factory=anyio.Event)
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    _unused: anyio.Event | None = None
+    """Set when the call that uses its sandbox no longer does."""
+
+    _is_closing: bool = False
     _next: _Turn | None = None
     _turn: _Turn | None = None
     """The current turn, if the task that keeps the sandbox has given it."""
@@ -217,6 +221,35 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
         elif self._child_session is not None:
             self._child_session.resume_idle()
         self.turn.release()
+
+    @contextmanager
+    def use_sandbox(self) -> Iterator[None]:
+        """Keep its sandbox's descriptors open, for the call whose turn it is, even if the session ends meanwhile: their
+        numbers would be those of others' files.
+
+        Raises:
+            Denied: It is over.
+        """
+        sandbox = self.trunk or self
+        if self.ended or sandbox._is_closing:  # noqa: SLF001 - of its own class
+            raise self.denial()
+        unused = sandbox._unused = anyio.Event()  # noqa: SLF001 - of its own class
+        try:
+            yield
+        finally:
+            unused.set()
+
+    @asynccontextmanager
+    async def _close_unused(self, child: Child) -> AsyncIterator[None]:
+        """On leaving, kill the sandbox, and wait until no call uses it."""
+        try:
+            yield
+        finally:
+            self._is_closing = True
+            with anyio.CancelScope(shield=True):
+                await child.wait_dead()
+                if self._unused is not None:
+                    await self._unused.wait()
 
     def denial(self) -> Denied:
         """The error for calls after its end."""
@@ -321,7 +354,7 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
         """Keep its sandbox until the session is over."""
         try:
             with self._scope, _as_sandbox_error():
-                async with sandbox.start(plan) as child:
+                async with sandbox.start(plan) as child, self._close_unused(child):
                     self._child_session = await child.begin_session(program)
                     self._child = child
                     await self._rest(self._child_session)

@@ -64,13 +64,14 @@ class SessionRequests(Struct, frozen=True, kw_only=True):
         message = {"language": language, **message}
         async with guard.admit(action) as ending, session.take_turn(), self.admission.place(session.owner):
             nowhere = DiscardedOutput()
-            outcome = await session.call(
-                message,
-                wall_seconds=min(_ASK_SECONDS, limits.wall_seconds),
-                value_bytes=int(limits.output_bytes),
-                stdout=nowhere,
-                stderr=nowhere,
-            )
+            with session.use_sandbox():
+                outcome = await session.call(
+                    message,
+                    wall_seconds=min(_ASK_SECONDS, limits.wall_seconds),
+                    value_bytes=int(limits.output_bytes),
+                    stdout=nowhere,
+                    stderr=nowhere,
+                )
             report = await compute(int(limits.output_bytes), without_secrets, outcome.report, self.vault)
             state = self.state_of(session, outcome)
             ending.fields.update({"session": session.id, "state": state.state, "asked": str(message["do"])})
@@ -105,10 +106,12 @@ class SessionRequests(Struct, frozen=True, kw_only=True):
     async def close(self, session: Session, *, caller: str) -> None:
         """End a session for its caller, and return when nothing is left of it. Raises AuditError."""
         self.audit.append("session.closed", {"caller": caller, "session": session.id})
-        if session.trunk is not None and not session.ended:
-            with contextlib.suppress(Denied):  # its sandbox has gone already
-                await self.ask(session, {"do": "close"}, caller=caller)
-        session.end("its caller has closed it")
+        try:
+            if session.trunk is not None and not session.ended:
+                with contextlib.suppress(Denied):  # its sandbox has gone already
+                    await self.ask(session, {"do": "close"}, caller=caller)
+        finally:  # a branch of which this is not heard inside ends there with the next
+            session.end("its caller has closed it")
         await session.wait_over()
 
     def interrupt(self, session: Session, *, caller: str) -> bool:

@@ -111,6 +111,7 @@ class CommandSessions(Struct, frozen=True, kw_only=True):
                 ending.fields["session"] = session.id
                 with _as_workspace_error():
                     child = await stack.enter_async_context(session.take_turn())
+                    stack.enter_context(session.use_sandbox())
                 self.sandboxes.ports.add(session.id, command.line, child.connectors)
                 command.begin_in_session(session.describe(), session.interrupt)
                 sinks = {name: ScrubbedSink(output, engine.gateway.vault) for name, output in command.outputs.items()}
