@@ -278,6 +278,15 @@ async def test_a_server_is_called_so_often_a_minute_by_all_runs_together(tmp_pat
         assert first + second == ["ok"] * 4 + ["too_many_calls_a_minute"] * 2 + ["ok"]
 
 
+async def test_a_run_that_calls_without_end_leaves_others_their_few_calls(tmp_path):
+    """P8: they come as the minute goes on, to runs that have made few before others."""
+    servers = {"far": offers(tmp_path / "t.json", "one")}
+    async with opened(tmp_path / "state", servers) as world:
+        flood = (await world.run("python", loop(800))).value
+        assert flood.count("too_many_calls_a_minute") > 100
+        assert (await world.run("python", loop(10))).value == ["ok"] * 10
+
+
 async def test_so_many_calls_of_a_server_go_on_at_the_same_time(tmp_path):
     """T5, H5: servers.NAME.concurrent_calls; the rest wait, and are not refused."""
     going = most = 0

@@ -240,7 +240,7 @@ class Calls(Struct, frozen=True, kw_only=True):
         """Call the tool; return the result and its size in bytes."""
         started = time.monotonic()
         try:
-            result = await self.hub.call(definition, arguments, sent, self.ledger.run)
+            result = await self.hub.call(definition, arguments, sent, self.ledger)
         except UpstreamError as error:  # scrubbed here too, for the audit log
             raise self.scrub_error(error) from None
         finally:
