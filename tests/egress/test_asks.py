@@ -72,3 +72,41 @@ async def test_a_request_that_a_person_does_not_allow_is_not_sent_and_the_next_o
     assert (status, get) == (403, 200)
     assert "approval_denied" in text
     assert [record.kind for record in records] == ["fetch.asked", "fetch.denied", "fetch.admitted", "fetch.ended"]
+
+
+async def test_what_a_program_no_longer_waits_for_is_not_sent(world_of, api_at, far):
+    """H8 P23: a client whose time is over tries again. An approval is for one request, not for all tries."""
+    code = """
+import http.client, socket, ssl
+
+def send(**options):
+    context = ssl.create_default_context()
+    connection = http.client.HTTPSConnection("alpha.test", PORT, context=context, **options)
+    try:
+        connection.request("POST", "/echo", b"x")
+        return connection.getresponse().status
+    except TimeoutError:
+        return "given up"
+    finally:
+        connection.close()
+
+[send(timeout=0.5), send()]
+"""
+    async with world_of(api={"alpha": api_at(far.place.port, rules=[{"action": "ask"}])}) as world:
+        desk, results = world.engine.desk, []
+        request = Request(language="python", code=code.replace("PORT", str(far.place.port)))
+
+        async def execute():
+            context = RunContext(asker=desk.asker(lambda: None))
+            results.append(await world.engine.execute(request, caller="x", context=context))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(execute)
+            with anyio.fail_after(60):
+                while [one.status for one in desk.store.entries()] != ["cancelled", "pending"]:
+                    await anyio.sleep(0.01)
+            question = desk.store.entries()[1].question
+            desk.store.answer(question.id, Verdict(allowed=True, by="queue", scope="once"), Person(uid=0))
+        assert results[0].value == ["given up", 200]
+        kinds = [record.kind for record in world.records("fetch", run=results[0].run_id)]
+        assert sorted(kinds) == ["fetch.admitted", "fetch.asked", "fetch.asked", "fetch.ended", "fetch.ended"]

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from anyio.lowlevel import checkpoint
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gloveport.egress.credentials.inject import MOST_BODY_BYTES
 from gloveport.egress.http.client import Response
@@ -15,6 +16,7 @@ from gloveport.egress.http.content_encoding import ACCEPTED, Decoder, make_decod
 from gloveport.egress.http.heads import Headers, Malformed, Outbound, RequestHead, hyphenate, join_values
 from gloveport.egress.http.server import ServerConnection
 from gloveport.egress.outbound_session import OWNERS_HINT, EgressSession
+from gloveport.egress.proxy.program_asker import ProgramAsker
 from gloveport.egress.proxy.request import (
     LONGEST_IN_JSON,
     ParsedRequest,
@@ -30,7 +32,7 @@ from gloveport.egress.transport.route import Route
 from gloveport.egress.transport.stream import SocketStream
 from gloveport.errors import ConfigError, Denied, UpstreamError
 from gloveport.fairness import Pace, compute
-from gloveport.guard import Ending
+from gloveport.guard import Ending, Guard
 from gloveport.model import Deny
 from gloveport.model.egress import Api, Fetch
 from gloveport.policy.decisions.decide import decide
@@ -76,7 +78,7 @@ async def serve_request(
         began = time.monotonic()
         handler.reject_secret_in_url()
         await session.load.pace.rest(began)
-        async with session.guard.admit(handler.action) as ending:
+        async with _guard_of(session, wire).admit(handler.action) as ending:
             await handler.exchange(ending)
         code = None
     except (Denied, UpstreamError) as error:
@@ -84,6 +86,11 @@ async def serve_request(
         await _refuse(session, connection, error)
     finally:
         session.journal.add(method=request.method, url=handler.url, status=handler.status, code=code, reason=reason)
+
+
+def _guard_of(session: EgressSession, wire: SocketStream) -> Guard:
+    guard = session.guard
+    return guard if guard.asker is None else replace(guard, asker=ProgramAsker(asker=guard.asker, wire=wire))
 
 
 async def _refuse(session: EgressSession, connection: ServerConnection, error: Denied | UpstreamError) -> None:

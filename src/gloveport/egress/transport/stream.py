@@ -5,6 +5,7 @@
 
 import contextlib
 import errno
+import select
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
@@ -117,6 +118,12 @@ class SocketStream:
         """Address and port at this end."""
         host, port = self._socket.getsockname()[:2]
         return str(host), int(port)
+
+    def has_hung_up(self) -> bool:
+        """Whether the peer will send nothing more, though there may be unread data: clients close both directions."""
+        poll = select.poll()
+        poll.register(self._socket, select.POLLRDHUP)
+        return bool(poll.poll(0))
 
     def is_quiet(self) -> bool:
         """Whether the connection is open and has no unread data, so that it can be used again."""
