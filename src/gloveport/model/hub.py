@@ -160,7 +160,7 @@ class Server(Value):
     """How long one call may take."""
     calls_per_minute: Annotated[int, Constraints(ge=1, le=1_000_000)] = 600
     """Calls of all programs in a minute, which may come all at once; further ones are refused until there is room
-    again."""
+    again, or wait for a few seconds if their program has made few."""
     bytes_per_minute: Annotated[ByteSize, Constraints(ge=1024)] = ByteSize(256 << 20)
     """Bytes of arguments and results of all programs in a minute; once they are used up, calls are refused for a
     while."""
