@@ -161,6 +161,26 @@ async def test_what_a_program_that_has_gone_has_asked_for_is_given_up(speak):
         await ended.wait()
 
 
+async def test_a_request_that_is_withdrawn_ends_alone_and_is_not_answered(speak):
+    ended = []
+
+    async def work(asked):
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.append(asked["id"])
+
+    program = await speak(work=work, double=double)
+    for number in (1, 2):
+        await program.send(frame({"id": number, "op": "work"}))
+    for number in (3, 1):
+        await program.send(frame({"id": number, "op": "cancel"}))
+    with anyio.fail_after(30):
+        while not ended:
+            assert await program.ask(id=4, op="double", number=1) == {"id": 4, "value": 2}
+    assert ended == [1]
+
+
 async def test_a_program_that_reads_no_answers_holds_up_nobody_else(speak):
     async def much(_asked):
         return "x" * (1 << 20)

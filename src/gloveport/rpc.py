@@ -2,6 +2,7 @@
 
     program → host   {"id": 7, "op": "call", …}
     host → program   {"id": 7, "value": …}   or   {"id": 7, "error": {"code", "message", "hint", "detail"}}
+    program → host   {"id": 7, "op": "cancel"}   nobody waits for 7 any more; neither is answered
 
 A frame is four bytes of length, most significant first, and JSON in UTF-8. Answers come in any order. Nothing that a
 program sends is believed: the socket tells who it is, and a malformed frame ends the connection.
@@ -37,6 +38,8 @@ _MOST_VALUES = 50_000
 
 _AT_ONCE = 128
 """Requests of one execution that are handled at the same time; others wait in their sockets."""
+
+_CANCEL: Final = "cancel"
 
 _INFINITE: Final[Mapping[str, JsonValue]] = {
     "error": {
@@ -101,7 +104,8 @@ class _Host(asyncio.Protocol):
         self._reserved_bytes: int | None = None  # room taken for the request that is being received
         self._waits = False  # for room
         self._received = bytearray()
-        self._works: set[asyncio.Task[None]] = set()
+        self._works: dict[asyncio.Task[None], anyio.CancelScope] = {}
+        self._scopes: dict[int, anyio.CancelScope] = {}  # by the ids of the requests
         self._takes_answers = asyncio.Event()
         self._takes_answers.set()
         self.closed = asyncio.Event()
@@ -127,9 +131,9 @@ class _Host(asyncio.Protocol):
 
     async def give_up(self) -> None:
         """Cancel the requests in progress, and wait until they have ended."""
-        while self._works:
-            for work in self._works:
-                work.cancel()
+        for scope in self._works.values():
+            scope.cancel()  # not the task: what must not be abandoned half-way is shielded from a scope alone
+        if self._works:
             await asyncio.wait(self._works)
 
     def _begin(self) -> None:
@@ -137,8 +141,9 @@ class _Host(asyncio.Protocol):
         try:
             while self._has_room() and (body := self._take_request()) is not None:
                 assert self._reserved_bytes is not None  # noqa: S101 - of a request with a head
-                work = asyncio.create_task(self._work(body))
-                self._works.add(work)
+                scope = anyio.CancelScope()
+                work = asyncio.create_task(self._work(body, scope))
+                self._works[work] = scope
                 work.add_done_callback(functools.partial(self._end, self._reserved_bytes))
                 self._reserved_bytes = None
         except GuestError:
@@ -181,26 +186,37 @@ class _Host(asyncio.Protocol):
             self._begin()
 
     def _end(self, size: int, work: asyncio.Task[None]) -> None:
-        self._works.discard(work)
+        self._works.pop(work, None)
         self._room.give_back(size)
 
-    async def _work(self, body: bytearray) -> None:
-        try:
-            request = await _read_request(body)
-            is_infinite = await compute(len(body), has_infinity, request)
-            reply = _INFINITE if is_infinite else await _reply(self._handlers, request)
-            answer = _encode_reply({"id": request["id"], **reply})
-        except GuestError:
-            self._transport.abort()  # after a malformed request nothing can be understood
-            return
-        except Exception:  # noqa: BLE001 - it concerns this connection alone
-            _log.exception("a request of a sandbox went wrong")
-            self._transport.abort()
-            return
-        await self._takes_answers.wait()
-        if self.closed.is_set():  # else each answer would log a warning
-            return
-        self._transport.write(len(answer).to_bytes(HEAD_BYTES, "big") + answer)
+    async def _work(self, body: bytearray, scope: anyio.CancelScope) -> None:
+        with scope:
+            try:
+                request = await _read_request(body)
+                number = cast("int", request["id"])
+                if request.get("op") == _CANCEL:
+                    if number in self._scopes:
+                        self._scopes[number].cancel()
+                    return
+                self._scopes[number] = scope
+                try:
+                    is_infinite = await compute(len(body), has_infinity, request)
+                    reply = _INFINITE if is_infinite else await _reply(self._handlers, request)
+                finally:
+                    if self._scopes[number] is scope:  # a program may use an id twice
+                        del self._scopes[number]
+                answer = _encode_reply({"id": number, **reply})
+            except GuestError:
+                self._transport.abort()  # after a malformed request nothing can be understood
+                return
+            except Exception:  # noqa: BLE001 - it concerns this connection alone
+                _log.exception("a request of a sandbox went wrong")
+                self._transport.abort()
+                return
+            await self._takes_answers.wait()
+            if self.closed.is_set():  # else each answer would log a warning
+                return
+            self._transport.write(len(answer).to_bytes(HEAD_BYTES, "big") + answer)
 
 
 def _size(received: bytearray) -> int | None:

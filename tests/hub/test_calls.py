@@ -285,6 +285,20 @@ async def test_a_server_sees_the_environment_that_it_was_given_and_nothing_of_ou
     assert "of-the-owner-alone" not in json.dumps(found)
 
 
+async def test_a_call_for_which_its_program_waits_no_longer_is_stopped(world):
+    """H8: a call that waits for the owner would be made when they allow it, and so would each further try."""
+    code = """
+        import asyncio
+        async def is_stopped():
+            try: await asyncio.wait_for(tools.plain.sleep.aio(seconds=60, name="given up"), 1)
+            except TimeoutError: return "given up" in tools.plain.stopped()
+        for _ in range(5):
+            if found := await is_stopped(): break
+        found
+        """
+    assert await world.value("python", code) is True
+
+
 async def test_who_is_cancelled_stops_its_call_at_the_server(world):
     """E6: a call does not outlive its run."""
     code = """

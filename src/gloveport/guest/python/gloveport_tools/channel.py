@@ -129,6 +129,8 @@ class LoopConnection:
             return await answer
         finally:
             self.waiting.pop(number, None)
+            if answer.cancelled() and self.transport is not None and not self.transport.is_closing():
+                self.transport.write(encode(number, {"op": "cancel"}))
 
     def connection_made(self, transport):
         """See ``asyncio.BaseProtocol``."""
