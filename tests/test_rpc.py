@@ -181,6 +181,20 @@ async def test_a_request_that_is_withdrawn_ends_alone_and_is_not_answered(speak)
     assert ended == [1]
 
 
+async def test_two_requests_with_one_id_are_both_answered(speak):
+    second_answered = anyio.Event()
+
+    async def wait(_asked):
+        await second_answered.wait()
+        return "first"
+
+    program = await speak(wait=wait, double=double)
+    await program.send(frame({"id": 7, "op": "wait"}))
+    assert await program.ask(id=7, op="double", number=1) == {"id": 7, "value": 2}
+    second_answered.set()
+    assert await program.answer() == {"id": 7, "value": "first"}
+
+
 async def test_a_program_that_reads_no_answers_holds_up_nobody_else(speak):
     async def much(_asked):
         return "x" * (1 << 20)

@@ -203,7 +203,7 @@ class _Host(asyncio.Protocol):
                     is_infinite = await compute(len(body), has_infinity, request)
                     reply = _INFINITE if is_infinite else await _reply(self._handlers, request)
                 finally:
-                    if self._scopes[number] is scope:  # a program may use an id twice
+                    if self._scopes.get(number) is scope:  # a program may use an id twice
                         del self._scopes[number]
                 answer = _encode_reply({"id": number, **reply})
             except GuestError:
