@@ -10,6 +10,8 @@ import asyncio
 import atexit
 import contextlib
 import functools
+import gc
+import inspect
 import itertools
 import os
 import pickle
@@ -209,7 +211,10 @@ def _places(waiting: Any) -> Iterator[str]:
     while waiting is not None:
         kind = next((kind for kind in ("cr", "gi", "ag") if hasattr(waiting, f"{kind}_frame")), None)
         if kind is None:
-            yield repr(waiting)
+            of_generator = [
+                one for one in gc.get_referents(waiting) if inspect.isasyncgen(one)
+            ]  # ``asend`` has no name for it
+            yield from _places(of_generator[0]) if of_generator else [repr(waiting)]
             return
         if frame := getattr(waiting, f"{kind}_frame"):
             yield f"{frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_qualname}"

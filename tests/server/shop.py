@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,10 +10,10 @@ from typing import Any
 
 import anyio
 import mcp_types as wire
-import uvicorn
 from mcp import Client
 from mcp.server import MCPServer
 from tests import forked, shared_host
+from tests.http_server import serve_app
 
 from gloveport.approvals.question import Question, Verdict
 from gloveport.approvals.store import Person as Who
@@ -158,13 +157,9 @@ async def opened(directory: Path, **settings) -> AsyncIterator[Shop]:
 @contextlib.asynccontextmanager
 async def serving(shop: Shop) -> AsyncIterator[str]:
     """Serve over HTTP; gives the URL."""
-    served = make_server(shop.engine, Config(), shop.environ, "http").streamable_http_app(host="127.0.0.1")
-    web = uvicorn.Server(uvicorn.Config(served, log_config=None, ws="none", timeout_graceful_shutdown=1))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(web.serve, [listener])
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
-            web.should_exit = True
+    server = make_server(shop.engine, Config(), shop.environ, "http")
+    async with serve_app(server.streamable_http_app(host="127.0.0.1")) as url:
+        yield url
 
 
 async def execute(client, code, **arguments):

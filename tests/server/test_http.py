@@ -6,6 +6,7 @@ import socket
 import anyio
 import pytest
 import uvicorn
+from tests.http_server import serve
 from tests.hub.stalls import going_on
 
 from gloveport.server.transports.http import _MOST_HEAD_BYTES, _Connection, _listen, _Server
@@ -39,13 +40,8 @@ async def serving():
             timeout_graceful_shutdown=1,
         )
     )
-    with _listen(0) as listener:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(web.serve, [listener])
-            try:
-                yield listener.getsockname()[1]
-            finally:
-                web.should_exit = True
+    async with serve(web, _listen(0)) as port:
+        yield port
 
 
 async def answer_to(port: int, request: bytes) -> bytes:

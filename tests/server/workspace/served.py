@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import socket
 import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -10,12 +9,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import anyio
 import mcp_types as wire
-import uvicorn
 from mcp import Client
 from msgspec.structs import replace
 from tests import shared_host
+from tests.http_server import serve_app
 
 from gloveport.audit import read
 from gloveport.bootstrap.upstreams import connect_servers
@@ -111,13 +109,8 @@ class Served:
         config = self.service.config
         service = replace(self.service, transport="http")
         server = make_server(self.engine, config, self.environ, "http", service)
-        served = server.streamable_http_app(host="127.0.0.1")
-        web = uvicorn.Server(uvicorn.Config(served, log_config=None, ws="none", timeout_graceful_shutdown=1))
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(web.serve, [listener])
-                yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
-                web.should_exit = True
+        async with serve_app(server.streamable_http_app(host="127.0.0.1")) as url:
+            yield url
 
     def records(self) -> list[read.Record]:
         """All that is written down."""

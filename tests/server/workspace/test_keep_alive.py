@@ -6,8 +6,8 @@ import anyio
 import pytest
 from mcp import Client
 from tests import shared_host
+from tests.http_server import serve_app
 from tests.server.workspace.served import git, owned
-from tests.server.workspace.test_permissions import served_over_http
 
 from gloveport.bootstrap.workspace import open_workspace
 from gloveport.config import Config
@@ -30,7 +30,7 @@ async def test_any_call_keeps_commands_alive_and_silence_ends_them(tmp_path, mon
     async with (
         shared_host.assemble(config, environ) as engine,
         open_workspace(engine, config, environ, "http") as service,
-        served_over_http(make_server(engine, config, environ, "http", service)) as url,
+        serve_app(make_server(engine, config, environ, "http", service).streamable_http_app(host="127.0.0.1")) as url,
         Client(url, mode="legacy") as client,
     ):
         begun = await client.call_tool("exec_command", {"cmd": "sleep 60", "yield_time_ms": 0})

@@ -1,12 +1,10 @@
 """W5, H8: gates, and who may open them, as clients and the owner see them. The sandbox holds in every mode."""
 
-import contextlib
 import dataclasses
 import functools
 import json
 import os
 import re
-import socket
 import subprocess
 import time
 import tomllib
@@ -14,9 +12,9 @@ from pathlib import Path
 
 import anyio
 import pytest
-import uvicorn
 from mcp import Client
 from msgspec.structs import replace
+from tests.http_server import serve_app
 from tests.server.shop import DISMISS, NO, YES, Dialogs, accept
 from tests.server.workspace.served import opened
 
@@ -316,7 +314,7 @@ async def test_where_two_things_need_a_permission_one_of_them_is_not_enough(serv
 
 async def test_another_session_has_no_part_in_it(server):
     """H8: over HTTP, where sessions are told from each other."""
-    async with served_over_http(server("http")) as url:
+    async with serve_app(server("http").streamable_http_app(host="127.0.0.1")) as url:
         yes, other = (Client(url, mode="legacy", elicitation_callback=Dialogs([one])) for one in (YES, NO))
         async with yes as client, other as stranger:
             told = await asked(client, cmd="git clean -f x")
@@ -330,7 +328,7 @@ async def test_who_asks_very_often_withdraws_none_of_what_another_asks(safe, ser
     """P36."""
     monkeypatch.setattr(permission, "_MOST_ASKING", 4)
     monkeypatch.setattr(permission, "_WAIT_SECONDS", 0.1)
-    async with served_over_http(server("http")) as url:
+    async with serve_app(server("http").streamable_http_app(host="127.0.0.1")) as url:
         clients = (Client(url, mode="legacy") for _ in range(2))
         async with next(clients) as quiet, next(clients) as busy:
             first = await asked(quiet, cmd=RESET)
@@ -339,20 +337,6 @@ async def test_who_asks_very_often_withdraws_none_of_what_another_asks(safe, ser
                 assert (await asked(busy, cmd=f"git clean -f x{number}"))["status"] == "waiting"
             assert (await asked(quiet, cmd=RESET))["message"] == first["message"]
     await safe.engine.runs.end()
-
-
-@contextlib.asynccontextmanager
-async def served_over_http(server):
-    web = uvicorn.Server(
-        uvicorn.Config(
-            server.streamable_http_app(host="127.0.0.1"), log_config=None, ws="none", timeout_graceful_shutdown=1
-        )
-    )
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(web.serve, [listener])
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
-            web.should_exit = True
 
 
 async def test_what_nobody_can_permit_is_not_asked(server):
