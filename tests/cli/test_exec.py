@@ -229,6 +229,18 @@ def test_a_file_system_without_id_mapped_mounts_is_named_with_what_to_do(environ
     assert "in a container, whose overlay has none, on a volume" in ended.stderr
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="nobody else can close a directory to the owner of the workspace")
+def test_a_directory_that_is_closed_to_the_owner_is_named_with_what_to_do(run, work):
+    closed = work / "closed"
+    closed.mkdir(mode=0o700)
+    (closed / ".bashrc").touch()
+    os.chown(work, 54_321, 54_321)
+    ended = run("ls")
+    assert ended.returncode == 4
+    assert "closed/.bashrc" in ended.stderr
+    assert "chown" in ended.stderr.splitlines()[-1]
+
+
 def test_its_limits_end_it_and_are_named(run, told, tmp_path):
     """E4, T5: ``exec.limits``."""
     config_file(tmp_path, "[exec.limits]\nwall_seconds = 0.5\nmemory_bytes = '64MiB'\n")

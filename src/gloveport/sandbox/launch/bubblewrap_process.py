@@ -28,7 +28,15 @@ _OTHER_FILE_SYSTEM = (
     "have it on a file system with id-mapped mounts, such as ext4, and in a container, whose overlay has none, on a "
     "volume; or start Gloveport as an ordinary user"
 )
-_HINTS: Final = {"(mount_setattr)": _OTHER_FILE_SYSTEM, os.strerror(errno.EMFILE): MORE_FILES}
+_CLOSED_DIRECTORY = (
+    "this file is protected, and its directory is closed to the owner of the workspace: give it to them (chown), or "
+    "open it (chmod)"
+)
+_HINTS: Final = {
+    "(mount_setattr)": _OTHER_FILE_SYSTEM,
+    os.strerror(errno.EMFILE): MORE_FILES,
+    f"[Errno {errno.EACCES}] syscall(437, ": _CLOSED_DIRECTORY,  # openat2
+}
 """What a failing process may say → what to do about it."""
 
 _START_SECONDS = 20.0
