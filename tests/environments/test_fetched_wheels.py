@@ -39,7 +39,7 @@ def test_what_was_installed_of_a_wheel_is_there_for_the_next_environment_until_i
     assert store.wheels.load_unpacked(wheel, "python") == kept
     for file, interpreter in (("other-1-py3-none-any.whl", "python"), (wheel.file, "another")):
         assert store.wheels.load_unpacked(wheel.model_copy(update={"file": file}), interpreter) is None
-    tree = store.join([kept], lock, "python", bounds)
+    tree = store.join([kept], lock, "python", bounds, frozenset())
     assert (store.path_of(tree) / "python/pack.py").read_text() == "x = 1\n"
     store.remove(tree)
     store.collect([], 3600)
@@ -47,7 +47,7 @@ def test_what_was_installed_of_a_wheel_is_there_for_the_next_environment_until_i
     store.collect([], 0)
     assert store.wheels.load_unpacked(wheel, "python") is None
     with pytest.raises(FileNotFoundError):
-        store.join([kept], lock, "python", bounds)
+        store.join([kept], lock, "python", bounds, frozenset())
     assert store.list_trees() == []
 
 

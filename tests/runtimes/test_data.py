@@ -89,7 +89,9 @@ def test_packages_are_one_place_of_a_sandbox(site, environ):
 
 def shown(environ):
     """What programs of the system's Python get, put together in this state directory."""
-    init = python.Python(executable=GUEST, version=(3, 11), binds=(), data=data.find(GUEST, OURS, []))
+    init = python.Python(
+        executable=GUEST, version=(3, 11), standard_modules=frozenset(), binds=(), data=data.find(GUEST, OURS, [])
+    )
     return remembered.with_packages(init, environ).data
 
 
@@ -140,7 +142,14 @@ def test_an_interpreter_of_another_kind_gets_nothing_and_the_repair_names_one_th
 
 def interpreter_of_another_version(tmp_path):
     """An executable that answers as a Python of another version would."""
-    answer = {"version": [3, 99], "executable": GUEST, "real": GUEST, "prefixes": ["/usr"], "packages": {}}
+    answer = {
+        "version": [3, 99],
+        "executable": GUEST,
+        "real": GUEST,
+        "prefixes": ["/usr"],
+        "packages": {},
+        "standard_modules": "",
+    }
     script = tmp_path / "python3"
     script.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps({**answer, 'extension': '.cpython-399.so'})}\nEND\n")
     script.chmod(0o755)

@@ -27,13 +27,25 @@ def test_our_files_are_compiled_for_it_once_and_again_when_they_have_changed(tmp
     assert compiled.stat().st_mtime_ns > first.st_mtime_ns
 
 
+def make_interpreter(directory, change):
+    """An interpreter whose ``sys`` is changed before it is asked."""
+    own = f"import sys; {change}; code = sys.argv[3]; del sys.argv[1:4]; exec(code)"
+    (shim := directory / "python").write_text(f'#!/bin/sh\nexec /usr/bin/python3 -I -c "{own}" "$@"\n')
+    shim.chmod(0o755)
+    return str(shim)
+
+
 def test_it_is_asked_what_its_own_standard_library_has(tmp_path):
     """P44: that of the server's version has other modules. This interpreter says that it has only one."""
-    own = "import sys; sys.stdlib_module_names = {'cgi'}; code = sys.argv[3]; del sys.argv[1:4]; exec(code)"
-    (shim := tmp_path / "python").write_text(f'#!/bin/sh\nexec /usr/bin/python3 -I -c "{own}" "$@"\n')
-    shim.chmod(0o755)
-    assert python.find(str(shim)).standard_modules == {"cgi"}
+    shim = make_interpreter(tmp_path, "sys.stdlib_module_names = {'cgi'}")
+    assert python.find(shim).standard_modules == {"cgi"}
     assert "json" in python.find("/usr/bin/python3").standard_modules
+
+
+def test_one_that_is_too_old_to_know_that_is_named_as_too_old(tmp_path):
+    shim = make_interpreter(tmp_path, "del sys.stdlib_module_names; sys.version_info = (3, 9)")
+    with pytest.raises(ConfigError, match=r"is Python 3\.9"):
+        python.find(shim)
 
 
 def test_ctrl_c_in_a_terminal_does_not_end_the_interpreter_while_it_is_asked(tmp_path):

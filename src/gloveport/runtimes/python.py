@@ -59,7 +59,7 @@ print(ascii({{
     "real": os.path.realpath(sys.executable),
     "prefixes": [sys.prefix, sys.base_prefix],
     "extension": _imp.extension_suffixes()[0],
-    "standard_modules": " ".join(sys.stdlib_module_names),
+    "standard_modules": " ".join(getattr(sys, "stdlib_module_names", ())),
     "packages": {{name: spec.origin for name in {data.NAMES} if (spec := importlib.PathFinder.find_spec(name))}},
 }}))
 sys.stdout.flush()
