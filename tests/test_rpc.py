@@ -1,9 +1,11 @@
 """H2: what stubs and host say to each other on a door."""
 
+import asyncio
 import json
 import socket
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from gloveport import rpc
@@ -179,6 +181,31 @@ async def test_a_request_that_is_withdrawn_ends_alone_and_is_not_answered(speak)
         while not ended:
             assert await program.ask(id=4, op="double", number=1) == {"id": 4, "value": 2}
     assert ended == [1]
+
+
+async def test_a_request_that_waits_for_room_does_not_begin_when_its_run_has_ended():
+    """P47: another that gave up its room let it begin, and nobody would have cancelled it."""
+    begun = []
+
+    async def work(request):
+        begun.append(request)
+
+    room = rpc.Room()
+    assert room.take(rpc.MAX_FRAME_BYTES, lambda: None)
+    near, far = socket.socketpair()
+    with near:
+        host = rpc._Host({"work": work}, room)
+        transport, _ = await asyncio.get_running_loop().connect_accepted_socket(lambda: host, far)
+        near.sendall(frame({"id": 1, "op": "work"}))
+        with anyio.fail_after(30):
+            while not room._waiting:
+                await anyio.lowlevel.checkpoint()
+        await host.give_up()
+        room.give_back(rpc.MAX_FRAME_BYTES)
+        for _ in range(100):
+            await anyio.lowlevel.checkpoint()
+        assert begun == []
+        transport.abort()
 
 
 async def test_two_requests_with_one_id_are_both_answered(speak):

@@ -84,9 +84,8 @@ def _work_and_rest(work: Callable[[*Arguments], Result], *arguments: *Arguments)
 
 
 class CrowdedTurns:
-    """Turns of tasks that always have something to do, such as the busy connections of one run. While the event loop is
-    crowded, they rest between their turns, one after the other: each would else take as many turns as others, and many
-    would leave little to them.
+    """Makes tasks that always have something to do, such as the busy connections of one run, rest between their turns
+    while the event loop is crowded, one after the other. Many such tasks would leave little time to others.
     """
 
     def __init__(self) -> None:

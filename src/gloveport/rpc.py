@@ -131,6 +131,7 @@ class _Host(asyncio.Protocol):
 
     async def give_up(self) -> None:
         """Cancel the requests in progress, and wait until they have ended."""
+        self.closed.set()  # or one that waits for room would begin when others give up theirs
         for scope in self._works.values():
             scope.cancel()  # not the task: what must not be abandoned half-way is shielded from a scope alone
         if self._works:

@@ -144,6 +144,18 @@ async def test_where_nobody_was_there_to_answer_nobody_is_asked_again_by_that_ru
     assert len(store.entries()) == 2
 
 
+async def test_withdrawn_questions_of_a_run_wait_no_longer_than_one_that_nobody_answers(store, desk):
+    """H8: else a program whose clock stands could ask, give up and ask again for ever."""
+    world = World(desk)
+    world.asker.withdrawn_seconds = desk.timeout_seconds
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(world.ask)
+        await world.opened()
+        tasks.cancel_scope.cancel()
+    assert await world.ask() == Verdict(allowed=False, by="timeout")
+    assert len(store.entries()) == 1
+
+
 async def test_a_run_that_is_cancelled_takes_its_question_with_it(store, desk):
     """H8 E5."""
     world = World(desk)

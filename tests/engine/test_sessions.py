@@ -166,6 +166,27 @@ async def test_what_a_call_uses_is_not_closed_with_its_session(opened):
             pass
 
 
+async def test_what_a_call_uses_is_not_closed_where_no_descriptor_is_left_to_wait_by(opened):
+    """P27: then a number that is given back is another's at once."""
+    async with opened() as engine:
+        caller = Caller(engine)
+        await caller.call("x = 1")
+        session = engine.sessions.find(caller.id, "me")
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        async with session.take_turn() as child:
+            with session.use_sandbox():
+                directory = os.fstat(child.directories.out)
+                resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+                try:
+                    session.end("its caller has closed it")
+                    for _ in range(1000):  # far more turns of the event loop than the rest takes
+                        await anyio.lowlevel.checkpoint()
+                finally:
+                    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+                assert os.path.samestat(os.fstat(child.directories.out), directory)
+        await session.wait_over()
+
+
 async def test_a_call_whose_session_is_closed_meanwhile_is_told_so(opened):
     async with opened() as engine:
         caller, results = Caller(engine), []

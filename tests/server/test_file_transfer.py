@@ -86,7 +86,10 @@ async def test_a_link_that_is_too_old_or_guessed_leads_nowhere(client, web, monk
         *({"Host": host} for host in ("evil.example", "a@127.0.0.1", "[::1")),
         *(
             {"Origin": origin}
-            for origin in ("https://evil.example", "null", "http://[::1", "http://localhost@evil.example")
+            for origin in (
+                *("https://evil.example", "null", "http://[::1", "http://localhost@evil.example"),
+                "http://127.0.0.1:5173",  # a page that an agent's server shows
+            )
         ),
     ],
 )

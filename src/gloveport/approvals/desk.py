@@ -75,13 +75,16 @@ class RunAsker:
         changed: Called when a question of the run comes or goes. Must not wait.
         approved: Subjects that are approved for the run.
         refused: How often each subject was refused.
-        gave_up: Whether a question got no answer in time. Then nobody is asked again, or a program could wait for ever.
+        withdrawn_seconds: How long its withdrawn questions have waited together.
+        gave_up: Whether a question got no answer in time, or withdrawn ones have waited as long. Then nobody is asked
+            again, or a program could wait for ever.
     """
 
     desk: "Desk"
     changed: Callable[[], None]
     approved: set[str] = field(default_factory=set)
     refused: Counter[str] = field(default_factory=Counter)
+    withdrawn_seconds: float = 0
     gave_up: bool = False
 
     async def ask(self, text: str, *, subject: str, run: str, caller: str, session: str, detail: str) -> Verdict:
@@ -194,6 +197,7 @@ class Desk:
         _, patterns = await self._in_thread(partial(self.store.news, ()))
         if (remembered := _find_remembered(patterns, question)) is not None:
             return remembered
+        began = anyio.current_time()
         try:
             await self._in_thread(partial(self.store.put, question, in_queue="queue" in self.channels))
             pending.is_stored = True
@@ -203,7 +207,9 @@ class Desk:
             _settle(pending, verdict)
             status: Status = "expired" if verdict is _TIMEOUT else "allowed" if verdict.allowed else "denied"
             stands = await self._write_outcome(pending, status, verdict)
-        except BaseException:  # the run is over
+        except BaseException:  # the run is over, or does not wait for the answer any more
+            pending.asker.withdrawn_seconds += anyio.current_time() - began
+            pending.asker.gave_up |= pending.asker.withdrawn_seconds > self.timeout_seconds
             with anyio.CancelScope(shield=True), contextlib.suppress(ConfigError):
                 await self._write_outcome(pending, "cancelled", _CANCELLED)
             raise

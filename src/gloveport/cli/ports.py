@@ -231,9 +231,11 @@ async def _wait_closed(client: "SocketStream") -> None:
     from gloveport.server.transports.peers import has_closed
 
     connection = client.extra(SocketAttribute.raw_socket)  # noqa: S610 - not Django's
-    with contextlib.suppress(OSError):
-        while not has_closed(connection):  # noqa: ASYNC110 - the kernel tells nobody
-            await anyio.sleep(_CLOSED_SECONDS)
+    while True:
+        with contextlib.suppress(OSError):  # the kernel can't be asked just now
+            if has_closed(connection):
+                return
+        await anyio.sleep(_CLOSED_SECONDS)
 
 
 async def _pass_on(source: "SocketStream", target: "SocketStream") -> None:

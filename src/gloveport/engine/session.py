@@ -247,9 +247,11 @@ class Session(Struct, eq=False, kw_only=True, weakref=True):
         finally:
             self._is_closing = True
             with anyio.CancelScope(shield=True):
-                await child.wait_dead()
-                if self._unused is not None:
-                    await self._unused.wait()
+                try:
+                    await child.wait_dead()
+                finally:  # also where no descriptor is left to wait by: then numbers are given away at once
+                    if self._unused is not None:
+                        await self._unused.wait()
 
     def denial(self) -> Denied:
         """The error for calls after its end."""

@@ -11,7 +11,7 @@ import pytest
 from tests.cases import for_each
 
 from gloveport.errors import ConfigError
-from gloveport.policy.decisions.protected_names import BELOW, DIRECTORIES, FILES, SPELLINGS, fold_name, protected_part
+from gloveport.policy.decisions.protected_names import BELOW, DIRECTORIES, FILES, fold_name, kinds_in, protected_part
 from gloveport.workspace.files.tree import Tree
 from gloveport.workspace.protected import git_directory, mount_plan, protected_paths, protected_scan, protected_state
 
@@ -410,12 +410,16 @@ def test_what_nobody_can_look_into_is_kept_as_a_whole_unless_a_command_made_it_s
 def test_a_directory_of_more_names_than_anybody_reads_is_looked_through_for_those_that_count(root, tree, monkeypatch):
     """W4: and what is near the root is found before what is deep."""
     monkeypatch.setattr(protected_scan, "_MOST_NAMES_OF_ONE", 10)
+    repository = root / ".jj/repo"
+    repository.mkdir(parents=True)
     for number in range(50):
         (root / f"{number}").touch()
-    for name in SPELLINGS:
+        (repository / f"{number}").touch()
+    (repository / "config.toml").touch()
+    for name in kinds_in("."):
         (root / name).touch()
     one = found(tree)
-    assert one.read_only.keys() >= {*map(os.fsencode, SPELLINGS)}
+    assert one.read_only.keys() >= {*map(os.fsencode, kinds_in(".")), b".jj/repo/config.toml"}
     assert one.partial
 
 

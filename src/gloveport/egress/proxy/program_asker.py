@@ -22,7 +22,8 @@ class _About(TypedDict):
 
 
 class ProgramAsker(Struct, frozen=True, kw_only=True):
-    """A ``guard.Asker``. Clients give up long before a person answers, and try again: each try would be sent at last.
+    """A ``guard.Asker``. Clients give up long before a person answers, and try again. If the questions stayed, one
+    answer would send all of these requests, though nobody waits for them.
 
     Attributes:
         wire: The program's connection.

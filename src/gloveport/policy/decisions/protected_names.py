@@ -107,6 +107,9 @@ _KINDS: Final[Mapping[str, Kind]] = {
 }
 _PARTED: Final = tuple(path.rpartition("/")[::2] for path in BELOW)
 _PARENTS: Final = frozenset(above for above, _ in _PARTED)
+PARENT_NAMES: Final = frozenset(name for above in _PARENTS for name in above.split("/"))
+"""Names of directories in which further names are protected."""
+
 _DEEPEST: Final = max(above.count("/") + 1 for above in _PARENTS)
 _KINDS_IN: Final[Mapping[str, Mapping[str, Kind]]] = {
     f"/{above}": {
@@ -126,9 +129,6 @@ def _stem(name: str) -> str:
 
 
 _KINDS_OF_SHORT: Final[Mapping[str, Kind]] = {_stem(name): kind for name, kind in _KINDS.items()}
-
-SPELLINGS: Final = tuple(_KINDS)
-"""Each name in its usual spelling, for a directory with too many names to read."""
 
 
 def kind_of(name: str, above: str = "") -> Kind | None:

@@ -32,7 +32,6 @@ _UPLOAD_SHARES: Final = 4  # so many of the largest files are kept at once
 _CHUNK_BYTES: Final = 1 << 18
 _TICKET: Final = re.compile(r"upload:[\w-]{43}")
 _OWN_HOST: Final = re.compile(r"(?:127\.0\.0\.1|localhost)(?::[0-9]{1,5})?", re.IGNORECASE)
-_OWN_ORIGIN: Final = re.compile(rf"https?://{_OWN_HOST.pattern}", re.IGNORECASE)
 _INERT: Final = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "sandbox; default-src 'none'",
@@ -141,9 +140,8 @@ class FileTransfer(Struct, eq=False, kw_only=True):
 
 def _is_ours(request: Request) -> bool:
     """Whether no web page has sent this: neither by its Origin, nor under a Host that resolves here (DNS rebinding)."""
-    origin = request.headers.get("origin")
-    is_own_page = origin is None or _OWN_ORIGIN.fullmatch(origin) is not None
-    return is_own_page and _OWN_HOST.fullmatch(request.headers.get("host", "")) is not None
+    host = request.headers.get("host", "")
+    return request.headers.get("origin") in {None, f"http://{host}"} and _OWN_HOST.fullmatch(host) is not None
 
 
 async def _read(found: Found) -> AsyncIterator[bytes]:

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from gloveport.file_descriptors import closing
 from gloveport.openat2 import open_beneath
-from gloveport.policy.decisions.protected_names import SPELLINGS, Kind, fold_name, kind_of, kinds_in
+from gloveport.policy.decisions.protected_names import PARENT_NAMES, Kind, fold_name, kinds_in
 from gloveport.workspace.files.descriptors import let_owner_in
 from gloveport.workspace.protected import git_directory
 from gloveport.workspace.protected.descent import Mark, descend, is_open, join_path, mark_of
@@ -118,8 +118,9 @@ class Search(Struct, kw_only=True):
         self.names_left -= most - names_left
         if names_left <= 0:  # a command can't hide protected names behind many others
             self.is_cut = True
-            for name in SPELLINGS:
-                self._protect(directory, path, os.fsencode(name), kind_of(name) or "file")
+            for name, kind in kinds.items():
+                self._protect(directory, path, os.fsencode(name), kind)
+            below += {*map(os.fsencode, PARENT_NAMES)}.difference(below)
         return below
 
     def protect_git(self, git: int, path: bytes) -> None:

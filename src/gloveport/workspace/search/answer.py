@@ -155,10 +155,10 @@ def _choose_tracked(tree: Tree, question: SearchQuery, found: Sequence[bytes]) -
     names, cut = choose_files(question, found)
     for name in names:
         path = spell_path(name)
-        if len(chosen) == _MOST_TRACKED or size > _TRACKED_BYTES:
-            return chosen, "names"
         if not is_left_out(path) or not is_utf8(name):  # other bytes can't be passed as an argument
             continue
+        if len(chosen) == _MOST_TRACKED or size > _TRACKED_BYTES:
+            return chosen, "names"
         with suppress(WorkspaceError), tree.open_file(path) as opened:
             if raw(opened.path) == name:  # and is reached by no link
                 chosen.append(name)
