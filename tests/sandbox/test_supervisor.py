@@ -91,25 +91,40 @@ async def test_all_of_a_hundred_megabytes_is_heard():
     assert await heard([sys.executable, "-c", HUNDRED_MEGABYTES], 300) == 1600 * 65536
 
 
-async def test_an_answer_right_behind_one_that_is_ignored_is_heard():
+@contextlib.contextmanager
+def sandbox(wall_seconds, over=None):
+    """Yields the far end of a sandbox's channel, and a function that makes a supervisor of the sandbox.
+
+    ``over``: what tells its end; by default that of its process.
+    """
     channel, far = socket.socketpair()
     channel.settimeout(0)
     with contextlib.ExitStack() as stack, channel, far:
         process = stack.enter_context(subprocess.Popen(["sleep", "60"]))
         stack.callback(process.kill)
-        over = stack.enter_context(FileIO(os.pidfd_open(process.pid)))
-        inner, limits = over.fileno(), Limits(wall_seconds=5)
+        first = stack.enter_context(FileIO(os.pidfd_open(process.pid)))
+        inner, limits = first.fileno(), Limits(wall_seconds=wall_seconds)
         held = KernelMemory(memory_bytes=limits.memory_bytes, group=None, pid=process.pid, inner=inner)
         stack.enter_context(contextlib.closing(held))
-        supervisor = Supervisor(
-            watch=LimitWatch(limits=limits, clock=Clock(), group=None, inner=inner, kernel_memory=held),
-            channel=channel,
-            report_bytes=1024,
-            over=over,
-            ends_with_report=True,
-            events=stack.enter_context(watch_files(channel, over)),
-            ignored=1,
-        )
+        events = stack.enter_context(watch_files(channel, over or first))
+
+        def make_supervisor(**more):
+            return Supervisor(
+                watch=LimitWatch(limits=limits, clock=Clock(), group=None, inner=inner, kernel_memory=held),
+                channel=channel,
+                report_bytes=1024,
+                over=over or first,
+                ends_with_report=True,
+                events=events,
+                **more,
+            )
+
+        yield far, make_supervisor
+
+
+async def test_an_answer_right_behind_one_that_is_ignored_is_heard():
+    with sandbox(wall_seconds=5) as (far, make_supervisor):
+        supervisor = make_supervisor(ignored=1)
         far.sendall(frame({"call": 1, "report": 1}) + frame({"call": 2, "report": 2}))
         await supervisor.run()
     assert supervisor.answer == {"call": 2, "report": 2}
@@ -117,26 +132,11 @@ async def test_an_answer_right_behind_one_that_is_ignored_is_heard():
 
 async def test_an_end_that_another_supervisor_has_seen_before_it_was_left_is_seen_by_the_next():
     """P8: a call of a session waited forever, and held its place, where the sandbox died just before it."""
-    (channel, far), (over, teller) = socket.socketpair(), socket.socketpair()
-    channel.settimeout(0)
-    with contextlib.ExitStack() as stack, channel, far, over:
-        process = stack.enter_context(subprocess.Popen(["sleep", "60"]))
-        stack.callback(process.kill)
-        inner, limits = stack.enter_context(FileIO(os.pidfd_open(process.pid))).fileno(), Limits(wall_seconds=1)
-        held = KernelMemory(memory_bytes=limits.memory_bytes, group=None, pid=process.pid, inner=inner)
-        stack.enter_context(contextlib.closing(held))
-        events = stack.enter_context(watch_files(channel, over))
+    over, teller = socket.socketpair()
+    with over, sandbox(1, over) as (_far, make_supervisor):
         teller.close()
         for leaves in (time.monotonic(), math.inf):
-            supervisor = Supervisor(
-                watch=LimitWatch(limits=limits, clock=Clock(), group=None, inner=inner, kernel_memory=held),
-                channel=channel,
-                report_bytes=1024,
-                over=over,
-                ends_with_report=True,
-                events=events,
-                leaves=leaves,
-            )
+            supervisor = make_supervisor(leaves=leaves)
             with anyio.fail_after(20):
                 await supervisor.run()
             assert supervisor.is_left == (leaves < math.inf)
@@ -144,24 +144,9 @@ async def test_an_end_that_another_supervisor_has_seen_before_it_was_left_is_see
 
 async def test_what_is_written_without_end_after_the_answer_to_a_call_holds_nobody_up():
     """P8: processes in the background of a session fill their pipe as fast as the server reads it."""
-    channel, far = socket.socketpair()
-    channel.settimeout(0)
-    with contextlib.ExitStack() as stack, channel, far:
-        process = stack.enter_context(subprocess.Popen(["sleep", "60"]))
-        stack.callback(process.kill)
-        over = stack.enter_context(FileIO(os.pidfd_open(process.pid)))
-        inner, limits = over.fileno(), Limits(wall_seconds=5)
-        held = KernelMemory(memory_bytes=limits.memory_bytes, group=None, pid=process.pid, inner=inner)
-        stack.enter_context(contextlib.closing(held))
-        supervisor = Supervisor(
-            watch=LimitWatch(limits=limits, clock=Clock(), group=None, inner=inner, kernel_memory=held),
-            channel=channel,
-            report_bytes=1024,
-            over=over,
-            ends_with_report=True,
-            events=stack.enter_context(watch_files(channel, over)),
-        )
-        supervisor.collect(stack.enter_context(FileIO("/dev/zero")), Count())
+    with sandbox(wall_seconds=5) as (far, make_supervisor), FileIO("/dev/zero") as endless:
+        supervisor = make_supervisor()
+        supervisor.collect(endless, Count())
         far.sendall(frame({"report": 1}))
         with anyio.fail_after(20):
             await supervisor.run()
