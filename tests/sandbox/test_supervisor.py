@@ -81,10 +81,10 @@ async def heard(command: list[str], seconds: float, *, on_terminal: bool = False
     ids=["large writes", "tiny writes", "tiny writes on a terminal"],
 )
 async def test_a_flood_takes_little_of_a_processor_from_the_server(command, on_terminal):
-    """It gets half a second and then three hundredths; unbounded it would take all of the time."""
+    """It gets half a second and then three hundredths, and what isn't counted; unbounded it would take all of the time."""
     began = time.thread_time()
     assert await heard(command, SECONDS, on_terminal=on_terminal)
-    assert time.thread_time() - began < SECONDS / 2
+    assert time.thread_time() - began < SECONDS * 2 / 3
 
 
 async def test_all_of_a_hundred_megabytes_is_heard():
