@@ -21,7 +21,7 @@ from gloveport.sandbox.clock import Clock
 from gloveport.sandbox.run.limit_watch import LimitWatch
 from gloveport.sandbox.run.supervisor import Supervisor, watch_files
 
-SECONDS = 1.4
+SECONDS = 2.4
 TINY = "import os\nwhile True: os.write(1, b'x'); os.write(2, b'y')"
 HUNDRED_MEGABYTES = "import os, sys\nfor _ in range(1600): os.write(1, bytes(65536))"
 FLOODS = {"large": ["yes"], "tiny": [sys.executable, "-c", TINY]}
@@ -81,10 +81,10 @@ async def heard(command: list[str], seconds: float, *, on_terminal: bool = False
     ids=["large writes", "tiny writes", "tiny writes on a terminal"],
 )
 async def test_a_flood_takes_little_of_a_processor_from_the_server(command, on_terminal):
-    """It gets half a second and then three hundredths, and what isn't counted; unbounded it would take all of the time."""
+    """It gets half a second and then three hundredths, and what isn't counted; without that bound, half of the time."""
     began = time.thread_time()
     assert await heard(command, SECONDS, on_terminal=on_terminal)
-    assert time.thread_time() - began < SECONDS * 2 / 3
+    assert time.thread_time() - began < 0.9
 
 
 async def test_all_of_a_hundred_megabytes_is_heard():
