@@ -142,6 +142,8 @@ def kind_of(name: str, above: str = "") -> Kind | None:
 
 def kinds_in(above: str) -> Mapping[str, Kind]:
     """The protected names in the directory at this path, as folded by ``fold_name``."""
+    if fold_name(above.rpartition("/")[2]) not in PARENT_NAMES:  # as nearly all
+        return _KINDS
     last_parts = "/".join(above.rsplit("/", _DEEPEST)[-_DEEPEST:])  # a path may be long, and slow to fold
     folded = f"/{fold_name(last_parts)}"
     return next((kinds for ending, kinds in _KINDS_IN.items() if folded.endswith(ending)), _KINDS)
