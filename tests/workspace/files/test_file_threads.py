@@ -55,4 +55,4 @@ async def test_callers_take_turns_at_large_reads_searches_and_writes(threads):
             tasks.start_soon(threads.run, caller, work, caller)
         await anyio.wait_all_tasks_blocked()
         begin.set()
-    assert "other" in served[:8]
+    assert served.index("other") < MANY // 2  # the sixth to begin, though its thread may be slow; else the last
