@@ -9,7 +9,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 SUITES = {
@@ -17,7 +16,6 @@ SUITES = {
     "0.2.0-alpha.12": ["--requirements", "2026-07-28"],
 }
 NODE = "node@24"  # the suites use what older ones lack
-START_SECONDS = 20
 
 
 def main() -> int:
@@ -29,11 +27,12 @@ def main() -> int:
 
 def passes(directory: Path, version: str, options: list[str]) -> bool:
     binaries = install(directory, version)
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    server = subprocess.Popen([sys.executable, "-W", "ignore", str(Path(__file__).with_name("server.py")), str(port)])
+    # The server inherits it, so that the suite's first connection waits until the server accepts it.
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port, number = listener.getsockname()[1], listener.fileno()
+        program = [sys.executable, "-W", "ignore", str(Path(__file__).with_name("server.py")), str(number)]
+        server = subprocess.Popen(program, pass_fds=[number])
     try:
-        wait_for(port, server)
         say(f"== conformance {version} {' '.join(options)}")
         command = ["conformance", "server", "--url", f"http://127.0.0.1:{port}/mcp", *options, "-o", "results"]
         environ = {**os.environ, "PATH": f"{binaries}:{os.environ['PATH']}"}
@@ -55,17 +54,6 @@ def install(directory: Path, version: str) -> Path:
         packages = [NODE, f"@modelcontextprotocol/conformance@{version}"]
         subprocess.run(["npm", "install", "--no-audit", "--no-fund", *packages], cwd=directory, check=True)
     return binaries
-
-
-def wait_for(port: int, server: subprocess.Popen) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while True:
-        with socket.socket() as connection:
-            if connection.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        if server.poll() is not None or time.monotonic() > deadline:
-            raise SystemExit("the server did not start")
-        time.sleep(0.05)
 
 
 def say(line: str) -> None:

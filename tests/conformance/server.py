@@ -1,10 +1,11 @@
 """Our server, as ``gloveport serve --http`` builds it, with what the official conformance suites look for.
 
-Usage: python tests/conformance/server.py PORT
+Usage: python tests/conformance/server.py DESCRIPTOR, of a socket that listens
 """
 
 import base64
 import os
+import socket
 import sys
 import tempfile
 from typing import Annotated
@@ -430,7 +431,7 @@ class Events(EventStore):
         return stream
 
 
-async def main(port: int) -> None:
+async def main(listener: socket.socket) -> None:
     with tempfile.TemporaryDirectory() as state:
         environ = {**os.environ, "GLOVEPORT_STATE": state}
         async with app.assemble(Config(), environ) as engine:
@@ -442,8 +443,8 @@ async def main(port: int) -> None:
             add_prompts(server)
             accept_handshake_methods(server)
             web = server.streamable_http_app(event_store=Events(), retry_interval=500)
-            await uvicorn.Server(uvicorn.Config(web, port=port, log_level="error")).serve()
+            await uvicorn.Server(uvicorn.Config(web, log_level="error")).serve([listener])
 
 
 if __name__ == "__main__":
-    anyio.run(main, int(sys.argv[1]))
+    anyio.run(main, socket.socket(fileno=int(sys.argv[1])))
