@@ -15,6 +15,7 @@ from gloveport.errors import ConfigError
 from gloveport.file_descriptors import READ, closing
 from gloveport.late_libraries import platformdirs  # root can do without
 from gloveport.late_pattern import late_pattern
+from gloveport.real_paths import real
 from gloveport.untrusted_text import quote
 
 FILE_NAME = "gloveport.toml"
@@ -38,7 +39,7 @@ def state_directory(environ: Mapping[str, str]) -> Path:
     Raises:
         ConfigError: ``GLOVEPORT_STATE`` is no absolute path, or this user has no home directory.
     """
-    return _absolute("GLOVEPORT_STATE", Path(os.path.realpath(named_state_directory(environ))))
+    return _absolute("GLOVEPORT_STATE", real(named_state_directory(environ)))
 
 
 def named_state_directory(environ: Mapping[str, str]) -> Path:
@@ -101,7 +102,7 @@ def refuse_others(directory: Path) -> None:
     Raises:
         ConfigError: It exists, and is so.
     """
-    if os.path.lexists(directory) and not is_ours(directory.resolve()):
+    if os.path.lexists(directory) and not is_ours(real(directory)):
         raise ConfigError(
             f"{quote(str(directory))} is no directory of this user's alone",
             hint="move it away, or set GLOVEPORT_STATE to a directory of your own",

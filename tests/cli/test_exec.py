@@ -69,6 +69,21 @@ def test_a_program_has_the_umask_of_its_owner_and_lets_nobody_else_write(told, w
     assert modes == [file, directory]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code", "problem"),
+    [
+        (["--", "{loop}"], 127, "No such file or directory"),
+        (["--workspace", "{loop}", "--", "true"], 2, "Too many levels of symbolic links"),
+    ],
+)
+def test_a_link_that_leads_back_to_itself_is_named_in_a_plain_message(run, work, arguments, code, problem):
+    loop = work.parent / "loop"
+    loop.symlink_to("loop")
+    ended = run(*(one.format(loop=loop) for one in arguments))
+    assert (ended.returncode, "Traceback" in ended.stderr) == (code, False), ended.stderr
+    assert problem in ended.stderr
+
+
 def test_without_a_configuration_a_program_has_this_directory_and_nothing_else(run, work, records):
     """E12, P1, P2, P13: what it may write, what it finds of the host, and what is written down."""
     (work / "file").write_text("inside\n")

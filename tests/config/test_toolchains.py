@@ -124,3 +124,8 @@ def test_a_chosen_version_that_is_none_shows_nothing(home, chosen):
 def test_a_home_that_is_not_there_is_no_error():
     assert isinstance(find_toolchains(Config(), {"PATH": "/nonexistent/bin"}).shown_paths, tuple)
     assert all(isinstance(one, Path) for one in find_toolchains(Config(), {}).path)
+
+
+def test_a_link_that_leads_back_to_itself_shows_nothing(home):
+    (home / "loop").symlink_to("loop")
+    assert find(home, "loop", "loop/bin", "go/bin") == (["go/bin"], ["go/bin"])

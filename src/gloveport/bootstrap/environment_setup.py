@@ -24,6 +24,7 @@ from gloveport.environments.registries import find_registries
 from gloveport.environments.seal import TreeBounds
 from gloveport.errors import ConfigError
 from gloveport.policy.npm_requests import NPM
+from gloveport.real_paths import real
 from gloveport.runtimes import typescript
 from gloveport.runtimes.python import Python
 from gloveport.sandbox.launch.spawn import Bubblewrap
@@ -51,7 +52,7 @@ def open_environments(
     python, npm = _python_of(config, init, environ), _npm_of(config, environ)
     indexes = find_indexes(settings.indexes, environ)
     with contextlib.suppress(FileNotFoundError):
-        uv = UvSandboxes(host=build, indexes=indexes, uv=str(Path(find_uv_bin()).resolve()), python=init)
+        uv = UvSandboxes(host=build, indexes=indexes, uv=str(real(Path(find_uv_bin()))), python=init)
         python.builder = PythonBuilder(uv=uv)
     with contextlib.suppress(ConfigError):
         deno = typescript.find(str(config.runtimes.deno) if config.runtimes.deno else None, "typescript")

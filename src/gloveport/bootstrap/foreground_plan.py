@@ -26,6 +26,7 @@ from gloveport.egress.sandbox_network import leads_out
 from gloveport.engine.reach import Reach
 from gloveport.errors import ConfigError
 from gloveport.executables import find_executable
+from gloveport.real_paths import real
 from gloveport.sandbox.launch.spawn import EarlyProcess
 from gloveport.sandbox.plan import Plan
 
@@ -116,13 +117,13 @@ def plan_foreground(
 
 def _with_directory(config: Config, workspace: str | None, cwd: Path) -> tuple[Config, Path, str]:
     """The configuration with the workspace, the workspace, and the program's working directory in it."""
-    here, root = cwd.resolve(), config.workspace.root
-    if workspace is None and (root is None or not here.is_relative_to(root.resolve())):
+    here, root = real(cwd), config.workspace.root
+    if workspace is None and (root is None or not here.is_relative_to(real(root))):
         workspace = str(here)
     config = with_workspace(config, {"root": workspace, "toolsets": ""})
     if config.workspace.root is None:
         raise ConfigError("there is no workspace", hint="name one by --workspace")
-    root = config.workspace.root.resolve()
+    root = real(config.workspace.root)
     return config, config.workspace.root, str(here.relative_to(root)) if here.is_relative_to(root) else "."
 
 
@@ -148,7 +149,7 @@ def _find_owners(
     """
     if command.startswith("/") and leads_through(Path(command), root):  # the workspace's own, wherever it leads
         return None, None
-    program = Path(command).resolve() if command.startswith("/") else None
+    program = real(Path(command)) if command.startswith("/") else None
     toolchains = functools.cache(lambda: find_toolchains(config, environ))  # most programs need none
     if not find_executable(command, _SYSTEMS_PATH):
         path = ":".join(map(str, toolchains().path))

@@ -15,6 +15,7 @@ from gloveport.config import Config, path_outside, state_directory
 from gloveport.errors import ConfigError, SandboxError
 from gloveport.late_module import late_module
 from gloveport.model import Language, Mount
+from gloveport.real_paths import real
 from gloveport.runtimes import RUNTIMES, Runtime, data, python
 from gloveport.sandbox.cgroups import cgroup, delegation
 from gloveport.sandbox.cgroups.host_share import limit_share
@@ -196,7 +197,7 @@ def with_packages(init: python.Python, environ: Mapping[str, str]) -> python.Pyt
     except OSError as error:
         found = data.without_tree(error)
     else:
-        found = found.model_copy(update={"mounts": (Mount(source=str(tree.resolve()), target=data.PLACE),)})
+        found = found.model_copy(update={"mounts": (Mount(source=str(real(tree)), target=data.PLACE),)})
     return init.model_copy(update={"data": found})
 
 

@@ -7,6 +7,7 @@ from gloveport.config import Config
 from gloveport.config.schema import Workspace
 from gloveport.errors import ConfigError
 from gloveport.model.reading import WrongShapeError, read_value
+from gloveport.real_paths import real
 
 
 def with_workspace(config: Config, options: Mapping[str, object]) -> Config:
@@ -40,6 +41,6 @@ def _real(root: str) -> Path:
     if not root:  # Path("") is the working directory, but this was more likely an unset shell variable
         raise ConfigError('--workspace "": names no directory', hint='for the working directory write "."')
     try:
-        return Path(root).resolve(strict=True)
+        return real(Path(root), strict=True)
     except OSError as error:
         raise ConfigError(f"--workspace {root}: {error.strerror}", hint="name a directory that exists") from error

@@ -15,6 +15,7 @@ from gloveport.config import Config, find_toolchains
 from gloveport.errors import ConfigError, SandboxError
 from gloveport.late_module import late_module
 from gloveport.model import SCRATCH, Mount, Program, Symlink
+from gloveport.real_paths import real
 from gloveport.runtimes import data
 from gloveport.sandbox.detection.host import find_headers
 from gloveport.sandbox.launch.spawn import Bubblewrap, EarlyProcess
@@ -50,7 +51,7 @@ _CACHES: Final = {
 }
 _MAVEN: Final = "MAVEN_OPTS"
 _PILLOW: Final = frozenset({"PIL", "pillow.libs"})
-_PATCH_TEXT: Final = Mount(source=str(Path(patch_text.__file__).parent.resolve()), target=f"{data.PLACE}/patch_text")
+_PATCH_TEXT: Final = Mount(source=str(real(Path(patch_text.__file__).parent)), target=f"{data.PLACE}/patch_text")
 """The files of the command ``apply_patch``."""
 
 _UNTRACED: Final = {"LSAN_OPTIONS": "detect_leaks=0"}
@@ -228,7 +229,7 @@ def _pypdf() -> Iterator[Mount]:
     """pypdf, which reads PDFs there; the server never imports it."""
     spec = importlib.util.find_spec("pypdf")
     for place in (spec and spec.submodule_search_locations) or ():
-        yield Mount(source=str(Path(place).resolve()), target=f"{data.PLACE}/pypdf")
+        yield Mount(source=str(real(Path(place))), target=f"{data.PLACE}/pypdf")
 
 
 def _with_home(plan: Plan, home: Path) -> Plan:

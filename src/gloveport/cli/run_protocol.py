@@ -28,6 +28,7 @@ from typing import Final
 
 import gloveport
 from gloveport.file_descriptors import LIST, closing
+from gloveport.real_paths import real
 from gloveport.user_directories import FILE_NAME, config_directory, state_directory
 
 HEAD: Final = struct.Struct("!BI")
@@ -59,7 +60,7 @@ def fingerprint(config_path: Path | None, *, cwd: Path, environ: Mapping[str, st
     operator = config_directory() / FILE_NAME if config_path is None else cwd / config_path
     paths = [operator, *sorted(operator.parent.glob("apis/*"))]
     if config_path is None:
-        paths.append(cwd.resolve() / FILE_NAME)
+        paths.append(real(cwd) / FILE_NAME)
     if len(paths) > _MOST_FILES:
         return None
     digest = hashlib.sha256()

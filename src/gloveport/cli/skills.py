@@ -22,6 +22,7 @@ from gloveport.cli.skill_exchange import export_skill, find_elsewhere, import_sk
 from gloveport.cli.skill_review import list_row, review_lines
 from gloveport.cli.skill_runs import audit_facts, learn_skill, read_arguments, replay_examples, run_skill, show_result
 from gloveport.errors import Denied
+from gloveport.real_paths import real
 from gloveport.untrusted_text import one_line, printable
 
 if TYPE_CHECKING:
@@ -258,8 +259,8 @@ def import_(
         return
     for path in paths:
         with recording(config) as record:
-            kept_skill = import_skill(library, path.resolve())
-            record("skill.imported", {**audit_facts(kept_skill), "origin": str(path.resolve())})
+            kept_skill = import_skill(library, real(path))
+            record("skill.imported", {**audit_facts(kept_skill), "origin": str(real(path))})
         runs = "" if kept_skill.skill.language else ", without a program that runs here"
         typer.echo(f"imported {kept_skill.skill.name}: a candidate{runs}")
 
@@ -272,7 +273,7 @@ def export(
 ) -> None:
     """Copy a skill to where other clients find it. What was approved is not copied."""
     _, library = _open(config)
-    export_skill(library.find(name), directory.resolve())
+    export_skill(library.find(name), real(directory))
     typer.echo(f"exported: {printable(str(directory / name))}")
 
 

@@ -15,6 +15,7 @@ from typing import Final
 
 from gloveport.environments.environment_store import EnvironmentStore
 from gloveport.late_libraries import shutil
+from gloveport.real_paths import real
 from gloveport.user_directories import is_ours
 
 _SPARED_BYTES: Final = 64 << 20
@@ -69,7 +70,7 @@ def _link_or_copy(source: Path, target: Path) -> int:
         return 0
     if status.st_mode & stat.S_IROTH:  # sandboxes have a uid of their own
         with contextlib.suppress(OSError):
-            target.hardlink_to(source.resolve() if source.is_symlink() else source)
+            target.hardlink_to(real(source) if source.is_symlink() else source)
             return 0
     disk = os.statvfs(target.parent)
     if disk.f_bavail * disk.f_frsize < _SPARED_BYTES + status.st_size:

@@ -14,6 +14,7 @@ from gloveport.executables import find_executable
 from gloveport.late_pattern import late_pattern
 from gloveport.model import OUT, OUT_LINKS, SCRATCH, Grant, Mount, Program, Value
 from gloveport.model.json_value import JsonValue
+from gloveport.real_paths import real
 from gloveport.runtimes import data
 from gloveport.runtimes.data import Data
 
@@ -154,7 +155,7 @@ def _of_our_version() -> Iterator[str]:
     """Yield the system's interpreters that can load the server's extension modules."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     for path in (Path("/usr/bin", version), data.base()):
-        if path.exists() and path.resolve().is_relative_to("/usr"):
+        if path.exists() and real(path).is_relative_to("/usr"):
             yield str(path)
 
 
@@ -209,7 +210,7 @@ def _query(path: str) -> dict[str, Any]:
     return answer
 
 
-def _binds(prefixes: list[str], real: str) -> tuple[Mount, ...]:
+def _binds(prefixes: list[str], program: str) -> tuple[Mount, ...]:
     """List the interpreter's directories outside the system's, none inside another."""
     paths: list[Path] = []
     for prefix in sorted({Path(prefix) for prefix in prefixes} - {Path("/usr")}):
@@ -219,10 +220,10 @@ def _binds(prefixes: list[str], real: str) -> tuple[Mount, ...]:
                 hint="use an interpreter in a directory of its own, such as a virtual environment",
             )
         paths.append(prefix)
-    if not _is_below(real, [*_SYSTEM, *paths]):
-        paths.append(Path(real))
+    if not _is_below(program, [*_SYSTEM, *paths]):
+        paths.append(Path(program))
     outermost = [path for path in paths if not any(path != other and path.is_relative_to(other) for other in paths)]
-    return tuple(Mount(source=str(path.resolve()), target=str(path)) for path in outermost)
+    return tuple(Mount(source=str(real(path)), target=str(path)) for path in outermost)
 
 
 def _movable(binds: tuple[Mount, ...], executable: str) -> tuple[tuple[Mount, ...], str]:

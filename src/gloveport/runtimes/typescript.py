@@ -13,6 +13,7 @@ from gloveport.model.hub import DOOR
 from gloveport.model.json_value import JsonValue
 from gloveport.model.packages import NPM_PACKAGES
 from gloveport.model.value import fields_of
+from gloveport.real_paths import real
 
 DENO = "/opt/deno/deno"
 """Deno's path in a sandbox."""
@@ -177,7 +178,7 @@ def _permissions(grant: Grant) -> list[str]:
 def find(configured: str | None, language: Literal["typescript", "javascript"]) -> Deno:
     """Find Deno: the configured binary, else that of the ``deno`` package. Raises ConfigError if there is no Deno."""
     try:
-        path = Path(configured or deno_package.find_deno_bin()).resolve(strict=True)
+        path = real(Path(configured or deno_package.find_deno_bin()), strict=True)
     except OSError as error:
         detail = f"runtimes.deno: {error}" if configured else f"Deno's binary is nowhere, not at {error} either"
         raise ConfigError(detail, hint="`pip install deno` brings a binary, or set runtimes.deno") from error

@@ -302,8 +302,7 @@ def _system_v(shared: int) -> dict[str, str]:
 def _out_links(used_paths: Sequence[str]) -> Iterator[Symlink]:
     """The other names of ``OUT``, except taken ones."""
     for link in OUT_LINKS:
-        path = PurePosixPath(link)
-        if not any(path.is_relative_to(other) or PurePosixPath(other).is_relative_to(path) for other in used_paths):
+        if not any(f"{link}/".startswith(f"{other}/") or other.startswith(f"{link}/") for other in used_paths):
             yield Symlink(path=link, target=OUT)
 
 

@@ -13,6 +13,7 @@ from typing import BinaryIO, Final
 from gloveport.atomic_file import take_place, temporary_file
 from gloveport.errors import ConfigError
 from gloveport.late_pattern import late_pattern
+from gloveport.real_paths import real
 
 MOST_BYTES = 1 << 16
 
@@ -72,7 +73,7 @@ def replace(path: str, text: str) -> None:
         ConfigError: It can't be written.
     """
     try:
-        target = Path(path).resolve(strict=True)  # a symbolic link stays one
+        target = real(Path(path), strict=True)  # a symbolic link stays one
         status = target.stat()
         with temporary_file(target.parent, f"{text}\n".encode()) as new:
             os.chown(new, status.st_uid, status.st_gid, follow_symlinks=False)  # others may write here
@@ -89,7 +90,7 @@ def require_room(path: str, size: int) -> None:
         ConfigError: There is none. Whatever else hinders ``replace``, that will tell.
     """
     try:
-        with temporary_file(Path(path).resolve().parent, bytes(size)):
+        with temporary_file(real(Path(path)).parent, bytes(size)):
             pass
     except OSError as error:
         if error.errno in _NO_ROOM:

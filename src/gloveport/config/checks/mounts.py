@@ -14,6 +14,7 @@ from gloveport.config.schema import KeyPath
 from gloveport.config.toml_text import as_toml, printable, spell_key
 from gloveport.config.validation.faults import Fault
 from gloveport.model import SCRATCH
+from gloveport.real_paths import real
 from gloveport.user_directories import is_canonical
 
 _KERNEL = tuple(map(Path, ("/proc", "/sys", "/dev", "/run")))
@@ -93,11 +94,6 @@ def find_exposed(sources: Iterable[str], files: Iterable[Path]) -> Iterator[Path
     return (file for file in files if any(overlap(real(file), path) for path in shown_paths))
 
 
-def real(path: Path) -> Path:
-    """Resolve the symbolic links of a path."""
-    return Path(os.path.realpath(path))
-
-
 def _fault(key: KeyPath, problem: str, hint: str) -> Fault:
     return Fault(keys=(key,), problem=problem, hint=hint)
 
@@ -127,9 +123,9 @@ def content_refusal(path: Path, homes: Sequence[Path]) -> tuple[str, str] | None
         return f"expected a directory of one purpose, found {found}", "name the directory beneath it that is needed"
     # An account of a directory service may be missing from the list of accounts.
     for home in (*homes, *([Path(*path.parts[:3])] if path.parts[1] == "home" else [])):
-        if home.is_relative_to(path):
+        if is_within(home, path):
             return f"expected less than a home directory, found {found}", "name the directory beneath it that is needed"
-        if path.is_relative_to(home) and path.relative_to(home).parts[0] in _CREDENTIALS:
+        if is_within(path, home) and path.relative_to(home).parts[0] in _CREDENTIALS:
             return f"expected no place of credentials, found {found}", "copy what is needed to a directory of its own"
     return None
 
@@ -137,11 +133,11 @@ def content_refusal(path: Path, homes: Sequence[Path]) -> tuple[str, str] | None
 def _file_refusal(path: Path) -> tuple[str, str] | None:
     found = as_toml(str(path))
     try:
-        resolved = path.resolve(strict=True)
+        resolved = real(path, strict=True)
         mode = resolved.stat().st_mode
-    except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links, before Python 3.13
-        reason = getattr(error, "strerror", None) or "a loop of symbolic links"
-        return f"expected an existing directory or file, found {found} ({reason})", "correct the path, or create it"
+    except OSError as error:
+        problem = f"expected an existing directory or file, found {found} ({error.strerror})"
+        return problem, "correct the path, or create it"
     if resolved != path:
         # A link can be redirected after the review.
         return (
@@ -203,6 +199,11 @@ def overlap(one: Path, other: Path) -> bool:
     """Tell whether two paths are equal, or one is below the other. By parts: pathlib's own takes ten times as long."""
     length = min(len(one.parts), len(other.parts))
     return one.parts[:length] == other.parts[:length]
+
+
+def is_within(path: Path, place: Path) -> bool:
+    """Tell whether a path is this place or below it: ``overlap`` says why not by pathlib."""
+    return path.parts[: len(place.parts)] == place.parts
 
 
 def home_directories() -> list[Path]:

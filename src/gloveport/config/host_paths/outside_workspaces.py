@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from gloveport.config.checks.mounts import real
+from gloveport.config.checks.mounts import is_within
 from gloveport.config.schema import Config
 from gloveport.errors import ConfigError
+from gloveport.real_paths import real
 from gloveport.user_directories import name_workspace, workspaces_directory
 
 _SETTINGS = ("PIP_CONFIG_FILE", "XDG_CONFIG_HOME", "npm_config_userconfig", "NPM_CONFIG_USERCONFIG")
@@ -23,7 +24,8 @@ _MOST_LINKS = 40
 
 def leads_through(path: Path, root: Path) -> bool:
     """Whether a path lies in a workspace, or a link on its way does: then commands decide where it leads."""
-    return any(place.is_relative_to(real(root)) for place in find_links(Path(os.path.abspath(path))))  # noqa: PTH100
+    workspace = real(root)
+    return any(is_within(place, workspace) for place in find_links(Path(os.path.abspath(path))))  # noqa: PTH100
 
 
 def path_outside(environ: Mapping[str, str], workspaces: Iterable[Path]) -> str:
@@ -52,33 +54,36 @@ def _filter_entries(entries: str, is_inside: Callable[[Path], bool]) -> str:
 
 def _inside_of(environ: Mapping[str, str], workspaces: Iterable[Path]) -> Callable[[Path], bool]:
     """Make what tells whether a path leads through one of these workspaces, or through one of which there is state."""
-    roots = [*workspaces]
+    roots = [real(root) for root in workspaces]
     try:
         names = {one.name for one in workspaces_directory(environ).iterdir()}
     except (OSError, ConfigError):  # there is no state, and so there was no workspace
         names = set()
 
     def is_inside(path: Path) -> bool:
-        if any(leads_through(path, root) for root in roots):
+        places = [*find_links(Path(os.path.abspath(path)))]  # noqa: PTH100
+        if any(is_within(place, root) for place in places for root in roots):
             return True
-        places = find_links(Path(os.path.abspath(path))) if names else ()  # noqa: PTH100
-        return any(name_workspace(one) in names for place in places for one in (place, *place.parents))
+        return bool(names) and any(name_workspace(one) in names for place in places for one in (place, *place.parents))
 
     return is_inside
 
 
 def find_links(path: Path) -> Iterator[Path]:
-    """Yield where a path leads, and each symbolic link on the way: whoever can change a link decides where it leads."""
-    pending, current, links = list(reversed(path.parts[1:])), Path("/"), 0
+    """Yield where an absolute path leads, and each symbolic link on the way: whoever can change a link decides where it
+    leads.
+    """
+    # Texts, not paths: this is done for dozens of paths at each start, and pathlib takes ten times as long.
+    pending, current, links = list(reversed(path.parts[1:])), "/", 0
     while pending:
         if (name := pending.pop()) == "..":
-            current = current.parent
+            current = os.path.dirname(current)  # noqa: PTH120
             continue
-        current /= name
-        if links < _MOST_LINKS and os.path.islink(current):  # noqa: PTH114 - Path's method raises for an unreadable directory
+        current = os.path.join(current, name)  # noqa: PTH118
+        if links < _MOST_LINKS and os.path.islink(current):  # noqa: PTH114
             links += 1
-            yield current
-            target = current.readlink()
-            pending += reversed([part for part in target.parts if part != "/"])
-            current = Path("/") if target.is_absolute() else current.parent
-    yield current
+            yield Path(current)
+            target = os.readlink(current)  # noqa: PTH115
+            pending += reversed([part for part in target.split("/") if part not in ("", ".")])
+            current = "/" if target.startswith("/") else os.path.dirname(current)  # noqa: PTH120
+    yield Path(current)

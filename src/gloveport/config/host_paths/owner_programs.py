@@ -15,6 +15,7 @@ from gloveport.config.schema import Config
 from gloveport.config.toml_text import printable
 from gloveport.errors import ConfigError
 from gloveport.executables import find_executable
+from gloveport.real_paths import real
 
 _PACKAGES: Final = "node_modules"
 _SHARED: Final = (".local", "share")
@@ -28,7 +29,7 @@ def find_program(name: str, environ: Mapping[str, str], workspace: Path) -> Path
     if "/" in name and not name.startswith("/"):
         return None
     found = find_executable(name, path_outside(environ, [workspace]))
-    return None if found is None or leads_through(Path(found), workspace) else Path(found).resolve()
+    return None if found is None or leads_through(Path(found), workspace) else real(Path(found))
 
 
 def find_package(program: Path, config: Config, environ: Mapping[str, str], shown_paths: Sequence[Path]) -> Path | None:
@@ -39,9 +40,7 @@ def find_package(program: Path, config: Config, environ: Mapping[str, str], show
     """
     if any(program.is_relative_to(one) for one in shown_paths):
         return None
-    package = _npm_package(program) or _program_directory(
-        program, Path(environ.get("HOME") or "/nonexistent").resolve()
-    )
+    package = _npm_package(program) or _program_directory(program, real(Path(environ.get("HOME") or "/nonexistent")))
     why = "it is no package by itself"
     if package is not None:
         refusal = next(toolchain_refusals([package], private_paths(config, environ)))

@@ -11,13 +11,14 @@ from typing import Final
 
 from msgspec import Struct
 
-from gloveport.config.checks.mounts import overlap, toolchain_refusals
+from gloveport.config.checks.mounts import is_within, overlap, toolchain_refusals
 from gloveport.config.host_paths.outside_workspaces import path_outside
 from gloveport.config.host_paths.workspace_root import private_paths
 from gloveport.config.schema import Config
 from gloveport.late_libraries import tomllib
+from gloveport.real_paths import real
 
-_LOCAL: Final = Path("/usr/local")
+_LOCAL, _NIX, _OPT = Path("/usr/local"), Path("/nix/store"), Path("/opt")
 _LOCAL_NAMES: Final = frozenset({"bin", "include", "lib", "lib64", "libexec", "share"})
 _ALONE: Final = frozenset({".bun/bin", ".deno/bin", "go/bin"})
 """Directories of a home that are shown without their parents, which hold more than programs."""
@@ -72,38 +73,34 @@ def _find_owners(environ: Mapping[str, str], workspace: Path | None) -> Iterator
     """Directories of toolchains, each with its directories of commands, as PATH names them. An entry in the workspace,
     such as an active environment's, names none: a command may have made it a link to any directory.
     """
-    home = Path(environ.get("HOME") or "/nonexistent").resolve()
+    home, own = real(Path(environ.get("HOME") or "/nonexistent")), real(Path(sys.prefix))
     for entry in dict.fromkeys(path_outside(environ, filter(None, [workspace])).split(":")):
-        named = Path(entry)
-        if not entry.startswith("/") or _is_own(named):
+        if not entry.startswith("/"):
             continue
-        if named.is_relative_to(home) or named.resolve().is_relative_to(home):
-            yield from _find_in_home(home, named)
-        elif (place := named.resolve()).is_relative_to("/opt") and len(place.parts) > 2 and place.is_dir():
+        named, place = Path(entry), real(Path(entry))
+        if sys.prefix != sys.base_prefix and is_within(place, own):
+            continue  # no command has the packages of Gloveport's own environment
+        if is_within(named, home) or is_within(place, home):
+            yield from _find_in_home(home, named, place)
+        elif is_within(place, _OPT) and len(place.parts) > 2 and place.is_dir():
             yield Path(*place.parts[:3]), place
-        elif place.is_relative_to("/nix/store"):
-            yield Path("/nix/store"), place
+        elif is_within(place, _NIX):
+            yield _NIX, place
     for one in sorted(_LOCAL.iterdir()) if _LOCAL.is_dir() else ():
         bins = [place for place in (one, one / "bin") if place.name == "bin" and place.is_dir()]
         if one.is_dir() and not one.is_symlink() and (bins or one.name in _LOCAL_NAMES):
             yield one, *bins
 
 
-def _is_own(entry: Path) -> bool:
-    """Tell whether an entry of PATH is of Gloveport's own environment, whose packages no command has."""
-    return sys.prefix != sys.base_prefix and entry.resolve().is_relative_to(Path(sys.prefix).resolve())
-
-
-def _find_in_home(home: Path, entry: Path) -> Iterator[tuple[Path, ...]]:
-    relative = entry.relative_to(home) if entry.is_relative_to(home) else entry.resolve().relative_to(home)
-    place = (home / relative).resolve()
+def _find_in_home(home: Path, named: Path, place: Path) -> Iterator[tuple[Path, ...]]:
+    relative = (named if is_within(named, home) else place).relative_to(home)
     if relative.parts[:1] == (".pyenv",) and relative.name in ("bin", "shims"):
         yield from _find_chosen(home / ".pyenv/versions", _first_line(home / ".pyenv/version"))
     elif str(relative) == ".cargo/bin":
         yield from _find_chosen(home / ".rustup/toolchains", _rust_toolchain(home / ".rustup/settings.toml"))
     elif str(relative) in _ALONE and place.is_dir():
         yield place, place
-    elif place.name == "bin" and place.is_dir() and place.is_relative_to(home):
+    elif place.name == "bin" and place.is_dir() and is_within(place, home):
         root = place.parent
         deep = len(root.relative_to(home).parts) > 1 and root.name != ".local"
         if deep or (root / "conda-meta").is_dir():
@@ -114,7 +111,7 @@ def _find_chosen(versions: Path, name: str) -> Iterator[tuple[Path, ...]]:
     """The directory of a version, if there is one of this name."""
     place = versions / name
     if name and "/" not in name and name not in (".", "..") and (place / "bin").is_dir():
-        place = place.resolve()
+        place = real(place)
         yield place, place / "bin"
 
 

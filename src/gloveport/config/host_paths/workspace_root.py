@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 import gloveport
-from gloveport.config.checks.mounts import content_refusal, home_directories, real
+from gloveport.config.checks.mounts import content_refusal, home_directories, is_within
 from gloveport.config.checks.secret_places import secret_commands, secret_files
 from gloveport.config.host_paths.outside_workspaces import find_links, path_outside
 from gloveport.config.schema import Config
@@ -21,6 +21,7 @@ from gloveport.config.toml_text import as_toml, printable, spell_key
 from gloveport.errors import ConfigError
 from gloveport.executables import find_executable
 from gloveport.late_pattern import late_pattern
+from gloveport.real_paths import real
 from gloveport.user_directories import config_directory, named_state_directory
 
 _SYSTEM = (
@@ -99,8 +100,8 @@ def _own_refusal(root: Path, homes: Sequence[Path], belongings: Iterable[_Belong
     directory, broad = real(root), {*_BROAD, *homes}
     for belonging in belongings:
         for path in find_links(belonging.path):
-            below = directory.is_relative_to(path) and not (belonging.broad and path in broad)
-            if below or path.is_relative_to(directory):
+            below = is_within(directory, path) and not (belonging.broad and path in broad)
+            if below or is_within(path, directory):
                 whose = f"{printable(str(path))} ({belonging.what})"
                 return (
                     (
@@ -116,7 +117,7 @@ def _system_refusal(root: Path, homes: Sequence[Path]) -> tuple[str, str] | None
     # An account of a directory service may be missing from the list of accounts.
     places = [*homes, *([Path(*root.parts[:3])] if root.is_relative_to("/home") else [])]
     for path in (*_SYSTEM, *(home / name for home in places for name in _OF_A_HOME)):
-        if root.is_relative_to(path) or root.is_relative_to(real(path)):
+        if is_within(root, path) or is_within(root, real(path)):
             return (
                 (
                     f"expected a directory of a project, found {as_toml(str(root))}, "

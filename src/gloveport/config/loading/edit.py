@@ -23,6 +23,7 @@ from gloveport.config.sources.layers import Table, decode_text
 from gloveport.config.sources.owned_files import read_own
 from gloveport.config.toml_text import printable
 from gloveport.errors import ConfigError
+from gloveport.real_paths import real
 
 
 class ServerEdit(Struct, frozen=True, kw_only=True):
@@ -81,7 +82,7 @@ def write(path: Path, before: bytes | None, text: str, secrets: Secrets, *, envi
         ConfigError: The text is no valid configuration, the file has changed meanwhile, or something can't be written.
             Nothing has changed then.
     """
-    target = Path(os.path.realpath(path))
+    target = real(path)
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with temporary_file(target.parent, text.encode(), suffix=".toml") as new:

@@ -19,6 +19,7 @@ from gloveport.config.api_files.api_directory import api_files
 from gloveport.config.sources.selection import ConfigSources, sources
 from gloveport.config.sources.trust import record_path
 from gloveport.openat2 import check
+from gloveport.real_paths import real
 
 _LOOK_SECONDS: Final = 2.0
 """How often the files are checked even without an event."""
@@ -79,7 +80,7 @@ def _directories(look: _Look) -> Mapping[Path, tuple[int, int]]:
     """The directory that each path is or lies in, with and without links; where there is none, the nearest above. Of
     each what tells it from another in its place.
     """
-    places = {*look, *(Path(os.path.realpath(path)) for path in look)}
+    places = {*look, *(real(path) for path in look)}
     found = {next(directory for directory in (path, *path.parents) if directory.is_dir()) for path in places}
     return {path: (status.st_dev, status.st_ino) for path, status in ((path, path.stat()) for path in found)}
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gloveport.config.sources.trust import project_file
 from gloveport.model import Value
+from gloveport.real_paths import real
 from gloveport.user_directories import FILE_NAME, config_directory
 
 
@@ -47,5 +48,5 @@ def sources(config_path: Path | None, *, cwd: Path, environ: Mapping[str, str]) 
         return ConfigSources(operator=cwd / config_path, named=True, project=None)
     operator, project = config_directory() / FILE_NAME, project_file(cwd)
     # In the operator's own directory the project file is the operator's own.
-    own = project.parent == operator.parent.resolve()
+    own = project.parent == real(operator.parent)
     return ConfigSources(operator=operator, named=False, project=None if own else project)

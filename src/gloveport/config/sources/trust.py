@@ -16,6 +16,7 @@ from gloveport.config.sources.owned_files import read_own
 from gloveport.config.toml_text import argument, printable
 from gloveport.errors import ConfigError
 from gloveport.model import Value
+from gloveport.real_paths import real
 from gloveport.user_directories import FILE_NAME, make_private_directory, state_directory
 
 
@@ -29,7 +30,7 @@ class Trusted(Value):
 
 def project_file(directory: Path) -> Path:
     """Give the path of the project file of a directory, with every symbolic link above it resolved."""
-    return directory.resolve() / FILE_NAME
+    return real(directory) / FILE_NAME
 
 
 def trust(path: Path, *, environ: Mapping[str, str]) -> Trusted:

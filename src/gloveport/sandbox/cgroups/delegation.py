@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from gloveport.errors import SandboxError
+from gloveport.real_paths import real
 from gloveport.sandbox.cgroups.cgroup import CONTROLLERS, DISKS, CgroupTree, remove
 from gloveport.sandbox.reaper.reaper import LEAF, members
 
@@ -140,7 +141,7 @@ def _version_1(
     if missing := [name for name in controllers if name not in memberships]:
         raise SandboxError(f"the controllers {', '.join(missing)} are not mounted")
     _require_delegated(root, memberships)
-    bases = {name: (root / name).resolve() / memberships[name].lstrip("/") for name in controllers}
+    bases = {name: real(root / name) / memberships[name].lstrip("/") for name in controllers}
     disks = _find_disks(root, memberships)
     _sweep([*bases.values(), *([disks] if disks else [])])
     name = _own_name()
@@ -165,7 +166,7 @@ def _version_1(
 
 def _find_disks(root: Path, memberships: Mapping[str, str]) -> Path | None:
     """Our group of the controller of disks, where that is mounted."""
-    return (root / DISKS).resolve() / memberships[DISKS].lstrip("/") if DISKS in memberships else None
+    return real(root / DISKS) / memberships[DISKS].lstrip("/") if DISKS in memberships else None
 
 
 def _require_delegated(root: Path, memberships: Mapping[str, str]) -> None:

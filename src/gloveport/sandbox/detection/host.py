@@ -9,10 +9,11 @@ from pathlib import Path
 from gloveport.errors import SandboxError
 from gloveport.executables import find_executable
 from gloveport.model import GUEST, Mount, Symlink
+from gloveport.real_paths import real
 from gloveport.sandbox.launch import apparmor
 from gloveport.sandbox.plan import System
 
-_GUEST = Path(__file__).resolve().parents[2] / "guest"
+_GUEST = real(Path(__file__)).parents[2] / "guest"
 _HEADERS = "/usr/include"
 _SHOWN_PATHS = ("/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/share")
 _ROOT_LINKS = ("/bin", "/lib", "/lib32", "/lib64", "/libx32")
@@ -64,7 +65,7 @@ def find_bubblewrap(configured: str | None) -> Path:
         path = _find_bundled()
     if path is None:
         raise SandboxError("bubblewrap is not there", hint=BUBBLEWRAP_HINT)
-    return Path(path).resolve()
+    return real(Path(path))
 
 
 def _find_bundled() -> str | None:
