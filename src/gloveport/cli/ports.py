@@ -5,12 +5,13 @@ Connections of other users are closed unread. A program in the sandbox can't ope
 """
 
 import contextlib
+import errno
 import json
 import os
 import secrets
 import socket
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from collections.abc import Callable, Coroutine, Iterator
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 import typer
 
@@ -21,12 +22,17 @@ from gloveport.untrusted_text import printable, shorten
 if TYPE_CHECKING:
     from anyio.abc import SocketStream
 
+_Tell: TypeAlias = Callable[[str], None]
+_Handle: TypeAlias = Callable[[socket.socket], Coroutine[Any, Any, None]]
+
 app = typer.Typer()
 
 _LINE_BYTES = 1 << 20
 _SHOWN_CHARACTERS = 100
 _ANSWER_SECONDS = 20.0
 """How long a server may take to answer: longer than it waits for a free connection to the sandbox."""
+_BACKLOG = 1024
+_PAUSE_SECONDS = 0.1
 _CLOSED_SECONDS = 1.0
 """Pause between two looks whether a client that sends no more has closed its connection."""
 
@@ -129,7 +135,9 @@ def _ask(server: str, message: dict[str, object]) -> socket.socket:
 
 def _read(connection: socket.socket) -> tuple[dict[str, Any], int | None]:
     """Read a server's answer, and the descriptor beside it. Raises OSError."""
-    data, descriptors, _, _ = socket.recv_fds(connection, _LINE_BYTES, 1)
+    data, descriptors, flags, _ = socket.recv_fds(connection, _LINE_BYTES, 1)
+    if flags & socket.MSG_CTRUNC:  # the kernel had no number for the descriptor
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     while data and not data.endswith(b"\n") and len(data) < _LINE_BYTES:
         data += (piece := connection.recv(_LINE_BYTES))
         if not piece:
@@ -140,14 +148,14 @@ def _read(connection: socket.socket) -> tuple[dict[str, Any], int | None]:
 
 
 async def _serve(sandbox: _Sandbox, port: int) -> None:
-    import anyio
+    from anyio import abc
 
     from gloveport.server.transports.peers import require_own_uid
 
     require_own_uid()
     address = ".".join(["127", *(str(1 + secrets.randbelow(254)) for _ in range(3))])
     try:
-        listener = await anyio.create_tcp_listener(local_host=address, local_port=port)
+        listener = socket.create_server((address, port), backlog=_BACKLOG)
     except OSError as error:
         raise ConfigError(
             f"port {port} of this host can't be opened: {error.strerror}",
@@ -164,7 +172,12 @@ async def _serve(sandbox: _Sandbox, port: int) -> None:
             past_texts.add(text)
             typer.echo(text, err=True)
 
-    async def handle(client: "SocketStream") -> None:
+    async def handle(connection: socket.socket) -> None:
+        try:
+            client = await abc.SocketStream.from_socket(connection)
+        except (OSError, ValueError):  # ValueError of anyio: it is gone already
+            connection.close()
+            return
         async with client:
             user = _user_of(client)
             if user in trusted:
@@ -172,7 +185,29 @@ async def _serve(sandbox: _Sandbox, port: int) -> None:
             elif user is not None:
                 tell(f"Connections of user {user} are closed: only you and root reach it.")
 
-    await listener.serve(handle)
+    with listener:
+        listener.setblocking(False)
+        await _accept(listener, handle, tell)
+
+
+async def _accept(listener: socket.socket, handle: _Handle, tell: _Tell) -> None:
+    """Handle each connection, at the same time. Without a free descriptor, connections wait in the kernel's queue."""
+    import anyio
+
+    from gloveport.server.transports.acceptor import accept_some
+
+    async with anyio.create_task_group() as tasks:
+        while True:
+            await anyio.wait_readable(listener)
+            try:
+                connections = accept_some(listener)
+            except OSError as error:
+                tell(f"Some connections have to wait: {error.strerror}")
+                await anyio.sleep(_PAUSE_SECONDS)
+                continue
+            for connection in connections:
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                tasks.start_soon(handle, connection)
 
 
 def _trusted_users() -> frozenset[int]:
@@ -195,7 +230,7 @@ def _user_of(client: "SocketStream") -> int | None:
     return uid
 
 
-async def _connect(client: "SocketStream", sandbox: _Sandbox, port: int, tell: Callable[[str], None]) -> None:
+async def _connect(client: "SocketStream", sandbox: _Sandbox, port: int, tell: _Tell) -> None:
     """Relay bytes between a browser and the program, until one of them ends."""
     import anyio
     from anyio import abc
@@ -217,8 +252,11 @@ async def _connect(client: "SocketStream", sandbox: _Sandbox, port: int, tell: C
 
                 tasks.start_soon(pass_on_to_program)
                 tasks.start_soon(_pass_on, inner, client)
-    except (OSError, ValueError):  # ValueError of anyio: the program has reset the connection already
-        tell("the server, or the command, has ended")
+    except (OSError, ValueError) as error:  # ValueError of anyio: the program has reset the connection already
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            tell(f"Some connections were closed: {error.strerror}")
+        else:
+            tell("the server, or the command, has ended")
 
 
 async def _wait_closed(client: "SocketStream") -> None:

@@ -5,6 +5,7 @@ import functools
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import struct
@@ -321,6 +322,49 @@ async def test_who_opens_more_tabs_than_there_are_connections_learns_what_to_do(
     finally:
         opened.kill()
     assert said == "there are too many connections to it: close some tabs\n"
+
+
+@pytest.mark.parametrize("free", range(1, 6))
+async def test_more_connections_than_there_are_descriptors_wait_or_are_closed_and_end_nothing(
+    answering, environ, gloveport, free
+):
+    """As of a program that measures how many its development server serves at once."""
+
+    async def connect(connection):
+        with (
+            socket.create_server(("127.0.0.1", 0)) as program,
+            socket.create_connection(program.getsockname()) as one,
+            program.accept()[0] as accepted,
+            contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError),
+        ):
+            accepted.sendall(b"page")
+            await connection.send(b"{}\n", (one.fileno(),))
+            await connection.receive()
+
+    async def receive(address):
+        async with await anyio.connect_tcp(address, 5173) as browser:
+            return await browser.receive()
+
+    answering += [send_reset, *[connect] * 50]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    opened = gloveport.start("ports", "open", "5173", env={**os.environ, **environ}, text=True, **streams)
+    try:
+        address = re.search(r"127\.[0-9.]+", await to_thread.run_sync(opened.stdout.readline))[0]
+        assert await receive(address) == b"page"  # and now all modules are loaded
+        limit = free + len([*Path(f"/proc/{opened.pid}/fd").iterdir()])
+        resource.prlimit(opened.pid, resource.RLIMIT_NOFILE, (limit, 1000))
+        async with contextlib.AsyncExitStack() as stack:
+            for _ in range(10):
+                await stack.enter_async_context(await anyio.connect_tcp(address, 5173))
+            said = await to_thread.run_sync(opened.stderr.readline)
+        resource.prlimit(opened.pid, resource.RLIMIT_NOFILE, (1000, 1000))
+        assert await receive(address) == b"page"
+        opened.send_signal(signal.SIGINT)
+        await to_thread.run_sync(functools.partial(opened.communicate, timeout=30))
+    finally:
+        opened.kill()
+    assert re.fullmatch("Some connections (have to wait|were closed): Too many open files\n", said)
+    assert opened.returncode == 130
 
 
 async def test_a_port_that_another_program_of_the_host_uses_is_named(answering, environ, gloveport):
