@@ -11,6 +11,7 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 import typer
@@ -34,7 +35,9 @@ _ANSWER_SECONDS = 20.0
 _BACKLOG = 1024
 _PAUSE_SECONDS = 0.1
 _CLOSED_SECONDS = 1.0
-"""Pause between two looks whether a client that sends no more has closed its connection."""
+"""Pause between two looks whether a client has closed its connection."""
+_STUCK_SECONDS = 30.0
+"""How long a program may read nothing of what is left of a closed connection."""
 
 
 class _Sandbox(NamedTuple):
@@ -43,6 +46,13 @@ class _Sandbox(NamedTuple):
     name: str
     what: str
     server: str
+
+
+@dataclass
+class _Passed:
+    """How many pieces of data have been passed on in one direction."""
+
+    pieces: int = 0
 
 
 @app.callback(invoke_without_command=True)
@@ -244,14 +254,21 @@ async def _connect(client: "SocketStream", sandbox: _Sandbox, port: int, tell: _
                 return
             inner = await abc.SocketStream.from_socket(socket.socket(fileno=descriptor))
             async with inner, anyio.create_task_group() as tasks:
+                passed = _Passed()
 
                 async def pass_on_to_program() -> None:
-                    await _pass_on(client, inner)
+                    await _pass_on(client, inner, passed)
                     await _wait_closed(client)
                     tasks.cancel_scope.cancel()
 
+                async def give_up() -> None:
+                    await _wait_closed(client)
+                    await _wait_stuck(passed)
+                    tasks.cancel_scope.cancel()
+
                 tasks.start_soon(pass_on_to_program)
-                tasks.start_soon(_pass_on, inner, client)
+                tasks.start_soon(give_up)
+                tasks.start_soon(_pass_on, inner, client, _Passed())
     except (OSError, ValueError) as error:  # ValueError of anyio: the program has reset the connection already
         if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
             tell(f"Some connections were closed: {error.strerror}")
@@ -260,8 +277,8 @@ async def _connect(client: "SocketStream", sandbox: _Sandbox, port: int, tell: _
 
 
 async def _wait_closed(client: "SocketStream") -> None:
-    """Wait until a client that sends no more has closed its connection. A program that has nothing to say, as the
-    server of an event stream, would never learn that, and each reload of its page would keep a connection.
+    """Wait until a client has closed its connection. A program that has nothing to say, as the server of an event
+    stream, would never learn that, and each reload of its page would keep a connection.
     """
     import anyio
     from anyio.abc import SocketAttribute
@@ -276,12 +293,23 @@ async def _wait_closed(client: "SocketStream") -> None:
         await anyio.sleep(_CLOSED_SECONDS)
 
 
-async def _pass_on(source: "SocketStream", target: "SocketStream") -> None:
+async def _wait_stuck(passed: _Passed) -> None:
+    """Wait until a program has read nothing for a while: the end of an upload that it leaves unread is not seen."""
+    import anyio
+
+    pieces = -1
+    while pieces != passed.pieces:
+        pieces = passed.pieces
+        await anyio.sleep(_STUCK_SECONDS)
+
+
+async def _pass_on(source: "SocketStream", target: "SocketStream", passed: _Passed) -> None:
     import anyio
 
     try:
         async for piece in source:
             await target.send(piece)
+            passed.pieces += 1
         await target.send_eof()
     except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
         await source.aclose()

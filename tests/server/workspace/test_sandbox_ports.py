@@ -303,6 +303,44 @@ async def test_a_connection_is_given_up_when_the_browser_has_closed_it_and_not_b
         opened.communicate()
 
 
+async def test_an_upload_that_a_program_leaves_unread_is_given_up_when_the_browser_has_closed_it(
+    answering, environ, monkeypatch
+):
+    """Else eight of a program that hangs would keep all connections, with no tab open."""
+    for name in ("_CLOSED_SECONDS", "_STUCK_SECONDS"):
+        monkeypatch.setattr(cli_ports, name, 0.2)
+    monkeypatch.setenv("GLOVEPORT_STATE", environ["GLOVEPORT_STATE"])
+    sandbox, is_given_up = cli_ports._Sandbox("one", "make run", "1"), anyio.Event()
+    async with contextlib.AsyncExitStack() as stack:
+        program = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        preview = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        for listener in (program, preview):  # or the kernel could take all that is sent
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        one = stack.enter_context(socket.create_connection(program.getsockname()))
+        unread = stack.enter_context(program.accept()[0])
+
+        async def connect(connection):
+            await connection.send(b"{}\n", (one.fileno(),))
+            with pytest.raises(anyio.EndOfStream):
+                await connection.receive()
+            is_given_up.set()
+
+        answering.append(connect)
+        browser = stack.enter_context(socket.create_connection(preview.getsockname()))
+        client = await anyio.abc.SocketStream.from_socket(preview.accept()[0])
+        await stack.enter_async_context(client)
+        tasks = await stack.enter_async_context(anyio.create_task_group())
+        tasks.start_soon(cli_ports._connect, client, sandbox, 5173, pytest.fail)
+        browser.settimeout(1)  # in which nothing more fits
+        with pytest.raises(TimeoutError):
+            await to_thread.run_sync(browser.sendall, bytes(64 << 20))
+        assert not is_given_up.is_set()
+        browser.close()
+        with anyio.fail_after(30):
+            await is_given_up.wait()
+        assert unread.recv(1) == b"\0"
+
+
 async def test_who_opens_more_tabs_than_there_are_connections_learns_what_to_do(answering, environ, gloveport):
     """Each tab with a WebSocket, as of a development server, holds one."""
 
