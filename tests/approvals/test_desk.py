@@ -452,6 +452,23 @@ async def test_a_file_that_somebody_removes_approves_nothing(store):
     assert world.verdicts == ["approvals_unavailable"]
 
 
+async def test_a_damaged_file_that_is_moved_away_begins_anew_while_the_server_runs(store, desk):
+    """T3 H8: as the message about the damage says."""
+    (store.directory / FILE_NAME).write_bytes(b"no database" * 1000)
+    assert await World(desk).ask() == "approvals_unavailable"
+    (store.directory / FILE_NAME).rename(store.directory / "moved")
+    assert await command(store, "list") == "Nothing waits for an answer.\n"
+    assert await command(store, "remembered") == "Nothing is remembered.\n"
+    world = World(desk)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(world.ask)
+        (question,) = await world.opened()
+        await command(store, "approve", "--yes", question.id)
+    assert world.verdicts[0].allowed
+    (store.directory / FILE_NAME).unlink()
+    assert not await desk.remembers("call s/t")
+
+
 async def test_whoever_attends_a_run_hears_of_every_question_that_comes_or_goes(desk):
     """H8: no question is put twice, and none is missed."""
     notices = []

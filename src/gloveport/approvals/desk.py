@@ -164,8 +164,7 @@ class Desk:
         Raises:
             ConfigError: The queue can't be used.
         """
-        _, patterns = await self._in_thread(partial(self.store.news, ()))
-        return any(means(pattern, subject) for pattern in patterns)
+        return any(means(pattern, subject) for pattern in await self._in_thread(self._load_patterns))
 
     async def ask(self, pending: Pending) -> Verdict:
         """Put a question, and wait until it has a verdict. For ``RunAsker``."""
@@ -194,7 +193,7 @@ class Desk:
 
     async def _verdict(self, pending: Pending) -> Verdict:
         question = pending.question
-        _, patterns = await self._in_thread(partial(self.store.news, ()))
+        patterns = await self._in_thread(self._load_patterns)
         if (remembered := _find_remembered(patterns, question)) is not None:
             return remembered
         began = anyio.current_time()
@@ -220,6 +219,11 @@ class Desk:
         elif stands != _REFUSED:
             self._refuse(pending)
         return stands
+
+    def _load_patterns(self) -> tuple[str, ...]:
+        self.store.create()  # the owner may have moved a damaged file away, to begin anew
+        _, patterns = self.store.news(())
+        return patterns
 
     async def _write_outcome(self, pending: Pending, status: Status, verdict: Verdict) -> Verdict:
         """Store how a question has ended. An earlier verdict in the store stands."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from gloveport.approvals.database import create, transaction, unreadable_error
+from gloveport.approvals.database import FILE_NAME, create, transaction, unreadable_error
 from gloveport.approvals.patterns import means
 from gloveport.approvals.process import birth_of
 from gloveport.approvals.question import Question, Verdict
@@ -81,11 +81,15 @@ class Store(Struct, frozen=True):
 
     @property
     def exists(self) -> bool:
-        """Whether anything was ever asked here."""
+        """Whether anything was ever asked here, since the owner has last moved the file away."""
+        path = self.directory / FILE_NAME
         try:
-            return self.directory.exists()
+            path.lstat()
+        except FileNotFoundError:
+            return False
         except OSError as error:
-            raise unreadable_error(self.directory, error) from error
+            raise unreadable_error(path, error) from error
+        return True
 
     def create(self) -> None:
         """Make the directory and the file, unless they exist."""
