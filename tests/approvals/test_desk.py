@@ -5,6 +5,7 @@ import os
 import sqlite3
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import anyio
@@ -13,7 +14,7 @@ import pytest
 
 from gloveport.approvals import desk as desk_module
 from gloveport.approvals.database import FILE_NAME
-from gloveport.approvals.desk import MOST_OF_RUN, MOST_REFUSALS, MOST_REFUSALS_OF_RUN, Desk, RunAsker
+from gloveport.approvals.desk import MOST_OF_RUN, MOST_REFUSALS, MOST_REFUSALS_OF_RUN, Desk, Pending, RunAsker
 from gloveport.approvals.question import Question, Verdict
 from gloveport.approvals.store import Person, Store
 from gloveport.errors import Denied
@@ -131,6 +132,25 @@ async def test_no_answer_is_a_denial(store):
     assert [entry.status for entry in store.entries()] == ["expired"]
     with pytest.raises(Denied):
         store.answer(store.entries()[0].question.id, YES, ME)
+
+
+async def test_a_question_whose_time_ran_out_while_the_host_slept_is_over_for_its_run_too(store, desk):
+    """H8: its run's clock stands during sleep, and the queue's does not. Nobody could answer it any more."""
+    asker, now = desk.asker(lambda: None), datetime.now(UTC)
+    question = Question(
+        id="apr-0123456789abcdef",
+        run="run-1",
+        caller="test",
+        session="",
+        subject="call s/t",
+        text="May it?",
+        asked=now - timedelta(hours=1),
+        expires=now - timedelta(minutes=55),
+    )
+    with anyio.fail_after(20):  # of the 30 s that it would wait by its run's clock
+        verdict = await desk.ask(Pending(question=question, asker=asker))
+    assert verdict == Verdict(allowed=False, by="timeout")
+    assert [(entry.status, entry.verdict) for entry in store.entries()] == [("expired", verdict)]
 
 
 async def test_where_nobody_was_there_to_answer_nobody_is_asked_again_by_that_run(store):

@@ -246,8 +246,12 @@ class Desk:
                     verdicts, patterns = await self._in_thread(partial(self.store.news, question_ids))
                 except ConfigError:
                     verdicts, patterns = dict.fromkeys(question_ids, _UNAVAILABLE), ()
+                now = datetime.now(UTC)
                 for one in self._open():
                     verdict = verdicts.get(one.question.id) or _find_remembered(patterns, one.question)
+                    if verdict is None and one.question.expires <= now:
+                        # The queue takes no answer any more. Our clock may be late: it stands while the host sleeps.
+                        verdict = _TIMEOUT
                     if verdict is not None and one.is_stored:
                         _settle(one, verdict)
 
