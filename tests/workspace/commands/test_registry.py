@@ -131,6 +131,17 @@ async def test_ids_are_long_and_only_their_owner_knows_a_command_by_them(command
         assert error.value.code == "COMMAND_NOT_FOUND"
 
 
+async def test_an_id_is_no_option_of_a_command_line(commands):
+    """``gloveport ports open PORT ID`` would take one that begins with a dash for an option: one of 64."""
+
+    async def execute(command):
+        command.begin(Tin())
+        return OUTCOME
+
+    for _ in range(600):
+        assert not (await commands.begin("one", execute, is_terminal=False)).id.startswith("-")
+
+
 async def test_of_what_is_over_the_last_few_are_remembered(commands, monkeypatch):
     """W4, R1: 32 of them, and no longer than five minutes."""
     known = []

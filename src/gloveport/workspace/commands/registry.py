@@ -69,9 +69,7 @@ class Commands(Jobs[Command]):
                 hint="wait until one has ended",
                 details={"max_active_commands": MOST_ACTIVE},
             )
-        command = Command(
-            id=secrets.token_urlsafe(_ID_BYTES), owner=owner, line=line, is_terminal=is_terminal, spool=self.spool
-        )
+        command = Command(id=_new_id(), owner=owner, line=line, is_terminal=is_terminal, spool=self.spool)
 
         async def work(_: Command) -> None:
             command.outcome = await execute(command)
@@ -170,6 +168,11 @@ class Commands(Jobs[Command]):
                     command.scope.cancel()
             owners = {command.owner for command in active}
             self._last_requests = {owner: moment for owner, moment in self._last_requests.items() if owner in owners}
+
+
+def _new_id() -> str:
+    """A new id, without a dash: people write it on command lines, where a dash begins an option."""
+    return secrets.token_urlsafe(_ID_BYTES).replace("-", "_")
 
 
 @contextlib.asynccontextmanager
