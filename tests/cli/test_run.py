@@ -89,6 +89,12 @@ def test_every_way_to_fail_has_its_exit_code_and_its_reason(run, tmp_path, argum
     assert ended.stdout == ""
 
 
+def test_code_whose_bytes_are_no_utf_8_is_a_usage_error(run):
+    ended = run("-c", os.fsdecode(b"'\xff'"))
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == "gloveport: CODE is no UTF-8 text: character 1 is wrong\nhint: gloveport run --help\n"
+
+
 def test_where_no_sandbox_can_be_built_the_exit_code_is_4(run, tmp_path):
     """T3."""
     (tmp_path / "gloveport.toml").write_text('[sandbox]\nbubblewrap = "/nonexistent/bwrap"\n')

@@ -56,7 +56,7 @@ class RunOptions(NamedTuple):
             raise UsageError("give a FILE or -c CODE, not both")
         return {
             "language": self.language or language_of(self.file),
-            "code": _read_program(self.file, code_bytes) if self.code is None else self.code,
+            "code": _read_program(self.file, code_bytes) if self.code is None else _require_text(self.code),
             "environment": self.environment,
             "limits": {"wall_seconds": self.timeout, "memory_bytes": self.memory},
         }
@@ -112,3 +112,12 @@ def _read_program(file: Path | None, code_bytes: int) -> str:
         raise UsageError(f"{name} can't be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{name} is no UTF-8 text: byte {error.start} is wrong") from error
+
+
+def _require_text(code: str) -> str:
+    """The program of ``--code``, if its bytes were UTF-8: Python makes surrogates of others. Raises UsageError."""
+    try:
+        code.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"CODE is no UTF-8 text: character {error.start} is wrong") from error
+    return code
