@@ -155,9 +155,10 @@ def test_a_working_directory_that_is_gone_is_a_refusal(run, tmp_path, monkeypatc
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
-    result = run("check")
-    assert result.returncode == 2
-    assert "the working directory no longer exists" in result.stderr
+    for command in ("check", "trust"):
+        result = run(command)
+        assert result.returncode == 2, command
+        assert "the working directory no longer exists" in result.stderr, command
 
 
 def test_trust_shows_every_character_of_what_it_records(run, tmp_path):

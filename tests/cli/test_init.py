@@ -67,3 +67,13 @@ def test_a_preset_that_there_is_not_is_told_with_those_that_there_are(run, tmp_p
 def test_the_command_that_comes_next_is_told(run, preset, command):
     told = run("init", "--preset", preset).stderr
     assert [one for one in ("gloveport doctor", "gloveport env build") if one in told] == [command]
+
+
+def test_a_working_directory_that_is_gone_is_a_refusal(gloveport, tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    refused = gloveport.run("init", "--preset", "pypi", "--config", str(tmp_path / "gloveport.toml"))
+    assert refused.returncode == 2
+    assert "the working directory no longer exists" in refused.stderr
+    assert not (tmp_path / "gloveport.toml").exists()

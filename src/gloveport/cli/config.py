@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gloveport.cli.config_loading import load_with_origins
+from gloveport.cli.config_loading import load_with_origins, working_directory
 from gloveport.cli.options import AsJson, ConfigOption
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def trust(
     from gloveport.config import trust as trust_file
     from gloveport.config.toml_text import printable
 
-    trusted = trust_file(path, environ=os.environ)
+    trusted = trust_file(working_directory() / path, environ=os.environ)
     # Exactly the bytes that are trusted now: the file may have changed since it was reviewed in an editor.
     for line in trusted.text.split("\n"):
         typer.echo(printable(line.expandtabs(), limit=sys.maxsize))

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from gloveport.cli.config_loading import working_directory
 from gloveport.cli.options import ConfigOption
 from gloveport.cli.usage import UsageError
 
@@ -25,8 +26,9 @@ def init(
 
     if not presets:
         raise UsageError(f"name a --preset; there are: {', '.join(preset_names())}")
-    found = sources(config, cwd=Path.cwd(), environ=os.environ).operator
-    file = Path(os.path.normpath(Path.cwd() / found))
+    cwd = working_directory()
+    found = sources(config, cwd=cwd, environ=os.environ).operator
+    file = Path(os.path.normpath(cwd / found))
     content, text = read_text_of(file)
     tables = [table for name in dict.fromkeys(presets) for table in read_preset(name).strip().split("\n\n")]
     added = _missing_tables(file, text, tables)
