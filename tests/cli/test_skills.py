@@ -291,3 +291,10 @@ def test_no_editor_of_a_workspace_is_started(skills, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{directory}:{os.environ['PATH']}")
     skills("edit", "hello")
     assert not (tmp_path / "ran").exists()
+
+
+def test_an_editor_that_is_no_command_is_told_with_what_to_set(skills, monkeypatch):
+    skills("new", "hello", "-d", "Greets.")
+    for editor in ('vi "', " "):
+        monkeypatch.setenv("VISUAL", editor)
+        assert "which is no command\nhint: set EDITOR, or use --file" in skills("edit", "hello"), editor

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from gloveport.errors import ConfigError
+from gloveport.untrusted_text import quote
 
 if TYPE_CHECKING:
     from gloveport.skills.skill_library import KeptSkill
@@ -37,9 +38,9 @@ def edit_text(kept_skill: "KeptSkill", environ: Mapping[str, str]) -> Iterator[s
         environ: The editor's environment, without programs of a workspace on its ``PATH``.
 
     Raises:
-        ConfigError: The editor fails.
+        ConfigError: The editor fails, or its command can't be told.
     """
-    editor = shlex.split(environ.get("VISUAL") or environ.get("EDITOR") or "vi")
+    editor = _split_editor(environ)
     suffix = Path(kept_skill.skill.head.metadata.get("gloveport.entry", "x.txt")).suffix
     directory = Path(tempfile.mkdtemp(prefix="gloveport-"))
     file = directory / f"{kept_skill.skill.name}{suffix}"
@@ -60,3 +61,12 @@ def edit_text(kept_skill: "KeptSkill", environ: Mapping[str, str]) -> Iterator[s
             shutil.rmtree(directory)
         else:
             sys.stderr.write(f"gloveport: what you have written is still in {file}\n")
+
+
+def _split_editor(environ: Mapping[str, str]) -> list[str]:
+    """The words of the editor's command. Raises ConfigError if there are none, or a quotation mark stays open."""
+    line = environ.get("VISUAL") or environ.get("EDITOR") or "vi"
+    with contextlib.suppress(ValueError):
+        if words := shlex.split(line):
+            return words
+    raise ConfigError(f"VISUAL or EDITOR is {quote(line)}, which is no command", hint="set EDITOR, or use --file")
