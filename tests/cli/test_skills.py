@@ -298,3 +298,8 @@ def test_an_editor_that_is_no_command_is_told_with_what_to_set(skills, monkeypat
     for editor in ('vi "', " "):
         monkeypatch.setenv("VISUAL", editor)
         assert "which is no command\nhint: set EDITOR, or use --file" in skills("edit", "hello"), editor
+
+
+def test_a_description_that_is_no_text_is_refused(skills, saved):
+    assert "its description is no UTF-8 text" in skills("new", "hello", "-d", "Greets.\udcff")
+    assert not (saved / "hello").exists()

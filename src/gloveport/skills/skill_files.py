@@ -134,8 +134,12 @@ def make_files(
     """The files of a new skill.
 
     Raises:
-        Denied: They would be no valid skill: the description is too long, a parameter is no literal.
+        Denied: They would be no valid skill: the description is too long or no text, a parameter is no literal.
     """
+    try:
+        description.encode()
+    except UnicodeEncodeError:
+        raise bad_skill("its description is no UTF-8 text") from None
     entry = f"scripts/main.{_SUFFIXES[language]}"
     metadata = {ENTRY: entry, LANGUAGE: language, SCHEMA: SCHEMA_FILE, GRANT: GRANT_FILE, VERSION: str(version)}
     metadata |= {EXAMPLES: EXAMPLES_FILE} if examples else {}
