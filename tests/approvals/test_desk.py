@@ -489,6 +489,19 @@ async def test_a_damaged_file_that_is_moved_away_begins_anew_while_the_server_ru
     assert not await desk.remembers("call s/t")
 
 
+async def test_a_question_that_the_queue_has_lost_is_refused_at_once(store, desk):
+    """T3 H8, P23: of a file that was moved away, and made anew for another question."""
+    world = World(desk)
+    with anyio.fail_after(20):  # of the 30 s of its time
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(world.ask)
+            await world.opened()
+            (store.directory / FILE_NAME).unlink()
+            store.create()
+    assert not world.verdicts[0].allowed
+    assert "not in the queue any more" in world.verdicts[0].by
+
+
 async def test_whoever_attends_a_run_hears_of_every_question_that_comes_or_goes(desk):
     """H8: no question is put twice, and none is missed."""
     notices = []

@@ -32,6 +32,7 @@ Status: TypeAlias = Literal["pending", "allowed", "denied", "expired", "cancelle
 MOST_KEPT = 500
 """Ended questions that are kept, so that a program which asks and leaves, again and again, can't fill the disk."""
 
+_LOST = Verdict(allowed=False, by="it is not in the queue any more")
 _RETENTION = timedelta(days=7)
 _SHORTEST = 4
 """Digits of an id that has been cut short."""
@@ -137,14 +138,17 @@ class Store(Struct, frozen=True):
             return entry.question
 
     def news(self, question_ids: Collection[str]) -> tuple[Mapping[str, Verdict], tuple[str, ...]]:
-        """The verdicts on these questions, as far as they have one, and all remembered patterns."""
+        """The verdicts on these questions, as far as they have one, and all remembered patterns. A question that is not
+        in the file any more is refused: nobody could answer it.
+        """
         with transaction(self.directory) as database:
             rows = database.execute(
-                "SELECT id, verdict FROM questions"
-                " WHERE verdict IS NOT NULL AND id IN (SELECT value FROM json_each(?))",
+                "SELECT id, verdict FROM questions WHERE id IN (SELECT value FROM json_each(?))",
                 [json.dumps([*question_ids])],
             )
-            verdicts = {question_id: read_json(Verdict, verdict) for question_id, verdict in rows}
+            kept = dict(rows)
+            verdicts = {question_id: _LOST for question_id in question_ids if question_id not in kept}
+            verdicts |= {key: read_json(Verdict, verdict) for key, verdict in kept.items() if verdict is not None}
             return verdicts, tuple(pattern for (pattern,) in database.execute("SELECT pattern FROM remembered"))
 
     def entries(self) -> tuple[QueuedQuestion, ...]:
