@@ -4,6 +4,8 @@ import json
 import os
 import shutil
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -303,3 +305,31 @@ def test_an_editor_that_is_no_command_is_told_with_what_to_set(skills, monkeypat
 def test_a_description_that_is_no_text_is_refused(skills, saved):
     assert "its description is no UTF-8 text" in skills("new", "hello", "-d", "Greets.\udcff")
     assert not (saved / "hello").exists()
+
+
+@pytest.fixture
+def homeless(tmp_path):
+    """Run the command as a user whom neither HOME nor the passwd file gives a home directory."""
+    command = ("unshare", "--user", "--map-user=12345", Path(sys.executable).with_name("gloveport"))
+    environ = {name: value for name, value in os.environ.items() if name != "HOME"}
+    environ |= {"GLOVEPORT_STATE": str(tmp_path / "state"), "XDG_CONFIG_HOME": str(tmp_path)}
+    return lambda *arguments: subprocess.run(
+        [*command, *arguments], check=False, capture_output=True, text=True, env=environ, cwd=tmp_path
+    )
+
+
+def test_a_user_without_a_home_directory_is_shown_the_skills_of_the_working_directory(homeless, tmp_path):
+    directory = tmp_path / ".agents/skills/hello"
+    directory.mkdir(parents=True)
+    (directory / "SKILL.md").write_text("---\nname: hello\ndescription: Greets.\n---\n")
+    found = homeless("skills", "import")
+    assert found.stdout == f"gloveport skills import {directory}\n", found.stderr
+
+
+def test_a_user_without_a_home_directory_may_configure_an_interpreter(homeless, tmp_path):
+    """Whether a sandbox can be built inside of such a user namespace depends on the host."""
+    (config := tmp_path / "other.toml").write_text(f'[runtimes]\npython = "{sys.executable}"\n')
+    config.chmod(0o600)
+    ended = homeless("run", "-c", "1", "--config", config)
+    assert ended.returncode in {0, 4}
+    assert "Traceback" not in ended.stderr

@@ -1,5 +1,6 @@
 """Finds skills of other clients, and copies skills from and to their directories, without approvals."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,7 +17,8 @@ _PATH_CHARACTERS: Final = 300
 
 def find_elsewhere() -> Iterator[Path]:
     """Find the skills of other clients, below the working directory and the home directory."""
-    for base in dict.fromkeys((Path.cwd(), Path.home())):
+    home = os.path.expanduser("~")  # noqa: PTH111 - Path.home raises where there is none
+    for base in dict.fromkeys((Path.cwd(), *([Path(home)] if home != "~" else []))):
         for place in _PLACES:
             for path in sorted((base / place).glob("*/SKILL.md")):
                 yield path.parent

@@ -213,8 +213,9 @@ def _query(path: str) -> dict[str, Any]:
 def _binds(prefixes: list[str], program: str) -> tuple[Mount, ...]:
     """List the interpreter's directories outside the system's, none inside another."""
     paths: list[Path] = []
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111 - Path.home raises where there is none
     for prefix in sorted({Path(prefix) for prefix in prefixes} - {Path("/usr")}):
-        if prefix == Path("/") or prefix in (Path("/home"), Path("/root"), Path.home()):
+        if prefix == Path("/") or prefix in (Path("/home"), Path("/root"), home):
             raise ConfigError(
                 f"runtimes.python: its files lie directly in {prefix}, which no sandbox may see",
                 hint="use an interpreter in a directory of its own, such as a virtual environment",
