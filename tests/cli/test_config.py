@@ -161,6 +161,13 @@ def test_a_working_directory_that_is_gone_is_a_refusal(run, tmp_path, monkeypatc
         assert "the working directory no longer exists" in result.stderr, command
 
 
+def test_a_byte_order_mark_is_passed_over(run, tmp_path):
+    (file := tmp_path / "marked.toml").write_bytes(b"\xef\xbb\xbf[admission]\r\nqueue_length = 1\r\n")
+    file.chmod(0o600)
+    checked = run("check", "--config", str(file))
+    assert (checked.returncode, checked.stdout) == (0, f"valid: {file}\n"), checked.stderr
+
+
 def test_trust_shows_every_character_of_what_it_records(run, tmp_path):
     """P17: nothing hides behind a long line."""
     (tmp_path / "gloveport.toml").write_text("x = [" + " " * 6000 + "'hidden']\n")

@@ -66,9 +66,9 @@ def rebase_layer(layer: Layer, base: tuple[str, ...]) -> Layer:
 
 
 def decode_text(path: Path, content: bytes) -> str:
-    """Decode a file's content, with TOML's line ends. Raises ConfigError if it is not UTF-8."""
+    """Decode a file's content, with TOML's line ends and no byte order mark. Raises ConfigError if it is not UTF-8."""
     try:
-        return content.decode().replace("\r\n", "\n")
+        return content.decode().removeprefix("\ufeff").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ConfigError(
