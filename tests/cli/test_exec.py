@@ -199,6 +199,17 @@ def test_a_program_may_end_in_its_own_way_when_its_caller_is_told_to(start):
     assert process.returncode == 9
 
 
+def test_a_program_under_nohup_goes_on_when_the_terminal_is_closed(told, work):
+    gloveport = Path(sys.executable).with_name("gloveport")
+    command = ("nohup", gloveport, "exec", "bash", "-c", "echo there; read -r line; echo $line")
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(command, env=told, cwd=work, **pipes) as process:
+        assert process.stdout.readline() == b"there\n"
+        process.send_signal(signal.SIGHUP)
+        assert process.communicate(b"on\n", timeout=30) == (b"on\n", b"")
+    assert process.returncode == 0
+
+
 def test_a_signal_before_the_program_begins_ends_all(start):
     process = start("bash", "-c", "echo began")
     os.kill(process.pid, signal.SIGINT)

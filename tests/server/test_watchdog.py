@@ -77,6 +77,15 @@ def test_an_event_loop_that_goes_on_is_told_of_each_signal(number):
     assert "killed" not in told
 
 
+def test_a_server_under_nohup_goes_on_when_its_terminal_is_closed():
+    with started("import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n" + GOES_ON) as server:
+        assert server.stdout.readline() == "on\n"
+        server.send_signal(signal.SIGHUP)
+        server.send_signal(signal.SIGTERM)
+        said, _ = server.communicate(timeout=120)
+    assert (server.returncode, said) == (0, f"{signal.SIGTERM.value}\n")
+
+
 def test_what_kills_a_server_goes_when_the_server_has_gone():
     with started(GOES_ON) as server:
         assert server.stdout.readline() == "on\n"

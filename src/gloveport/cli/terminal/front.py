@@ -63,6 +63,8 @@ def fork_engine(terminal: int | None) -> socket.socket:
     # Before the fork, for both: signals of the terminal go to both processes, and only the front acts on them. They are
     # handled, not ignored: started programs would inherit that.
     for number in _HANDLED_SIGNALS:
+        if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+            continue  # nohup: the end of the terminal is not to end us
         signal.signal(number, _note)
     signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
     engine = os.fork()

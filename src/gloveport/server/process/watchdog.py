@@ -57,6 +57,8 @@ def hear_signals(act: Callable[[signal.Signals], None]) -> Iterator[None]:
         loop.add_reader(near, take)
         stack.callback(loop.remove_reader, near)
         for ending in _ENDING:
+            if ending == signal.SIGHUP and signal.getsignal(ending) == signal.SIG_IGN:
+                continue  # nohup: the end of the terminal is not to end us
             stack.callback(signal.signal, ending, signal.signal(ending, _pass))
         stack.callback(signal.set_wakeup_fd, signal.set_wakeup_fd(far.fileno(), warn_on_full_buffer=False))
         stack.callback(_end, _start(near))  # last: a signal may come as soon as somebody sees this process start
