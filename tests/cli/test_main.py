@@ -33,6 +33,21 @@ def test_where_no_thread_can_be_started_that_is_said_in_one_message(environ):
     assert (said.returncode, said.stderr.splitlines()[0]) == (4, "gloveport: this host lets us start no thread")
 
 
+def test_a_file_where_a_directory_of_the_state_belongs_is_no_matter_of_owners_or_modes(gloveport, tmp_path):
+    for name, words, remedy in (
+        ("ports", ("ports",), "have a directory of this user there, or set GLOVEPORT_STATE"),
+        ("approvals", ("approvals",), "move away the file that lies where a directory belongs"),
+        ("approvals", ("run", "-c", "1"), "move away the file that lies where a directory belongs"),
+        ("audit", ("run", "-c", "1"), "name a directory that this user can write: audit.directory"),
+    ):
+        state = tmp_path / f"{name}-{words[0]}"
+        state.mkdir(mode=0o700)
+        (state / name).touch()
+        ended = gloveport.run(*words, env={**os.environ, "GLOVEPORT_STATE": str(state)}, cwd=tmp_path)
+        assert ended.returncode == 2, words
+        assert f"\nhint: {remedy}" in ended.stderr, words
+
+
 @pytest.mark.parametrize("words", ["run -c 'print(4242)'", "exec -- true", "doctor", "serve --http --port 0"])
 def test_a_limit_of_open_files_that_is_too_low_is_named_with_what_raises_it(words, environ, tmp_path):
     (tmp_path / "work").mkdir()

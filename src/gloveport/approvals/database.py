@@ -62,6 +62,8 @@ def create(directory: Path) -> None:
         with contextlib.suppress(FileExistsError):
             # Not opened: closing a descriptor of a database drops all locks that this process has on it.
             os.mknod(directory / FILE_NAME, 0o600 | stat.S_IFREG)
+    except NotADirectoryError as error:
+        raise unreadable_error(directory / FILE_NAME, error) from error
     except OSError as error:
         raise ConfigError(
             f"the approvals in {directory} can't be kept: {error.strerror}",
@@ -110,9 +112,10 @@ def transaction(directory: Path) -> "Iterator[sqlite3.Connection]":
 
 def unreadable_error(path: Path, error: OSError) -> ConfigError:
     """The error where the file or its directory can't be reached."""
-    return ConfigError(
-        f"{path} can't be opened: {error.strerror}", hint="run as the user whose server asks the questions"
-    )
+    hint = "run as the user whose server asks the questions"
+    if isinstance(error, NotADirectoryError):
+        hint = "move away the file that lies where a directory belongs, or set GLOVEPORT_STATE to a directory"
+    return ConfigError(f"{path} can't be opened: {error.strerror}", hint=hint)
 
 
 def _connect(path: Path) -> "sqlite3.Connection":

@@ -179,7 +179,7 @@ def lock(head: int, operation: int) -> None:
             return
 
 
-_NOT_OURS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR})
+_NOT_OURS = frozenset({errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR})
 """Errors that more disk space would not solve: this user can't make or write the directory."""
 
 

@@ -97,7 +97,10 @@ def _find_sandboxes() -> Iterator[_Sandbox]:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise ConfigError(f"{path} can't be read: {error.strerror or error}") from error
+        raise ConfigError(
+            f"{path} can't be read: {error.strerror or error}",
+            hint="have a directory of this user there, or set GLOVEPORT_STATE to another",
+        ) from error
     for server in servers:
         try:
             with _ask(server, {}) as connection:
