@@ -48,12 +48,27 @@ def answer_to(line: bytes) -> bytes | None:
         return None
     if "method" in message and ("id" not in message or (request_id is None and is_notification(message["method"]))):
         return None
-    usable_id = (
-        request_id
-        if isinstance(request_id, str | int) and not isinstance(request_id, bool) and _is_plain(request_id)
-        else None
+    return _error(
+        _usable_id(request_id),
+        INVALID_REQUEST,
+        "this line is no message of JSON-RPC 2.0, or holds what is no Unicode",
     )
-    return _error(usable_id, INVALID_REQUEST, "this line is no message of JSON-RPC 2.0, or holds what is no Unicode")
+
+
+def find_answered(line: bytes) -> str | int | None:
+    """Return the ``id`` of a broken message that can be an answer; None if it has none, or is a request."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(message, dict) or not message.keys().isdisjoint({"method", "params"}):
+        return None
+    return _usable_id(message.get("id"))
+
+
+def render_malformed(request: str | int) -> bytes:
+    """Make the line that stands for a client's broken answer: else our request would wait for another one."""
+    return _error(request, INVALID_REQUEST, "the answer is malformed")
 
 
 def is_notification(method: object) -> bool:
@@ -69,6 +84,13 @@ def render_failure(request: str | int) -> bytes:
 def render_refusal(request: str | int, why: str) -> bytes:
     """Make the line that answers a request which this host can't serve."""
     return _error(request, INTERNAL_ERROR, why)
+
+
+def _usable_id(request_id: object) -> str | int | None:
+    """The id, if it can be sent back."""
+    if isinstance(request_id, str | int) and not isinstance(request_id, bool) and _is_plain(request_id):
+        return request_id
+    return None
 
 
 def _is_plain(name: str | int) -> bool:

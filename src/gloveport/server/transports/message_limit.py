@@ -2,9 +2,11 @@
 
 A request to resume a stream is refused, too: our events have no ids, and the SDK would not answer at all. A parser that
 accepts UTF-16 too would find more values in it than were counted. JSON that is no message at all is
-refused here too: the SDK would answer with all that its types have to say about it.
+refused here too: the SDK would answer with all that its types have to say about it. In a session, a malformed answer to
+our own request goes to the SDK as an error instead: else the request would wait for another answer.
 """
 
+from collections.abc import Iterable
 from typing import Final, Literal
 
 import msgspec
@@ -53,8 +55,13 @@ class MessageLimit(Struct, frozen=True, kw_only=True):
         body, receive_again = await peek_body(scope, receive, self.most_bytes)
         if (refusal := await _find_refusal(body)) is None:
             await self.app(scope, receive_again, send)
+            return
+        text, status = refusal
+        answered = jsonrpc_errors.find_answered(body) if text is jsonrpc_errors.NO_MESSAGE else None
+        if answered is not None and "mcp-session-id" in Headers(scope=scope):
+            error: Message = {"type": "http.request", "body": jsonrpc_errors.render_malformed(answered)}
+            await self.app(scope, _receive_first([error], receive), send)
         else:
-            text, status = refusal
             await Response(text, status, media_type="application/json")(scope, receive, send)
 
 
@@ -85,13 +92,18 @@ async def peek_body(scope: Scope, receive: Receive, most_bytes: int) -> tuple[by
         size += len(messages[-1].get("body", b""))
     if messages[-1]["type"] == "http.disconnect":
         raise ClientDisconnect
-    again = iter(messages)
+    return b"".join(message.get("body", b"") for message in messages), _receive_first(messages, receive)
+
+
+def _receive_first(messages: Iterable[Message], receive: Receive) -> Receive:
+    """Make a ``receive`` that returns these messages first."""
+    first = iter(messages)
 
     async def receive_again() -> Message:
-        message = next(again, None)
+        message = next(first, None)
         return await receive() if message is None else message
 
-    return b"".join(message.get("body", b"") for message in messages), receive_again
+    return receive_again
 
 
 def _is_other_json(body: bytes) -> bool:

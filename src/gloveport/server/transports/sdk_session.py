@@ -38,18 +38,24 @@ class Requests(_Context):
     Attributes:
         next_line: Returns the next line for the SDK; raises ``EndOfStream``.
         replayed: Lines that have begun the session and that the SDK has not seen.
+        asked: Ids of the requests to the client that it has not answered; shared with ``Answers``.
     """
 
     next_line: Callable[[], Awaitable[bytes]]
     write: Callable[[bytes], Awaitable[None]]
     end: Callable[[], None]
+    asked: set[str | int]
     replayed: list[bytes] = field(default_factory=list)
 
     async def receive(self) -> SessionMessage | Exception:
-        """Return the next message. A line that is no message is answered here."""
+        """Return the next message. A line that is no message is answered here, or ends the request it answers."""
         while True:
             line = self.replayed.pop(0) if self.replayed else await self.next_line()
             message = _parse(line)
+            if message is None and (answered := jsonrpc_errors.find_answered(line)) in self.asked:
+                message = _parse(jsonrpc_errors.render_malformed(answered))
+            if isinstance(message, wire.JSONRPCResponse | wire.JSONRPCError):
+                self.asked.discard(message.id)
             answer = None
             if message is None or isinstance(message, wire.JSONRPCNotification):  # maybe a request with a malformed id
                 answer = jsonrpc_errors.answer_to(line)
@@ -79,10 +85,12 @@ class Answers(_Context):
 
     Attributes:
         answered: Ids of requests that were answered before the SDK took over.
+        asked: See ``Requests``.
     """
 
     write: Callable[[bytes], Awaitable[None]]
     answered: set[str | int]
+    asked: set[str | int]
 
     async def send(self, item: SessionMessage, /) -> None:
         """Send a message, except a second answer to a request."""
@@ -90,6 +98,8 @@ class Answers(_Context):
         if isinstance(message, wire.JSONRPCResponse | wire.JSONRPCError) and message.id in self.answered:
             self.answered.remove(message.id)
             return
+        if isinstance(message, wire.JSONRPCRequest):
+            self.asked.add(message.id)
         await self.write(message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
 
 

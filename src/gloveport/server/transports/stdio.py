@@ -111,13 +111,15 @@ class _Requests(Struct, kw_only=True):
         except anyio.EndOfStream:
             return
         self._is_handed_over = True
+        asked: set[str | int] = set()
         requests = sdk_session.Requests(
             next_line=self._next_line,
             write=self.answers.send_line,
             end=self.end,
+            asked=asked,
             replayed=[*self.beginning.handshake, line],
         )
-        answers = sdk_session.Answers(write=self.answers.send_line, answered=self.beginning.greeted)
+        answers = sdk_session.Answers(write=self.answers.send_line, answered=self.beginning.greeted, asked=asked)
         await sdk_session.serve_by_sdk(server, requests, answers)
 
     async def _wait_for_sdk(self) -> "tuple[bytes, MCPServer[Any]]":
