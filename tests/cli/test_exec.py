@@ -210,6 +210,14 @@ def test_a_program_under_nohup_goes_on_when_the_terminal_is_closed(told, work):
     assert process.returncode == 0
 
 
+@pytest.mark.parametrize("program", ["echo some", "yes"])
+def test_output_that_a_full_disk_does_not_take_is_not_lost_in_silence(start, program):
+    with Path("/dev/full").open("wb") as full:
+        process = start("sh", "-c", program, stdout=full)
+    _, said = process.communicate(timeout=30)
+    assert (process.returncode, said) == (1, b"gloveport: the output can't be written: No space left on device\n")
+
+
 def test_a_signal_before_the_program_begins_ends_all(start):
     process = start("bash", "-c", "echo began")
     os.kill(process.pid, signal.SIGINT)

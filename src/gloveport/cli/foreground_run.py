@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gloveport.cli.config_loading import load_with_origins
+from gloveport.cli.exit_codes import of_unwritten
 from gloveport.cli.file_limit import raise_file_limit
 from gloveport.cli.garbage import collect_from_now_on
 from gloveport.cli.usage import UsageError
@@ -206,4 +207,6 @@ def _exit_code(relay: "Relay", outcome: "Outcome | None") -> int:
     if outcome.killed_by is not None:
         sys.stderr.write(f"gloveport: killed ({outcome.killed_by})\n")
         return _TIMEOUT if outcome.killed_by == "wall_seconds" else _KILLED
+    if relay.unwritten is not None:
+        return of_unwritten(relay.unwritten)
     return _KILLED if outcome.exit_code is None else outcome.exit_code

@@ -1,6 +1,7 @@
 """Relays a person's input to a program in a sandbox, and the program's output to the person, with back pressure."""
 
 import contextlib
+import errno
 import fcntl
 import math
 import os
@@ -51,6 +52,8 @@ class Relay(Struct, eq=False, kw_only=True):
     front: socket.socket
     terminal: int | None
     outputs: "tuple[Destination, ...]" = ()
+    unwritten: OSError | None = None
+    """Why standard output could not be written, though its reader is there."""
     warnings: list[str] = field(default_factory=list)
     signals: list[int] = field(default_factory=list)
     _console: Console | None = None
@@ -207,9 +210,11 @@ class Relay(Struct, eq=False, kw_only=True):
             while data := await self._read_output(stream, output):
                 await output.write(data)
             await output.flush()
-        except OSError:  # the output's reader is gone, and the program has to notice
+        except OSError as error:  # the output's reader is gone, or the disk full, and the program has to notice
             if self.terminal is None:
                 close(stream)
+                if output is self.outputs[0] and error.errno != errno.EPIPE:
+                    self.unwritten = error
         finally:
             self._pumps -= 1
             if not self._pumps:
