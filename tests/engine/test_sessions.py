@@ -351,7 +351,8 @@ async def test_an_empty_message_from_past_the_supervisor_ends_nothing(opened):
             "        one = socket.socket(fileno=os.dup(number))\n"
             "        if one.type == socket.SOCK_SEQPACKET: one.send(b'')\n"
             "    except OSError: pass\n"
-            "x = 1"
+            "x = 1",
+            limits={"wall_seconds": 3},  # now and then it takes the answer away from itself
         )
         assert (await caller.call("x", limits={"wall_seconds": 5})).value == 1
 
