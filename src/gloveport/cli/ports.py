@@ -200,10 +200,10 @@ async def _serve(sandbox: _Sandbox, port: int) -> None:
 
     with listener:
         listener.setblocking(False)
-        await _accept(listener, handle, tell)
+        await _serve_connections(listener, handle, tell)
 
 
-async def _accept(listener: socket.socket, handle: _Handle, tell: _Tell) -> None:
+async def _serve_connections(listener: socket.socket, handle: _Handle, tell: _Tell) -> None:
     """Handle each connection, at the same time. Without a free descriptor, connections wait in the kernel's queue."""
     import anyio
 
